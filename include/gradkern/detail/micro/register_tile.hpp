@@ -1,0 +1,161 @@
+// The one family of micro-kernels behind every convolution path: a tile of rows x lanes kept in registers while it walks
+// a list of stretches of the reduction.
+//
+//     c[i][j]  (set | add | resume)  sum over stretches e, k in [0, e.length) of
+//
+//         a[i][e.a + k * a_step]     * b[e.b + k * b_step + j]     operand::scalar: lanes share the row's number
+//         a[i][e.a + k * a_step + j] * b[e.b + k * b_step + j]     operand::vector: each lane has its own
+//
+// for rows i and lanes j. Terms are added one after the other by fused multiply-adds in the order of the list, so that
+// the bits depend on the list alone, never on the shape of the tile. Pointers are f32; element types, layouts, ranks and
+// operators are settled before a tile is called, which keeps the number of bodies small.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// A stretch of a reduction: offsets in elements from a row pointer and from b, and its number of terms.
+struct stretch {
+    std::ptrdiff_t a = 0;
+    std::ptrdiff_t b = 0;
+    std::ptrdiff_t length = 0;
+};
+
+/// What becomes of the values c holds before the call.
+enum class tile_mode : std::uint8_t {
+    set,    ///< c = sum; c is not read
+    add,    ///< c = c + sum: the end of one part of a longer reduction
+    resume  ///< the sum continues from c as if the call before had not ended
+};
+
+/// How a row's operand is read.
+enum class operand : std::uint8_t { scalar, vector };
+
+/// Arguments of a tile; offsets and steps in elements.
+struct tile_call {
+    const stretch* list = nullptr;    ///< `count` stretches
+    std::ptrdiff_t count = 0;
+    const float* const* a = nullptr;  ///< one pointer a row
+    std::ptrdiff_t a_step = 1;
+    const float* b = nullptr;
+    std::ptrdiff_t b_step = 0;
+    float* const* c = nullptr;        ///< one pointer a row, vectors * lanes floats behind each
+    tile_mode mode = tile_mode::set;
+};
+
+// Rows x vectors that leave registers for the operands: 16 registers hold 6x2 accumulators, two vectors of b and one
+// broadcast without spills (7x2 spills); 32 registers take 8x2 (AVX-512) or 4x4 vectors of 4 (NEON).
+#if defined(__AVX512F__)
+inline constexpr int tile_rows = 8;
+inline constexpr int tile_vectors = 2;
+#elif defined(__aarch64__)
+inline constexpr int tile_rows = 4;
+inline constexpr int tile_vectors = 4;
+#else
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = 2;
+#endif
+inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+
+/// f(integral_constant 0) ... f(integral_constant N - 1). Plain loops over accumulator arrays stay in memory at -O2.
+template <int N, class F>
+GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
+    [&]<int... I>(std::integer_sequence<int, I...>) GRADKERN_INLINE_LAMBDA {
+        (f(std::integral_constant<int, I>{}), ...);
+    }(std::make_integer_sequence<int, N>{});
+}
+
+/// The micro-kernel. Never inlined: its callers differ by type and layout, it does not.
+template <operand A, int Rows, int Vectors>
+GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
+    using simd::vec;
+    constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
+    vec acc[Rows][Vectors];
+    unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::zero(); });
+    });
+    if (call.mode == tile_mode::resume) {
+        unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::load(call.c[i] + v * width); });
+        });
+    }
+    const std::ptrdiff_t a_step = call.a_step;
+    const std::ptrdiff_t b_step = call.b_step;
+    for (const stretch* e = call.list; e != call.list + call.count; ++e) {
+        const float* a[Rows];
+        unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA { a[i] = call.a[i] + e->a; });
+        const float* b = call.b + e->b;
+        std::ptrdiff_t at = 0;
+        for (std::ptrdiff_t k = e->length; k != 0; --k) {
+            vec bv[Vectors];
+            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { bv[v] = simd::load(b + v * width); });
+            unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+                if constexpr (A == operand::scalar) {
+                    const vec x = simd::broadcast(a[i][at]);
+                    unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::fma(x, bv[v], acc[i][v]); });
+                } else {
+                    unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
+                        acc[i][v] = simd::fma(simd::load(a[i] + at + v * width), bv[v], acc[i][v]);
+                    });
+                }
+            });
+            at += a_step;
+            b += b_step;
+        }
+    }
+    if (call.mode == tile_mode::add) {
+        unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
+                acc[i][v] = simd::add(simd::load(call.c[i] + v * width), acc[i][v]);
+            });
+        });
+    }
+    unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { simd::store(call.c[i] + v * width, acc[i][v]); });
+    });
+}
+
+using tile_function = void (*)(const tile_call&) noexcept;
+
+template <operand A, int Vectors, int... I>
+constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequence<int, I...>) noexcept {
+    return {{&register_tile<A, I + 1, Vectors>...}};
+}
+
+/// Kernels for 1 ... tile_rows rows.
+template <operand A, int Vectors>
+inline constexpr auto tiles_of = make_tiles<A, Vectors>(std::make_integer_sequence<int, tile_rows>{});
+
+/// The kernels for `lanes_used` lanes of a panel: the narrow ones where one vector holds them.
+template <operand A>
+[[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
+    return lanes_used <= static_cast<std::ptrdiff_t>(simd::lanes) ? tiles_of<A, 1>.data()
+                                                                 : tiles_of<A, tile_vectors>.data();
+}
+
+/// Calls f(first, count) for tiles of at most tile_rows rows whose sizes differ by at most one: tiles of few rows are
+/// slow.
+template <class F>
+GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, const F& f) {
+    const std::ptrdiff_t tiles = (rows + tile_rows - 1) / tile_rows;
+    if (tiles == 0) return;
+    const std::ptrdiff_t size = rows / tiles;
+    const std::ptrdiff_t larger = rows % tiles;
+    std::ptrdiff_t first = 0;
+    for (std::ptrdiff_t t = 0; t < tiles; ++t) {
+        const std::ptrdiff_t count = size + (t < larger ? 1 : 0);
+        f(first, count);
+        first += count;
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

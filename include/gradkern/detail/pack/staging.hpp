@@ -1,0 +1,122 @@
+// Staging areas: the input of one block of outputs as f32 with channels innermost, [image][plane][row][column][channel].
+// Only what lies inside the tensor is copied; there is no padding in a staging area.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/plan/tile_rows.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// How many positions `extent` neighbouring outputs of one axis can read at most.
+[[nodiscard]] constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
+                                                   std::int64_t extent) noexcept {
+    const std::int64_t reach = (a.kernel - 1) * a.dilation;
+    return outputs == shape::side::small ? std::min(a.large, (extent - 1) * a.stride + reach + 1)
+                                         : std::min(a.small, (extent - 1 + reach) / a.stride + 1);
+}
+
+/// The box of input positions that a box of outputs reads, and its place in a staging area.
+struct staging_box {
+    std::int64_t first_image = 0;
+    std::int64_t images = 0;
+    std::array<std::int64_t, 3> first{};
+    std::array<std::int64_t, 3> extent{};
+    std::int64_t channels = 0;  // floats per position
+
+    /// Strides of the staging area.
+    [[nodiscard]] constexpr shape::canonical_strides strides() const noexcept {
+        const std::int64_t row = extent[2] * channels;
+        const std::int64_t plane = extent[1] * row;
+        return {extent[0] * plane, 1, plane, row, channels};
+    }
+    /// Offset that the first staged element would have in a tensor with these strides.
+    [[nodiscard]] constexpr std::int64_t origin() const noexcept {
+        const shape::canonical_strides s = strides();
+        return first_image * s[0] + first[0] * s[2] + first[1] * s[3] + first[2] * s[4];
+    }
+};
+
+/// The input box of the outputs `box`.
+[[nodiscard]] constexpr staging_box reads_of(const std::array<shape::axis, 3>& axes, shape::side outputs,
+                                             const box_grid::item& box, std::int64_t channels) noexcept {
+    staging_box r;
+    r.first_image = box.first_image;
+    r.images = box.last_image - box.first_image;
+    r.channels = channels;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const shape::axis& a = axes[i];
+        const std::int64_t reach = (a.kernel - 1) * a.dilation;
+        std::int64_t low = 0;
+        std::int64_t high = 0;
+        if (outputs == shape::side::small) {
+            low = std::clamp<std::int64_t>(a.position(box.first[i], 0), 0, a.large);
+            high = std::clamp<std::int64_t>(a.position(box.last[i] - 1, 0) + reach + 1, low, a.large);
+        } else {
+            low = std::clamp<std::int64_t>(shape::ceil_div(box.first[i] + a.pad_begin - reach, a.stride), 0, a.small);
+            high = std::clamp<std::int64_t>(shape::floor_div(box.last[i] - 1 + a.pad_begin, a.stride) + 1, low, a.small);
+        }
+        r.first[i] = low;
+        r.extent[i] = high - low;
+    }
+    return r;
+}
+
+/// Calls f(offset of the row's first column in the tensor, the row's place in the staging area).
+template <class F>
+inline void for_each_staged_row(const staging_box& box, const shape::canonical_strides& in, float* staging, const F& f) {
+    const std::int64_t row_floats = box.extent[2] * box.channels;
+    for (std::int64_t n = 0; n < box.images; ++n)
+        for (std::int64_t d = 0; d < box.extent[0]; ++d)
+            for (std::int64_t h = 0; h < box.extent[1]; ++h, staging += row_floats)
+                f((box.first_image + n) * in[0] + (box.first[0] + d) * in[2] + (box.first[1] + h) * in[3] +
+                      box.first[2] * in[4],
+                  staging);
+}
+
+/// Stages neighbouring channels, the first of which `src` points to.
+template <class T>
+inline void stage_channels(const T* src, const shape::canonical_strides& in, const staging_box& box,
+                           std::int64_t channels, float* staging) noexcept {
+    for_each_staged_row(box, in, staging, [&](std::int64_t offset, float* row) {
+        pack_lanes(src + offset, in[1], channels, in[4], box.extent[2], row, box.channels);
+    });
+}
+
+/// Stages one panel of lanes that run across groups: lane j holds, for each reduction channel k, the channel k of the
+/// group that output channel first_lane + j belongs to: [position][k][lane].
+template <class T>
+inline void stage_across_groups(const T* src, const shape::canonical_strides& in, const staging_box& box,
+                                std::int64_t first_lane, std::int64_t lanes, std::int64_t group_outputs,
+                                std::int64_t group_inputs, std::int64_t width, float* staging) noexcept {
+    for_each_staged_row(box, in, staging, [&](std::int64_t offset, float* row) {
+        for (std::int64_t k = 0; k < group_inputs; ++k) {
+            float* out = row + k * width;
+            // lanes of one group share their source; without sharing the lanes step through the channels
+            for (std::int64_t j = 0; j < lanes;) {
+                const std::int64_t group = (first_lane + j) / group_outputs;
+                const std::int64_t same = std::min(lanes - j, (group + 1) * group_outputs - (first_lane + j));
+                const T* s = src + offset + (group * group_inputs + k) * in[1];
+                if (group_outputs == 1) {
+                    pack_lanes(s, group_inputs * in[1], lanes, in[4], box.extent[2], out, box.channels);
+                    j = lanes;
+                } else {
+                    pack_lanes(s, 0, same, in[4], box.extent[2], out + j, box.channels);
+                    j += same;
+                }
+            }
+            clear_lanes(lanes, width, box.extent[2], out, box.channels);
+        }
+    });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

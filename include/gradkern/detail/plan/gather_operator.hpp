@@ -1,0 +1,106 @@
+// The common body of the four operators that the gather engine computes: their plans differ in names and roles only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/gather.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/convolution.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// One gather operator over tensors of type T with a bias of type Bias.
+template <simd::float_element T, simd::float_element Bias>
+class gather_operator {
+public:
+    gather_operator() noexcept = default;
+
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << op_ << ": gather, " << (plan_.channelwise ? "channelwise" : "dense") << ", activations "
+            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
+            << " lanes, " << plan_.blocks.count() << " blocks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        return out.size();
+    }
+
+protected:
+    /// Memory layouts of the tensors, in the order of the arguments of run().
+    struct tensors {
+        std::string_view op;
+        std::string_view in_name;
+        std::string_view out_name;
+        tensor_layout in;
+        tensor_layout weights;
+        tensor_layout bias;
+        tensor_layout out;
+    };
+
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status prepare(tensors t, const shape::convolution_problem& p, shape::side outputs, bool transposed,
+                                 gradkern::data_format format, gradkern::weights_format w_format,
+                                 const plan_options& options) noexcept {
+        if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
+        const extents& out_shape = t.out.shape;
+        const std::int64_t out_channels = out_shape[shape::channel_index(format, p.rank)];
+        shape::operator_checks checks(t.op);
+        if (!t.bias.empty()) {
+            checks.require_equal(errc::unsupported, "bias", -1, static_cast<std::int64_t>(t.bias.shape.rank()), 1);
+            checks.require_equal(errc::invalid_shape, "bias", 0, t.bias.shape[0], out_channels);
+        }
+        checks.addresses(t.in_name, t.in, sizeof(T), false);
+        checks.addresses("weights", t.weights, sizeof(T), false);
+        checks.addresses("bias", t.bias, sizeof(Bias), false);
+        checks.addresses(t.out_name, t.out, sizeof(T), true);
+        if (!checks.ok()) return checks.error();
+        op_ = t.op;
+        in_ = tensor_memory(t.in_name, t.in, sizeof(T));
+        weights_ = tensor_memory("weights", t.weights, sizeof(T));
+        bias_ = tensor_memory("bias", t.bias, sizeof(Bias));
+        out_ = tensor_memory(t.out_name, t.out, sizeof(T));
+        plan_ = make_gather_plan(p, outputs, shape::activation_strides(t.in, format),
+                                 shape::activation_strides(t.out, format),
+                                 shape::filter_strides(t.weights, w_format, transposed), std::is_same_v<T, float>,
+                                 options);
+        plan_.bias_type = element_traits<Bias>::type;
+        plan_.bias_step = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
+        return {};
+    }
+
+    [[nodiscard]] status execute(const T* in, const T* weights, const Bias* bias, T* out,
+                                 std::span<std::byte> workspace, executor_ref executor) const noexcept {
+        const status s = check_run(op_, {{&in_, in}, {&weights_, weights}, {&bias_, bias}, {&out_, out}},
+                                   workspace.size(), workspace_bytes(1));
+        if (!s) return s;
+        run_gather(plan_, in, weights, bias_.empty() ? nullptr : bias, out, workspace, executor);
+        return {};
+    }
+
+private:
+    std::string_view op_{};
+    tensor_memory in_{};
+    tensor_memory weights_{};
+    tensor_memory bias_{};
+    tensor_memory out_{};
+    gather_plan plan_{};
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,95 @@
+// What every plan checks and prints beside its arithmetic: memory of tensors, workspaces, one-line descriptions.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// The bytes a tensor occupies around its pointer: [low, high).
+struct tensor_memory {
+    std::string_view name{};
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+
+    constexpr tensor_memory() noexcept = default;
+    constexpr tensor_memory(std::string_view tensor_name, const tensor_layout& t, std::size_t element_bytes) noexcept
+        : name(tensor_name) {
+        const extents s = shape::strides_of(t);
+        for (std::size_t i = 0; i < t.shape.rank(); ++i) {
+            if (t.shape[i] == 0) {
+                low = high = 0;
+                return;
+            }
+            (s[i] < 0 ? low : high) += (t.shape[i] - 1) * s[i];
+        }
+        if (!t.empty()) ++high;
+        low *= static_cast<std::int64_t>(element_bytes);
+        high *= static_cast<std::int64_t>(element_bytes);
+    }
+    [[nodiscard]] constexpr bool empty() const noexcept { return low == high; }
+};
+
+/// A tensor's memory at an address.
+struct placed_tensor {
+    const tensor_memory* memory;
+    const void* data;
+};
+
+/// The checks of every run, all in constant time: pointers, outputs apart from inputs, workspace size. The output is
+/// the last of `tensors`.
+[[nodiscard]] inline status check_run(std::string_view op, std::initializer_list<placed_tensor> tensors,
+                                      std::size_t workspace, std::size_t needed) noexcept {
+    for (const placed_tensor& t : tensors)
+        if (t.data == nullptr && !t.memory->empty())
+            return error{errc::null_pointer, op, t.memory->name, -1, 0, 0, expectation::none};
+    const placed_tensor& out = *(tensors.end() - 1);
+    const auto first = [](const placed_tensor& t) {
+        return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->low);
+    };
+    const auto last = [](const placed_tensor& t) {
+        return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->high);
+    };
+    for (const placed_tensor& t : tensors) {
+        if (&t == &out || t.memory->empty() || out.memory->empty()) continue;
+        if (first(t) < last(out) && first(out) < last(t))
+            return error{errc::invalid_argument, op, out.memory->name, -1, 0, 0, expectation::none};
+    }
+    if (workspace < needed) {
+        return error{errc::workspace_too_small, op, "workspace", -1, static_cast<std::int64_t>(workspace),
+                     static_cast<std::int64_t>(needed), expectation::at_least};
+    }
+    return {};
+}
+
+/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough.
+inline constexpr std::size_t stack_workspace = 16 * 1024;
+template <class Run>
+[[nodiscard]] GRADKERN_NOINLINE status run_on_stack(const Run& run) noexcept {
+    alignas(64) std::array<std::byte, stack_workspace> bytes;
+    return run(std::span<std::byte>(bytes));
+}
+template <class Run>
+[[nodiscard]] inline status run_with_workspace(std::span<std::byte> workspace, std::size_t needed,
+                                               const Run& run) noexcept {
+    return workspace.empty() && needed != 0 && needed <= stack_workspace ? run_on_stack(run) : run(workspace);
+}
+
+#define GRADKERN_DETAIL_TEXT2(x) #x
+#define GRADKERN_DETAIL_TEXT(x) GRADKERN_DETAIL_TEXT2(x)
+/// The instruction set the kernels are compiled for, e.g. "avx2_fma_f16c_bmi2".
+inline constexpr std::string_view isa_name = GRADKERN_DETAIL_TEXT(GRADKERN_DETAIL_ISA_NAME);
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,95 @@
+// The common body of the two weight-gradient operators.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/plan/reduce.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/convolution.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// One weight-gradient operator over activations of type T with a result of type G (T or float).
+template <simd::float_element T, simd::float_element G>
+class reduce_operator {
+public:
+    reduce_operator() noexcept = default;
+
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << ", activations "
+            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
+            << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
+            << " bytes a lane, " << isa_name;
+        return out.size();
+    }
+
+protected:
+    /// Memory layouts: the tensors of the two sides and the result.
+    struct tensors {
+        std::string_view op;
+        std::string_view large_name;
+        std::string_view small_name;
+        tensor_layout large;
+        tensor_layout small;
+        tensor_layout diff_weights;
+    };
+
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status prepare(tensors t, const shape::convolution_problem& p, bool transposed,
+                                 gradkern::data_format format, gradkern::weights_format w_format,
+                                 const plan_options& options) noexcept {
+        if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
+        shape::operator_checks checks(t.op);
+        checks.addresses(t.large_name, t.large, sizeof(T), false);
+        checks.addresses(t.small_name, t.small, sizeof(T), false);
+        checks.addresses("diff_weights", t.diff_weights, sizeof(G), true);
+        if (!checks.ok()) return checks.error();
+        op_ = t.op;
+        large_ = tensor_memory(t.large_name, t.large, sizeof(T));
+        small_ = tensor_memory(t.small_name, t.small, sizeof(T));
+        diff_weights_ = tensor_memory("diff_weights", t.diff_weights, sizeof(G));
+        plan_ = make_reduce_plan(p, shape::activation_strides(t.large, format),
+                                 shape::activation_strides(t.small, format),
+                                 shape::filter_strides(t.diff_weights, w_format, transposed),
+                                 std::is_same_v<T, float>, options);
+        return {};
+    }
+
+    [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
+                                 executor_ref executor) const noexcept {
+        const status s = check_run(op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}},
+                                   workspace.size(), workspace_bytes(1));
+        if (!s) return s;
+        run_reduce(plan_, large, small, diff_weights, workspace, executor);
+        return {};
+    }
+
+private:
+    std::string_view op_{};
+    tensor_memory large_{};
+    tensor_memory small_{};
+    tensor_memory diff_weights_{};
+    reduce_plan plan_{};
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

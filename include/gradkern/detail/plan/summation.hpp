@@ -1,0 +1,57 @@
+// The order of summation: what makes results the same on every machine. These numbers are part of the definition of
+// every result; changing one changes bits. They depend on shapes alone, never on an instruction set, a cache or a path.
+#pragma once
+
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/axis.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+// Forward and data gradients. The terms of one output run over blocks of 64 channels, in each over the inside taps in
+// row-major order, in each over the channels. A part ends before it would exceed 576 terms (a 3x3 window of one block);
+// parts are summed from zero and added in order.
+inline constexpr std::int64_t channel_block = 64;
+inline constexpr std::int64_t part_terms = 576;
+
+// Weight and bias gradients. The positions of the small side are cut into chunks of whole lines (rows of the last axis)
+// of at most 256 positions, longer lines into pieces of 256. Each chunk is summed from zero in row-major order over the
+// batch; 32 chunks are added up in order, and so are these sums: a sum of 1e6 terms passes through 256 + 32 + 122
+// additions, not 1e6.
+inline constexpr std::int64_t chunk_positions = 256;
+inline constexpr std::int64_t chunks_per_sum = 32;
+
+/// Positions of the small side cut into chunks. Lines are numbered row-major over (batch, depth, height).
+struct chunk_grid {
+    std::int64_t lines = 0;            ///< N * D * H
+    std::int64_t width = 0;            ///< W
+    std::int64_t lines_per_chunk = 1;  ///< more than 1 only where a chunk holds whole lines
+    std::int64_t pieces = 1;           ///< more than 1 only where a line is longer than a chunk
+    std::int64_t count = 0;            ///< chunks
+
+    constexpr chunk_grid() noexcept = default;
+    constexpr chunk_grid(std::int64_t line_count, std::int64_t line_width) noexcept
+        : lines(line_count),
+          width(line_width),
+          lines_per_chunk(line_width < chunk_positions ? chunk_positions / line_width : 1),
+          pieces(shape::ceil_div(line_width, chunk_positions)),
+          count(shape::ceil_div(line_count, lines_per_chunk) * pieces) {}
+
+    /// One chunk: lines [first_line, last_line), columns [first_column, last_column) of each.
+    struct chunk {
+        std::int64_t first_line, last_line, first_column, last_column;
+        [[nodiscard]] constexpr std::int64_t columns() const noexcept { return last_column - first_column; }
+        [[nodiscard]] constexpr std::int64_t positions() const noexcept { return (last_line - first_line) * columns(); }
+    };
+    [[nodiscard]] constexpr chunk operator[](std::int64_t i) const noexcept {
+        const std::int64_t line = i / pieces * lines_per_chunk;
+        const std::int64_t column = i % pieces * chunk_positions;
+        return {line, line + lines_per_chunk < lines ? line + lines_per_chunk : lines, column,
+                pieces == 1 || column + chunk_positions > width ? width : column + chunk_positions};
+    }
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,151 @@
+// Walking positions: blocks of a problem, and the rows of register tiles inside one tap-set class.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Output positions cut into boxes of whole lines: several images, or some planes of one, or some rows of one plane.
+class box_grid {
+public:
+    /// One box.
+    struct item {
+        std::int64_t first_image = 0;
+        std::int64_t last_image = 0;
+        std::array<std::int64_t, 3> first{};
+        std::array<std::int64_t, 3> last{};
+    };
+
+    constexpr box_grid() noexcept = default;
+    /// The largest boxes for which fits(images, {planes, rows, columns}) holds, in about equal sizes; at least one row.
+    template <class Fits>
+    constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent, const Fits& fits) noexcept
+        : batch_(batch), extent_(extent), box_(extent) {
+        // the largest n in [1, limit] with fits_n(n), which is monotone; 1 where none fits
+        const auto largest = [](std::int64_t limit, const auto& fits_n) {
+            std::int64_t low = 1;
+            for (std::int64_t high = limit; low < high;) {
+                const std::int64_t mid = low + (high - low + 1) / 2;
+                if (fits_n(mid)) {
+                    low = mid;
+                } else {
+                    high = mid - 1;
+                }
+            }
+            return shape::ceil_div(limit, shape::ceil_div(limit, low));
+        };
+        if (batch == 0) return;
+        if (fits(1, extent)) {
+            images_ = largest(batch, [&](std::int64_t n) { return fits(n, extent); });
+        } else if (fits(1, {1, extent[1], extent[2]})) {
+            box_[0] = largest(extent[0], [&](std::int64_t n) { return fits(1, {n, extent[1], extent[2]}); });
+        } else {
+            box_[0] = 1;
+            box_[1] = largest(extent[1], [&](std::int64_t n) { return fits(1, {1, n, extent[2]}); });
+        }
+        planes_ = shape::ceil_div(extent[0], box_[0]);
+        rows_ = shape::ceil_div(extent[1], box_[1]);
+        count_ = shape::ceil_div(batch, images_) * planes_ * rows_;
+    }
+
+    [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
+    [[nodiscard]] constexpr std::int64_t images() const noexcept { return images_; }
+    [[nodiscard]] constexpr std::int64_t box(std::size_t i) const noexcept { return box_[i]; }
+    [[nodiscard]] constexpr item operator[](std::int64_t i) const noexcept {
+        item b;
+        const std::int64_t row = i % rows_ * box_[1];
+        const std::int64_t plane = i / rows_ % planes_ * box_[0];
+        b.first_image = i / (rows_ * planes_) * images_;
+        b.last_image = std::min(batch_, b.first_image + images_);
+        b.first = {plane, row, 0};
+        b.last = {std::min(extent_[0], plane + box_[0]), std::min(extent_[1], row + box_[1]), extent_[2]};
+        return b;
+    }
+
+private:
+    std::int64_t batch_ = 0;
+    std::int64_t images_ = 1;
+    std::int64_t planes_ = 1;
+    std::int64_t rows_ = 1;
+    std::int64_t count_ = 0;
+    std::array<std::int64_t, 3> extent_{};
+    std::array<std::int64_t, 3> box_{};
+};
+
+/// The positions of one class over a range of images, in row-major order, as offsets on the input and the output side.
+class row_walk {
+public:
+    row_walk(std::int64_t first_image, std::int64_t last_image, const std::array<shape::tap_class, 3>& c,
+             const shape::canonical_strides& in, const shape::canonical_strides& out, std::int64_t origin) noexcept {
+        in_ = first_image * in[0] - origin;
+        out_ = first_image * out[0];
+        level add[4];
+        add[0] = {last_image - first_image, in[0], out[0]};
+        for (std::size_t i = 0; i < 3; ++i) {
+            in_ += c[i].first_read * in[2 + i];
+            out_ += c[i].first_position * out[2 + i];
+            add[1 + i] = {c[i].positions, c[i].read_per_position * in[2 + i], c[i].position_step * out[2 + i]};
+        }
+        // Axes that continue one another become one, so that a line of the walk is as long as can be.
+        for (int i = 3; i >= 0; --i) {
+            rows_ *= add[i].count;
+            if (add[i].count == 1 && levels_ > 0) continue;
+            level& last = levels_ == 0 ? level_[0] : level_[levels_ - 1];
+            if (levels_ > 0 && (last.count == 1 || (add[i].in == last.count * last.in && add[i].out == last.count * last.out))) {
+                last = last.count == 1 ? add[i] : level{last.count * add[i].count, last.in, last.out};
+            } else {
+                level_[levels_++] = add[i];
+            }
+        }
+    }
+
+    /// Number of positions.
+    [[nodiscard]] std::ptrdiff_t rows() const noexcept { return static_cast<std::ptrdiff_t>(rows_); }
+
+    /// The next `count` positions: pointers behind `source` and offsets in the output.
+    void take(std::ptrdiff_t count, const float* source, const float** a, std::int64_t* to) noexcept {
+        while (count > 0) {
+            const auto run = static_cast<std::ptrdiff_t>(std::min<std::int64_t>(count, level_[0].count - at_[0]));
+            std::int64_t i = in_;
+            std::int64_t o = out_;
+            for (std::ptrdiff_t n = 0; n < run; ++n, i += level_[0].in, o += level_[0].out) {
+                *a++ = source + i;
+                *to++ = o;
+            }
+            in_ = i;
+            out_ = o;
+            count -= run;
+            at_[0] += run;
+            for (int l = 0; at_[l] == level_[l].count && l + 1 < levels_; ++l) {
+                in_ += level_[l + 1].in - level_[l].count * level_[l].in;
+                out_ += level_[l + 1].out - level_[l].count * level_[l].out;
+                at_[l] = 0;
+                ++at_[l + 1];
+            }
+        }
+    }
+
+private:
+    struct level {
+        std::int64_t count = 0;
+        std::int64_t in = 0;
+        std::int64_t out = 0;
+    };
+    level level_[4];  // innermost first
+    std::int64_t at_[4] = {};
+    int levels_ = 0;
+    std::int64_t rows_ = 1;
+    std::int64_t in_ = 0;
+    std::int64_t out_ = 0;
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,177 @@
+#ifndef GRADKERN_DETAIL_SIMD_HPP
+#define GRADKERN_DETAIL_SIMD_HPP
+
+/// \file
+/// \brief Vectors of float, conversions of 16-bit types and register transposes; with the files below detail/simd/, the only place that
+/// names xsimd, and the only one that tells instruction sets apart.
+///
+/// In `gradkern::detail::simd`, for the target that the translation unit is compiled for:
+///
+/// | name | meaning |
+/// |---|---|
+/// | `vec`, `lanes` | a vector of floats and their number, a power of two |
+/// | `is_fused` | `fma` rounds once; where false (x86 before FMA), it rounds the product and then the sum |
+/// | `zero()`, `broadcast(x)` | all lanes alike |
+/// | `load(p)`, `store(p, v)` | whole vectors, any alignment |
+/// | `load_partial(p, n)`, `store_partial(p, v, n)` | the first n lanes, the others +0 or left alone; nothing at or behind `p + n` is touched |
+/// | `fma(a, b, c)` | `a * b + c` |
+/// | `add sub mul div` | a product is never contracted with a later sum, whatever the compiler's flags |
+/// | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: the second operand where one is a NaN, or for zeros of both signs |
+/// | `widen_f16(p)`, `widen_bf16(p)` | `lanes` 16-bit patterns at any address -> vector |
+/// | `narrow_f16(v, p)`, `narrow_bf16(v, p)` | vector -> `lanes` 16-bit patterns at any address |
+/// | `transpose(src, src_stride, dst, dst_stride)` | a block of lanes x lanes: `dst[j * dst_stride + i] = src[i * src_stride + j]` |
+/// | `load_wide(p)`, `store_narrow(p, v)` | the same as load/store for elements of any type whose sums are float |
+/// | `load_wide_partial(p, n)`, `store_narrow_partial(p, v, n)` | their first n elements |
+/// | `widen(src, dst, n)`, `narrow(src, dst, n)` | n elements to and from float |
+/// | `fma`, `mul` of three, two floats | what `vec`'s do in one lane |
+///
+/// Every operation gives the same bits on every target, NaN patterns of the conversions included, if the floating-point environment rounds
+/// to nearest and does not flush subnormal numbers.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/half.hpp>
+
+// On targets not listed vectors are arrays of floats. (32-bit NEON is left out because it flushes subnormal numbers.)
+#if !defined(GRADKERN_SIMD_EMULATE_LANES) && \
+    (XSIMD_WITH_SSE2 || XSIMD_WITH_NEON64 || XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_RVV || XSIMD_WITH_WASM)
+#include <gradkern/detail/simd/batch.hpp>
+#else
+#include <gradkern/detail/simd/array.hpp>
+#endif
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::simd {
+
+static_assert((lanes & (lanes - 1)) == 0);
+
+/// All lanes +0.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec zero() noexcept { return broadcast(0.0f); }
+
+/// One lane's product: not contracted with a later sum.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE float mul(float a, float b) noexcept {
+    float product = a * b;
+    GRADKERN_DETAIL_OPAQUE_FLOAT(product);
+    return product;
+}
+
+/// One lane's multiply-add, fused where the vector's is.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE float fma(float a, float b, float c) noexcept {
+    if constexpr (is_fused) {
+        return std::fma(a, b, c);
+    } else {
+        return mul(a, b) + c;
+    }
+}
+
+/// An element whose sums are kept in float: all but f64.
+template <class T>
+concept float_element = element<T> && element_traits<T>::type != data_type::f64;
+
+/// `lanes` elements at any address.
+template <float_element T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_wide(const T* source) noexcept {
+    if constexpr (element_traits<T>::type == data_type::f16) {
+        return widen_f16(source);
+    } else if constexpr (element_traits<T>::type == data_type::bf16) {
+        return widen_bf16(source);
+    } else if constexpr (std::is_same_v<T, float>) {
+        return load(source);
+    } else {  // a foreign type that is a float in memory: its bytes may not be read through a float*
+        float copy[lanes];
+        std::memcpy(copy, source, sizeof copy);
+        return load(copy);
+    }
+}
+
+/// Writes `lanes` elements at any address.
+template <float_element T>
+GRADKERN_ALWAYS_INLINE void store_narrow(T* target, vec value) noexcept {
+    if constexpr (element_traits<T>::type == data_type::f16) {
+        narrow_f16(value, target);
+    } else if constexpr (element_traits<T>::type == data_type::bf16) {
+        narrow_bf16(value, target);
+    } else if constexpr (std::is_same_v<T, float>) {
+        store(target, value);
+    } else {
+        float copy[lanes];
+        store(copy, value);
+        std::memcpy(static_cast<void*>(target), copy, sizeof copy);
+    }
+}
+
+/// Copies n < 2 * Step elements of `Bytes` bytes in pieces of fixed, falling size.
+template <std::ptrdiff_t Step, std::size_t Bytes>
+GRADKERN_ALWAYS_INLINE void copy_elements(unsigned char* target, const unsigned char* source, std::ptrdiff_t n) noexcept {
+    if constexpr (Step > 0) {
+        if ((n & Step) != 0) {
+            constexpr std::size_t piece = static_cast<std::size_t>(Step) * Bytes;
+            std::memcpy(target, source, piece);
+            target += piece;
+            source += piece;
+        }
+        copy_elements<Step / 2, Bytes>(target, source, n);
+    }
+}
+
+/// The first n of `lanes` elements, other lanes +0; nothing behind them is read.
+template <float_element T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_wide_partial(const T* source, std::ptrdiff_t n) noexcept {
+    if constexpr (std::is_same_v<T, float>) {
+        return load_partial(source, n);
+    } else {
+        if (n >= lanes) return load_wide(source);
+        alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)] = {};
+        if (n > 0) copy_elements<lanes / 2, sizeof(T)>(copy, reinterpret_cast<const unsigned char*>(source), n);
+        return load_wide(reinterpret_cast<const T*>(copy));
+    }
+}
+
+/// Writes the first n of `lanes` elements; nothing behind them is touched.
+template <float_element T>
+GRADKERN_ALWAYS_INLINE void store_narrow_partial(T* target, vec value, std::ptrdiff_t n) noexcept {
+    if constexpr (std::is_same_v<T, float>) {
+        store_partial(target, value, n);
+    } else if (n >= lanes) {
+        store_narrow(target, value);
+    } else if (n > 0) {
+        alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)];
+        store_narrow(reinterpret_cast<T*>(copy), value);
+        copy_elements<lanes / 2, sizeof(T)>(reinterpret_cast<unsigned char*>(target), copy, n);
+    }
+}
+
+/// `target[i] = source[i]` for i < n, exact. Elements may be written twice, with the same value.
+template <float_element T>
+void widen(const T* source, float* target, std::ptrdiff_t n) noexcept {
+    if (n < lanes) {
+        store_partial(target, load_wide_partial(source, n), n);
+        return;
+    }
+    std::ptrdiff_t i = 0;
+    for (; i + lanes <= n; i += lanes) store(target + i, load_wide(source + i));
+    // The last vector ends with the array and overlaps its predecessor.
+    if (i < n) store(target + (n - lanes), load_wide(source + (n - lanes)));
+}
+
+/// `target[i] = source[i]` for i < n, each rounded once. Elements may be written twice, with the same value.
+template <float_element T>
+void narrow(const float* source, T* target, std::ptrdiff_t n) noexcept {
+    if (n < lanes) {
+        store_narrow_partial(target, load_partial(source, n), n);
+        return;
+    }
+    std::ptrdiff_t i = 0;
+    for (; i + lanes <= n; i += lanes) store_narrow(target + i, load(source + i));
+    if (i < n) store_narrow(target + (n - lanes), load(source + (n - lanes)));
+}
+
+}  // namespace detail::simd
+GRADKERN_ISA_NAMESPACE_END
+
+#endif  // GRADKERN_DETAIL_SIMD_HPP

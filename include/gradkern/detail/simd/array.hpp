@@ -1,0 +1,130 @@
+#ifndef GRADKERN_DETAIL_SIMD_ARRAY_HPP
+#define GRADKERN_DETAIL_SIMD_ARRAY_HPP
+
+/// \file
+/// \brief Vectors as plain arrays: for targets without vector registers, and to walk the code paths of any vector length on any machine.
+///
+/// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec` and the operations on it.
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/half.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::simd {
+
+#if defined(GRADKERN_SIMD_EMULATE_LANES)
+inline constexpr std::ptrdiff_t lanes = GRADKERN_SIMD_EMULATE_LANES;
+#else
+inline constexpr std::ptrdiff_t lanes = 4;
+#endif
+static_assert(lanes >= 1 && lanes <= 64 && (lanes & (lanes - 1)) == 0, "GRADKERN_SIMD_EMULATE_LANES must be 1, 2, 4, ... 64");
+
+struct vec {
+    float lane[lanes];
+};
+
+inline constexpr bool is_fused = true;
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast(float value) noexcept {
+    vec r;
+    for (float& lane : r.lane) lane = value;
+    return r;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load(const float* source) noexcept {
+    vec r;
+    std::memcpy(r.lane, source, sizeof r.lane);
+    return r;
+}
+
+GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept { std::memcpy(target, value.lane, sizeof value.lane); }
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);
+    return c;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] += b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sub(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] -= b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] *= b.lane[i];
+    GRADKERN_DETAIL_OPAQUE(a);
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] /= b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
+    vec r = broadcast(0.0f);
+    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) r.lane[i] = source[i];
+    return r;
+}
+
+GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff_t n) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) target[i] = value.lane[i];
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
+    std::uint16_t bits[lanes];
+    std::memcpy(bits, source, sizeof bits);
+    vec r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = half_bits::f16_to_f32(bits[i]);
+    return r;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_bf16(const void* source) noexcept {
+    std::uint16_t bits[lanes];
+    std::memcpy(bits, source, sizeof bits);
+    vec r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = half_bits::bf16_to_f32(bits[i]);
+    return r;
+}
+
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* target) noexcept {
+    std::uint16_t bits[lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_f16(value.lane[i]);
+    std::memcpy(target, bits, sizeof bits);
+}
+
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
+    std::uint16_t bits[lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(value.lane[i]);
+    std::memcpy(target, bits, sizeof bits);
+}
+
+GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
+                                      std::ptrdiff_t target_stride) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        for (std::ptrdiff_t j = 0; j < lanes; ++j) target[j * target_stride + i] = source[i * source_stride + j];
+    }
+}
+
+}  // namespace detail::simd
+GRADKERN_ISA_NAMESPACE_END
+
+#endif  // GRADKERN_DETAIL_SIMD_ARRAY_HPP

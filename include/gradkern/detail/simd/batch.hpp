@@ -1,0 +1,201 @@
+#ifndef GRADKERN_DETAIL_SIMD_BATCH_HPP
+#define GRADKERN_DETAIL_SIMD_BATCH_HPP
+
+/// \file
+/// \brief `vec` as an xsimd batch.
+///
+/// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec` and the operations on it.
+
+#include <xsimd/xsimd.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/half.hpp>
+
+#if XSIMD_WITH_SSE2
+#include <gradkern/detail/simd/x86.hpp>
+#define GRADKERN_DETAIL_REGISTERS x86
+#elif defined(__aarch64__) && !XSIMD_WITH_SVE
+#include <gradkern/detail/simd/neon.hpp>
+#define GRADKERN_DETAIL_REGISTERS neon
+#endif
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::simd {
+
+#if defined(GRADKERN_SIMD_ARCH)
+using arch = xsimd::GRADKERN_SIMD_ARCH;
+#else
+using arch = xsimd::default_arch;
+#endif
+
+using vec = xsimd::batch<float, arch>;
+
+inline constexpr std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(vec::size);
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast(float value) noexcept { return vec(value); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load(const float* source) noexcept { return vec::load_unaligned(source); }
+GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept { value.store_unaligned(target); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add(vec a, vec b) noexcept { return a + b; }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sub(vec a, vec b) noexcept { return a - b; }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return a / b; }
+
+#if defined(GRADKERN_DETAIL_REGISTERS)
+
+namespace registers = GRADKERN_DETAIL_REGISTERS;
+#undef GRADKERN_DETAIL_REGISTERS
+
+using register_type = vec::register_type;
+
+#if defined(__FMA__) || defined(__aarch64__)
+inline constexpr bool is_fused = true;
+#else
+inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without the flag
+#endif
+
+// The intrinsics, and not xsimd::fma: that one is a product and a sum for some architectures in some versions.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
+    return vec(registers::fma(register_type(a), register_type(b), register_type(c)));
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept { return vec(registers::opaque(register_type(a * b))); }
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {
+    return vec(registers::min(register_type(a), register_type(b)));
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept {
+    return vec(registers::max(register_type(a), register_type(b)));
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
+    if (n >= lanes) return load(source);
+    return vec(registers::load_first(source, n > 0 ? n : 0, register_type{}));
+}
+
+GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff_t n) noexcept {
+    if (n >= lanes) {
+        store(target, value);
+    } else if (n > 0) {
+        registers::store_first(target, register_type(value), n);
+    }
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
+    return vec(registers::load_wide_f16(source, register_type{}));
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_bf16(const void* source) noexcept {
+    return vec(registers::load_wide_bf16(source, register_type{}));
+}
+
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* target) noexcept {
+    registers::store_narrow_f16(target, register_type(value));
+}
+
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
+    registers::store_narrow_bf16(target, register_type(value));
+}
+
+GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
+                                      std::ptrdiff_t target_stride) noexcept {
+    static_assert(lanes % 4 == 0);
+    for (std::ptrdiff_t j = 0; j < lanes; j += 4) {
+        const float* const column = source + j;
+        const register_type row0 = registers::load_quarters(column, source_stride, register_type{});
+        const register_type row1 = registers::load_quarters(column + source_stride, source_stride, register_type{});
+        const register_type row2 = registers::load_quarters(column + 2 * source_stride, source_stride, register_type{});
+        const register_type row3 = registers::load_quarters(column + 3 * source_stride, source_stride, register_type{});
+        const register_type low01 = registers::unpack_low(row0, row1);
+        const register_type low23 = registers::unpack_low(row2, row3);
+        const register_type high01 = registers::unpack_high(row0, row1);
+        const register_type high23 = registers::unpack_high(row2, row3);
+        float* const out = target + j * target_stride;
+        registers::store_all(out, registers::low_pairs(low01, low23));
+        registers::store_all(out + target_stride, registers::high_pairs(low01, low23));
+        registers::store_all(out + 2 * target_stride, registers::low_pairs(high01, high23));
+        registers::store_all(out + 3 * target_stride, registers::high_pairs(high01, high23));
+    }
+}
+
+#else  // other targets: what xsimd says, and scalar conversions by way of memory
+
+inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_RVV;
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
+    vec product = a * b;
+    GRADKERN_DETAIL_OPAQUE(product);
+    return product;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
+    if constexpr (is_fused) {
+        return xsimd::fma(a, b, c);
+    } else {
+        return mul(a, b) + c;
+    }
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept { return xsimd::select(a < b, a, b); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept { return xsimd::select(a > b, a, b); }
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
+    float part[lanes] = {};
+    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) part[i] = source[i];
+    return load(part);
+}
+
+GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff_t n) noexcept {
+    float part[lanes];
+    store(part, value);
+    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) target[i] = part[i];
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
+    std::uint16_t bits[lanes];
+    std::memcpy(bits, source, sizeof bits);
+    float wide[lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) wide[i] = half_bits::f16_to_f32(bits[i]);
+    return load(wide);
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_bf16(const void* source) noexcept {
+    std::uint16_t bits[lanes];
+    std::memcpy(bits, source, sizeof bits);
+    float wide[lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) wide[i] = half_bits::bf16_to_f32(bits[i]);
+    return load(wide);
+}
+
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* target) noexcept {
+    float wide[lanes];
+    store(wide, value);
+    std::uint16_t bits[lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_f16(wide[i]);
+    std::memcpy(target, bits, sizeof bits);
+}
+
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
+    float wide[lanes];
+    store(wide, value);
+    std::uint16_t bits[lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(wide[i]);
+    std::memcpy(target, bits, sizeof bits);
+}
+
+GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
+                                      std::ptrdiff_t target_stride) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        for (std::ptrdiff_t j = 0; j < lanes; ++j) target[j * target_stride + i] = source[i * source_stride + j];
+    }
+}
+
+#endif
+
+}  // namespace detail::simd
+GRADKERN_ISA_NAMESPACE_END
+
+#endif  // GRADKERN_DETAIL_SIMD_BATCH_HPP

@@ -1,0 +1,95 @@
+#ifndef GRADKERN_DETAIL_SIMD_NEON_HPP
+#define GRADKERN_DETAIL_SIMD_NEON_HPP
+
+/// \file
+/// \brief Operations on aarch64 NEON registers for which xsimd has no form, or not the same one in every version.
+///
+/// Included by detail/simd.hpp alone.
+
+#include <arm_neon.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <gradkern/detail/config.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::simd::neon {
+
+/// Hides from the optimiser where a value comes from, so that a product and a sum are not contracted into one rounding.
+GRADKERN_ALWAYS_INLINE float32x4_t opaque(float32x4_t value) noexcept {
+#if defined(__GNUC__)
+    __asm__("" : "+w"(value));
+#endif
+    return value;
+}
+
+GRADKERN_ALWAYS_INLINE float32x4_t fma(float32x4_t a, float32x4_t b, float32x4_t c) noexcept { return vfmaq_f32(c, a, b); }
+
+// By comparison: FMIN and FMAX return a NaN where the others return their second operand.
+GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept { return vbslq_f32(vcltq_f32(a, b), a, b); }
+GRADKERN_ALWAYS_INLINE float32x4_t max(float32x4_t a, float32x4_t b) noexcept { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+
+/// The first n (0 ... 3) lanes, zero above.
+GRADKERN_ALWAYS_INLINE float32x4_t load_first(const float* source, std::ptrdiff_t n, float32x4_t) noexcept {
+    float32x4_t r = vdupq_n_f32(0.0f);
+    if (n > 0) r = vld1q_lane_f32(source, r, 0);
+    if (n > 1) r = vld1q_lane_f32(source + 1, r, 1);
+    if (n > 2) r = vld1q_lane_f32(source + 2, r, 2);
+    return r;
+}
+
+GRADKERN_ALWAYS_INLINE void store_first(float* target, float32x4_t value, std::ptrdiff_t n) noexcept {
+    if (n > 0) vst1q_lane_f32(target, value, 0);
+    if (n > 1) vst1q_lane_f32(target + 1, value, 1);
+    if (n > 2) vst1q_lane_f32(target + 2, value, 2);
+}
+
+// The 16-bit patterns move by memcpy: they may be any type's objects, and may lie at odd addresses.
+GRADKERN_ALWAYS_INLINE uint16x4_t load_words(const void* source) noexcept {
+    uint16x4_t words;
+    std::memcpy(&words, source, sizeof words);
+    return words;
+}
+
+GRADKERN_ALWAYS_INLINE float32x4_t load_wide_f16(const void* source, float32x4_t) noexcept {
+    return vcvt_f32_f16(vreinterpret_f16_u16(load_words(source)));
+}
+
+GRADKERN_ALWAYS_INLINE float32x4_t load_wide_bf16(const void* source, float32x4_t) noexcept {
+    return vreinterpretq_f32_u32(vshll_n_u16(load_words(source), 16));
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, float32x4_t value) noexcept {
+    const uint16x4_t words = vreinterpret_u16_f16(vcvt_f16_f32(value));
+    std::memcpy(target, &words, sizeof words);
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, float32x4_t value) noexcept {
+    const uint32x4_t word = vreinterpretq_u32_f32(value);
+    const uint32x4_t is_nan = vcgtq_u32(vandq_u32(word, vdupq_n_u32(0x7fffffffu)), vdupq_n_u32(0x7f800000u));
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(word, 16), vdupq_n_u32(1u));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(word, vdupq_n_u32(0x7fffu)), odd);
+    const uint32x4_t quiet = vorrq_u32(word, vdupq_n_u32(0x00400000u));
+    const uint16x4_t words = vshrn_n_u32(vbslq_u32(is_nan, quiet, rounded), 16);
+    std::memcpy(target, &words, sizeof words);
+}
+
+GRADKERN_ALWAYS_INLINE float32x4_t load_quarters(const float* source, std::ptrdiff_t, float32x4_t) noexcept {
+    return vld1q_f32(source);
+}
+GRADKERN_ALWAYS_INLINE float32x4_t unpack_low(float32x4_t a, float32x4_t b) noexcept { return vzip1q_f32(a, b); }
+GRADKERN_ALWAYS_INLINE float32x4_t unpack_high(float32x4_t a, float32x4_t b) noexcept { return vzip2q_f32(a, b); }
+GRADKERN_ALWAYS_INLINE float32x4_t low_pairs(float32x4_t a, float32x4_t b) noexcept {
+    return vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+}
+GRADKERN_ALWAYS_INLINE float32x4_t high_pairs(float32x4_t a, float32x4_t b) noexcept {
+    return vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
+}
+GRADKERN_ALWAYS_INLINE void store_all(float* target, float32x4_t value) noexcept { vst1q_f32(target, value); }
+
+}  // namespace detail::simd::neon
+GRADKERN_ISA_NAMESPACE_END
+
+#endif  // GRADKERN_DETAIL_SIMD_NEON_HPP

@@ -1,0 +1,329 @@
+#ifndef GRADKERN_DETAIL_SIMD_X86_HPP
+#define GRADKERN_DETAIL_SIMD_X86_HPP
+
+/// \file
+/// \brief Operations on SSE, AVX and AVX-512 registers for which xsimd has no form, or not the same one in every version.
+///
+/// Included by detail/simd.hpp alone. Overloaded by register type, since a program may ask for shorter registers than the target has.
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::simd::x86 {
+
+// ------------------------------------------------------------------------------------------------------------------------ 128 bits
+
+/// Hides from the optimiser where a value comes from, so that a product and a sum are not contracted into one rounding.
+GRADKERN_ALWAYS_INLINE __m128 opaque(__m128 value) noexcept {
+#if defined(__AVX512VL__)
+    __asm__("" : "+v"(value));
+#elif defined(__GNUC__)
+    __asm__("" : "+x"(value));
+#endif
+    return value;
+}
+
+GRADKERN_ALWAYS_INLINE __m128 fma(__m128 a, __m128 b, __m128 c) noexcept {
+#if defined(__FMA__)
+    return _mm_fmadd_ps(a, b, c);
+#else
+    return _mm_add_ps(opaque(_mm_mul_ps(a, b)), c);
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m128 min(__m128 a, __m128 b) noexcept { return _mm_min_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m128 max(__m128 a, __m128 b) noexcept { return _mm_max_ps(a, b); }
+
+/// The first n (0 ... 3) lanes, zero above.
+GRADKERN_ALWAYS_INLINE __m128 load_first(const float* source, std::ptrdiff_t n, __m128) noexcept {
+    // Pairs by way of integers: those loads may alias anything and need no alignment.
+    const bool pair = (n & 2) != 0;
+    const __m128 low = pair ? _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))) : _mm_setzero_ps();
+    if ((n & 1) == 0) return low;
+    const __m128 single = _mm_load_ss(source + (n & 2));
+    return pair ? _mm_movelh_ps(low, single) : single;
+}
+
+GRADKERN_ALWAYS_INLINE void store_first(float* target, __m128 value, std::ptrdiff_t n) noexcept {
+    if ((n & 2) != 0) {
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(target), _mm_castps_si128(value));
+        target += 2;
+        value = _mm_movehl_ps(value, value);
+    }
+    if ((n & 1) != 0) _mm_store_ss(target, value);
+}
+
+GRADKERN_ALWAYS_INLINE __m128i select_bits(__m128i mask, __m128i yes, __m128i no) noexcept {
+    return _mm_or_si128(_mm_and_si128(mask, yes), _mm_andnot_si128(mask, no));
+}
+
+/// Four patterns in the low half -> one in each 32-bit lane.
+GRADKERN_ALWAYS_INLINE __m128i words_to_lanes(__m128i words) noexcept { return _mm_unpacklo_epi16(words, _mm_setzero_si128()); }
+
+/// Four lanes, each a sign-extended 16-bit pattern -> four patterns in the low half.
+GRADKERN_ALWAYS_INLINE __m128i lanes_to_words(__m128i wide) noexcept { return _mm_packs_epi32(wide, wide); }
+
+GRADKERN_ALWAYS_INLINE __m128 widen_f16(__m128i words) noexcept {
+#if defined(__F16C__)
+    return _mm_cvtph_ps(words);
+#else
+    // Exponent and fraction move into place, the exponent is rebased; the two ends are mended: all ones stays all ones (and a NaN becomes
+    // quiet), zero means that the hidden bit is not there, which the subtraction of 2^-14 removes (exactly, and without subnormal floats).
+    const __m128i half = words_to_lanes(words);
+    const __m128i sign = _mm_slli_epi32(_mm_and_si128(half, _mm_set1_epi32(0x8000)), 16);
+    const __m128i shifted = _mm_slli_epi32(_mm_and_si128(half, _mm_set1_epi32(0x7fff)), 13);
+    const __m128i rebased = _mm_add_epi32(shifted, _mm_set1_epi32(112 << 23));
+    const __m128i is_special = _mm_cmpgt_epi32(shifted, _mm_set1_epi32((0x7c00 << 13) - 1));
+    const __m128i is_nan = _mm_cmpgt_epi32(shifted, _mm_set1_epi32(0x7c00 << 13));
+    const __m128i is_small = _mm_cmpgt_epi32(_mm_set1_epi32(0x0400 << 13), shifted);
+    const __m128i special = _mm_or_si128(_mm_add_epi32(rebased, _mm_and_si128(is_special, _mm_set1_epi32(112 << 23))),
+                                         _mm_and_si128(is_nan, _mm_set1_epi32(0x00400000)));
+    const __m128 with_hidden = _mm_castsi128_ps(_mm_add_epi32(rebased, _mm_set1_epi32(1 << 23)));
+    const __m128i small = _mm_castps_si128(_mm_sub_ps(with_hidden, _mm_castsi128_ps(_mm_set1_epi32(113 << 23))));
+    return _mm_castsi128_ps(_mm_or_si128(sign, select_bits(is_small, small, special)));
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m128i narrow_f16(__m128 value) noexcept {
+#if defined(__F16C__)
+    return _mm_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+#else
+    const __m128i word = _mm_castps_si128(value);
+    const __m128i magnitude = _mm_and_si128(word, _mm_set1_epi32(0x7fffffff));
+    const __m128i is_nan = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7f800000));
+    const __m128i is_infinite = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x477fefff));
+    const __m128i is_small = _mm_cmpgt_epi32(_mm_set1_epi32(0x38800000), magnitude);
+    // Below 2^-14 the addition of 1/2, whose last place is worth 2^-24, does the rounding.
+    const __m128i half = _mm_set1_epi32(126 << 23);
+    const __m128i small =
+        _mm_sub_epi32(_mm_castps_si128(_mm_add_ps(_mm_castsi128_ps(magnitude), _mm_castsi128_ps(half))), half);
+    const __m128i odd = _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(1));
+    const __m128i normal =
+        _mm_srli_epi32(_mm_add_epi32(_mm_add_epi32(magnitude, _mm_set1_epi32(0x0fff - 0x38000000)), odd), 13);
+    const __m128i nan =
+        _mm_or_si128(_mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(0x03ff)), _mm_set1_epi32(0x7e00));
+    const __m128i finite = select_bits(is_small, small, normal);
+    const __m128i special = select_bits(is_nan, nan, _mm_set1_epi32(0x7c00));
+    // The arithmetic shift extends the sign, as packing with signed saturation wants it.
+    const __m128i sign = _mm_srai_epi32(_mm_and_si128(word, _mm_set1_epi32(static_cast<int>(0x80000000u))), 16);
+    return lanes_to_words(_mm_or_si128(sign, select_bits(is_infinite, special, finite)));
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m128 widen_bf16(__m128i words) noexcept {
+    return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), words));
+}
+
+/// One bfloat16, sign-extended, in each lane.
+GRADKERN_ALWAYS_INLINE __m128i round_bf16(__m128 value) noexcept {
+    const __m128i word = _mm_castps_si128(value);
+    const __m128i is_nan =
+        _mm_cmpgt_epi32(_mm_and_si128(word, _mm_set1_epi32(0x7fffffff)), _mm_set1_epi32(0x7f800000));
+    const __m128i odd = _mm_and_si128(_mm_srli_epi32(word, 16), _mm_set1_epi32(1));
+    const __m128i rounded = _mm_add_epi32(_mm_add_epi32(word, _mm_set1_epi32(0x7fff)), odd);
+    const __m128i quiet = _mm_or_si128(word, _mm_set1_epi32(0x00400000));
+    return _mm_srai_epi32(select_bits(is_nan, quiet, rounded), 16);
+}
+
+GRADKERN_ALWAYS_INLINE __m128 load_wide_f16(const void* source, __m128) noexcept {
+    return widen_f16(_mm_loadl_epi64(static_cast<const __m128i*>(source)));
+}
+GRADKERN_ALWAYS_INLINE __m128 load_wide_bf16(const void* source, __m128) noexcept {
+    return widen_bf16(_mm_loadl_epi64(static_cast<const __m128i*>(source)));
+}
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m128 value) noexcept {
+    _mm_storel_epi64(static_cast<__m128i*>(target), narrow_f16(value));
+}
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m128 value) noexcept {
+    _mm_storel_epi64(static_cast<__m128i*>(target), lanes_to_words(round_bf16(value)));
+}
+
+// The transposes of 4, 8 and 16 rows are one algorithm: the 128-bit quarter q of a register holds four elements of row 4q + i, loads put
+// them there (cheaper than shuffles across quarters), and a 4x4 transpose within each quarter leaves whole columns.
+GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t, __m128) noexcept { return _mm_loadu_ps(source); }
+GRADKERN_ALWAYS_INLINE __m128 unpack_low(__m128 a, __m128 b) noexcept { return _mm_unpacklo_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return _mm_unpackhi_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
+GRADKERN_ALWAYS_INLINE __m128 high_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0xee); }
+GRADKERN_ALWAYS_INLINE void store_all(float* target, __m128 value) noexcept { _mm_storeu_ps(target, value); }
+
+// ------------------------------------------------------------------------------------------------------------------------ 256 bits
+
+#if defined(__AVX__)
+
+GRADKERN_ALWAYS_INLINE __m256 opaque(__m256 value) noexcept {
+#if defined(__AVX512VL__)
+    __asm__("" : "+v"(value));
+#elif defined(__GNUC__)
+    __asm__("" : "+x"(value));
+#endif
+    return value;
+}
+
+GRADKERN_ALWAYS_INLINE __m256 fma(__m256 a, __m256 b, __m256 c) noexcept {
+#if defined(__FMA__)
+    return _mm256_fmadd_ps(a, b, c);
+#else
+    return _mm256_add_ps(opaque(_mm256_mul_ps(a, b)), c);
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m256 min(__m256 a, __m256 b) noexcept { return _mm256_min_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 max(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
+
+/// The lower halves side by side.
+GRADKERN_ALWAYS_INLINE __m256 join(__m128 low, __m128 high) noexcept {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
+}
+
+/// The first n (0 ... 7) lanes, zero above; masked-out lanes do not fault.
+GRADKERN_ALWAYS_INLINE __m256 load_first(const float* source, std::ptrdiff_t n, __m256) noexcept {
+    const __m256 index = _mm256_setr_ps(0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f);
+    const __m256 mask = _mm256_cmp_ps(_mm256_set1_ps(static_cast<float>(n)), index, _CMP_GT_OQ);
+    return _mm256_maskload_ps(source, _mm256_castps_si256(mask));
+}
+
+// Not by a masked store: those are microcode of some 20 cycles on several machines.
+GRADKERN_ALWAYS_INLINE void store_first(float* target, __m256 value, std::ptrdiff_t n) noexcept {
+    __m128 part = _mm256_castps256_ps128(value);
+    if ((n & 4) != 0) {
+        _mm_storeu_ps(target, part);
+        target += 4;
+        part = _mm256_extractf128_ps(value, 1);
+    }
+    store_first(target, part, n & 3);
+}
+
+GRADKERN_ALWAYS_INLINE __m256 load_wide_f16(const void* source, __m256) noexcept {
+    const __m128i words = _mm_loadu_si128(static_cast<const __m128i*>(source));
+#if defined(__F16C__)
+    return _mm256_cvtph_ps(words);
+#else
+    return join(widen_f16(words), widen_f16(_mm_unpackhi_epi64(words, words)));
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m256 load_wide_bf16(const void* source, __m256) noexcept {
+    const __m128i words = _mm_loadu_si128(static_cast<const __m128i*>(source));
+#if defined(__AVX2__)
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16));
+#else
+    return join(widen_bf16(words), widen_bf16(_mm_unpackhi_epi64(words, words)));
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m256 value) noexcept {
+#if defined(__F16C__)
+    const __m128i words = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+#else
+    const __m128i words =
+        _mm_unpacklo_epi64(narrow_f16(_mm256_castps256_ps128(value)), narrow_f16(_mm256_extractf128_ps(value, 1)));
+#endif
+    _mm_storeu_si128(static_cast<__m128i*>(target), words);
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexcept {
+#if defined(__AVX2__)
+    const __m256i word = _mm256_castps_si256(value);
+    const __m256i is_nan =
+        _mm256_cmpgt_epi32(_mm256_and_si256(word, _mm256_set1_epi32(0x7fffffff)), _mm256_set1_epi32(0x7f800000));
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(word, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(word, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256i quiet = _mm256_or_si256(word, _mm256_set1_epi32(0x00400000));
+    const __m256i wide = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+#else
+    const __m128i words =
+        _mm_packs_epi32(round_bf16(_mm256_castps256_ps128(value)), round_bf16(_mm256_extractf128_ps(value, 1)));
+#endif
+    _mm_storeu_si128(static_cast<__m128i*>(target), words);
+}
+
+GRADKERN_ALWAYS_INLINE __m256 load_quarters(const float* source, std::ptrdiff_t stride, __m256) noexcept {
+    return join(_mm_loadu_ps(source), _mm_loadu_ps(source + 4 * stride));
+}
+GRADKERN_ALWAYS_INLINE __m256 unpack_low(__m256 a, __m256 b) noexcept { return _mm256_unpacklo_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return _mm256_unpackhi_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 low_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0x44); }
+GRADKERN_ALWAYS_INLINE __m256 high_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0xee); }
+GRADKERN_ALWAYS_INLINE void store_all(float* target, __m256 value) noexcept { _mm256_storeu_ps(target, value); }
+
+#endif  // __AVX__
+
+// ------------------------------------------------------------------------------------------------------------------------ 512 bits
+
+#if defined(__AVX512F__)
+
+// The zeroing forms under a full mask give the plain instructions. The plain intrinsics leave g++ up to 12 warning of their own headers'
+// uninitialised operands in every user's build.
+inline constexpr __mmask16 all_lanes = 0xffff;
+
+GRADKERN_ALWAYS_INLINE __m512 opaque(__m512 value) noexcept {
+#if defined(__GNUC__)
+    __asm__("" : "+v"(value));
+#endif
+    return value;
+}
+
+GRADKERN_ALWAYS_INLINE __m512 fma(__m512 a, __m512 b, __m512 c) noexcept { return _mm512_fmadd_ps(a, b, c); }
+GRADKERN_ALWAYS_INLINE __m512 min(__m512 a, __m512 b) noexcept { return _mm512_maskz_min_ps(all_lanes, a, b); }
+GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_maskz_max_ps(all_lanes, a, b); }
+
+/// A mask of the first n (0 ... 15) lanes.
+GRADKERN_ALWAYS_INLINE __mmask16 first_lanes(std::ptrdiff_t n) noexcept { return static_cast<__mmask16>((1u << n) - 1u); }
+
+GRADKERN_ALWAYS_INLINE __m512 load_first(const float* source, std::ptrdiff_t n, __m512) noexcept {
+    return _mm512_maskz_loadu_ps(first_lanes(n), source);
+}
+
+GRADKERN_ALWAYS_INLINE void store_first(float* target, __m512 value, std::ptrdiff_t n) noexcept {
+    _mm512_mask_storeu_ps(target, first_lanes(n), value);
+}
+
+GRADKERN_ALWAYS_INLINE __m512 load_wide_f16(const void* source, __m512) noexcept {
+    return _mm512_maskz_cvtph_ps(all_lanes, _mm256_loadu_si256(static_cast<const __m256i*>(source)));
+}
+
+GRADKERN_ALWAYS_INLINE __m512 load_wide_bf16(const void* source, __m512) noexcept {
+    const __m256i words = _mm256_loadu_si256(static_cast<const __m256i*>(source));
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, words), 16));
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m512 value) noexcept {
+    _mm256_storeu_si256(static_cast<__m256i*>(target), _mm512_maskz_cvtps_ph(all_lanes, value, _MM_FROUND_TO_NEAREST_INT));
+}
+
+// Not by vcvtneps2bf16 (AVX512-BF16): that one flushes subnormal numbers.
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexcept {
+    const __m512i word = _mm512_castps_si512(value);
+    const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(word, _mm512_set1_epi32(0x7fffffff)),
+                                                     _mm512_set1_epi32(0x7f800000));
+    const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(all_lanes, word, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(word, _mm512_set1_epi32(0x7fff)), odd);
+    const __m512i mended = _mm512_mask_or_epi32(rounded, is_nan, word, _mm512_set1_epi32(0x00400000));
+    _mm256_storeu_si256(static_cast<__m256i*>(target), _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16)));
+}
+
+GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t stride, __m512) noexcept {
+    __m512 r = _mm512_castps128_ps512(_mm_loadu_ps(source));
+    r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 4 * stride), 1);
+    r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 8 * stride), 2);
+    return _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 12 * stride), 3);
+}
+GRADKERN_ALWAYS_INLINE __m512 unpack_low(__m512 a, __m512 b) noexcept { return _mm512_maskz_unpacklo_ps(all_lanes, a, b); }
+GRADKERN_ALWAYS_INLINE __m512 unpack_high(__m512 a, __m512 b) noexcept { return _mm512_maskz_unpackhi_ps(all_lanes, a, b); }
+GRADKERN_ALWAYS_INLINE __m512 low_pairs(__m512 a, __m512 b) noexcept { return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0x44); }
+GRADKERN_ALWAYS_INLINE __m512 high_pairs(__m512 a, __m512 b) noexcept { return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0xee); }
+GRADKERN_ALWAYS_INLINE void store_all(float* target, __m512 value) noexcept { _mm512_storeu_ps(target, value); }
+
+#endif  // __AVX512F__
+
+}  // namespace detail::simd::x86
+GRADKERN_ISA_NAMESPACE_END
+
+#endif  // GRADKERN_DETAIL_SIMD_X86_HPP

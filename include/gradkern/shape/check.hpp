@@ -1,0 +1,165 @@
+// The checks that operators share, in the order every operator runs them (see `operator_checks`).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace shape {
+
+/// Strides in elements in the canonical order (N, C, D, H, W), or (small-side channels, large-side channels, KD, KH, KW)
+/// for filters. Unused spatial axes have stride 0.
+using canonical_strides = std::array<std::int64_t, 5>;
+
+/// Collects the first error of a sequence of checks. The order of all operators:
+///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then missing shapes;
+///   4 sizes; 5 overflow; 6 batch, channels, spatial consistency.
+class operator_checks {
+public:
+    constexpr explicit operator_checks(std::string_view op) noexcept { error_.op = op; }
+
+    /// True while nothing failed.
+    [[nodiscard]] constexpr bool ok() const noexcept { return error_.code == errc::ok; }
+    /// The first failure.
+    [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
+
+    /// Records a failure unless one is recorded or `holds`.
+    constexpr void require(bool holds, errc code, std::string_view argument, int index, std::int64_t got,
+                           expectation relation, std::int64_t expected) noexcept {
+        if (holds || !ok()) return;
+        error_.code = code;
+        error_.argument = argument;
+        error_.axis = index;
+        error_.got = got;
+        error_.expected = expected;
+        error_.relation = relation;
+    }
+    constexpr void require_equal(errc code, std::string_view argument, int index, std::int64_t got,
+                                 std::int64_t expected) noexcept {
+        require(got == expected, code, argument, index, got, expectation::equal, expected);
+    }
+    constexpr void require_at_least(errc code, std::string_view argument, int index, std::int64_t got,
+                                    std::int64_t expected) noexcept {
+        require(got >= expected, code, argument, index, got, expectation::at_least, expected);
+    }
+
+    /// Check 0: spatial rank 1, 2 or 3, from the first data input.
+    constexpr void spatial_rank(std::string_view argument, const extents& first_input) noexcept {
+        const auto rank = static_cast<std::int64_t>(first_input.rank());
+        require(rank >= 3, errc::unsupported, argument, -1, rank, expectation::at_least, 3);
+        require(rank <= 5, errc::unsupported, argument, -1, rank, expectation::at_most, 5);
+    }
+    /// Check 1: an attribute vector has one entry per axis, or none where it has a default.
+    constexpr void length(std::string_view argument, const extents& v, std::size_t r, bool required) noexcept {
+        if (v.empty() && !required) return;
+        require_equal(errc::invalid_argument, argument, -1, static_cast<std::int64_t>(v.rank()),
+                      static_cast<std::int64_t>(r));
+    }
+    /// Check 1: an enumerator that exists.
+    template <class E>
+    constexpr void word(std::string_view argument, E value, E last) noexcept {
+        require(value <= last, errc::invalid_argument, argument, -1, static_cast<std::int64_t>(value),
+                expectation::at_most, static_cast<std::int64_t>(last));
+    }
+    /// Check 2: every entry is at least `minimum`.
+    constexpr void entries(std::string_view argument, const extents& v, std::int64_t minimum) noexcept {
+        for (std::size_t i = 0; i < v.values().size(); ++i)
+            require_at_least(errc::invalid_argument, argument, static_cast<int>(i), v[i], minimum);
+    }
+    /// Check 3: a tensor of rank r + 2.
+    constexpr void tensor_rank(std::string_view argument, const extents& v, std::size_t r) noexcept {
+        require_equal(errc::unsupported, argument, -1, static_cast<std::int64_t>(v.rank()),
+                      static_cast<std::int64_t>(r + 2));
+    }
+    /// Check 4: a shape vector of r + 2 entries, each at least 1 except the batch (index 0 of an activation).
+    constexpr void sizes(std::string_view argument, const extents& v, std::size_t r, bool has_batch) noexcept {
+        require_equal(errc::invalid_shape, argument, -1, static_cast<std::int64_t>(v.rank()),
+                      static_cast<std::int64_t>(r + 2));
+        for (std::size_t i = 0; ok() && i < r + 2; ++i)
+            require_at_least(errc::invalid_shape, argument, static_cast<int>(i), v[i], has_batch && i == 0 ? 0 : 1);
+    }
+    /// Check 5: a size that was computed without overflow.
+    constexpr void fits(std::string_view argument, int index, const checked& c) noexcept {
+        require(c.ok(), errc::overflow, argument, index, 0, expectation::none, 0);
+    }
+    /// Check 5: elements and bytes of a dense tensor, as if the batch were at least 1.
+    constexpr void volume(std::string_view argument, const extents& v, std::int64_t element_bytes) noexcept {
+        checked bytes(element_bytes);
+        for (const std::int64_t e : v.values()) bytes *= std::max<std::int64_t>(e, 1);
+        fits(argument, -1, bytes);
+    }
+
+    /// Check 5 for memory: strides of the right number, address arithmetic that does not overflow and, for an output,
+    /// no two elements in one place.
+    constexpr void addresses(std::string_view argument, const tensor_layout& t, std::int64_t element_bytes,
+                             bool is_output) noexcept {
+        if (t.is_dense() || !ok()) return;
+        require_equal(errc::invalid_argument, argument, -1, static_cast<std::int64_t>(t.strides.rank()),
+                      static_cast<std::int64_t>(t.shape.rank()));
+        if (!ok()) return;
+        const std::size_t rank = t.shape.rank();
+        checked low(0);
+        checked high(0);
+        for (std::size_t i = 0; i < rank; ++i) {
+            const checked reach = checked(std::max<std::int64_t>(t.shape[i], 1) - 1) * t.strides[i];
+            (t.strides[i] < 0 ? low : high) += reach;
+        }
+        fits(argument, -1, (high - low + 1) * element_bytes);
+        if (!is_output || !ok()) return;
+        // Elements are distinct where each stride, taken by size, steps over everything the smaller ones reach.
+        std::array<std::size_t, extents::capacity> order{};
+        const auto size_of = [&](std::size_t k) {
+            const auto bits = static_cast<std::uint64_t>(t.strides[k]);
+            return t.strides[k] < 0 ? 0U - bits : bits;
+        };
+        for (std::size_t i = 0; i < rank; ++i) {
+            std::size_t at = i;
+            for (; at > 0 && size_of(order[at - 1]) > size_of(i); --at) order[at] = order[at - 1];
+            order[at] = i;
+        }
+        std::uint64_t reach = 0;
+        for (std::size_t i = 0; i < rank; ++i) {
+            const std::size_t k = order[i];
+            if (t.shape[k] <= 1) continue;
+            require(size_of(k) > reach, errc::invalid_argument, argument, static_cast<int>(k), t.strides[k],
+                    expectation::none, 0);
+            reach += static_cast<std::uint64_t>(t.shape[k] - 1) * size_of(k);
+        }
+    }
+
+private:
+    gradkern::error error_{};
+};
+
+/// The stride of every axis of a layout, in its own order.
+[[nodiscard]] constexpr extents strides_of(const tensor_layout& t) noexcept {
+    if (!t.is_dense()) return t.strides;
+    extents s = t.shape;
+    std::int64_t step = 1;
+    for (std::size_t i = t.shape.rank(); i-- > 0;) {
+        s[i] = step;
+        step *= std::max<std::int64_t>(t.shape[i], 1);
+    }
+    return s;
+}
+
+/// Strides of an activation in the order (N, C, D, H, W).
+[[nodiscard]] constexpr canonical_strides activation_strides(const tensor_layout& t, data_format f) noexcept {
+    const std::size_t r = t.shape.rank() - 2;
+    const extents s = strides_of(t);
+    canonical_strides c{s[0], s[channel_index(f, r)], 0, 0, 0};
+    for (std::size_t i = 0; i < r; ++i) c[5 - r + i] = s[spatial_index(f) + i];
+    return c;
+}
+
+}  // namespace shape
+GRADKERN_ISA_NAMESPACE_END

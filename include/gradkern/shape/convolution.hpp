@@ -1,0 +1,315 @@
+// Shapes of the convolution family: every operator of it becomes one `convolution_problem`.
+//
+// A convolution couples a large side (src of convolution, dst of conv_transpose) with a small side (the other one) by a
+// filter element W(s, l, k): s counts the channels of the small side over all groups, l those of the large side inside
+// the group of s. Both families share this picture; only the names of the tensors change (see convolution.hpp).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace shape {
+
+/// A checked problem of the convolution family in canonical form.
+struct convolution_problem {
+    std::size_t rank = 0;                  ///< spatial rank
+    std::int64_t batch = 0;                ///< N
+    std::int64_t groups = 1;               ///< g
+    std::int64_t large_channels = 0;       ///< channels of the large side in one group
+    std::int64_t small_channels = 0;       ///< channels of the small side in one group
+    std::array<axis, 3> axes{};            ///< D, H, W; unused ones of extent 1
+
+    extents large_shape{};                 ///< in data_format order
+    extents small_shape{};                 ///< in data_format order
+    extents weights_shape{};               ///< in weights_format order
+};
+
+/// The tensor whose shape is the result.
+enum class convolution_result : std::uint8_t { large, small, weights };
+
+/// What one operator of the family knows before its problem is inferred. `large`, `small` and `weights` are shapes; the
+/// one that is the result holds the shape asked for, or nothing.
+struct convolution_request {
+    std::string_view op{};
+    bool transposed = false;  ///< conv_transpose family: rules T and TB, and the bound of output_padding
+    convolution_result result = convolution_result::small;
+    std::string_view large_name{};
+    std::string_view small_name{};
+    std::string_view weights_name{"weights"};
+    extents large{};
+    extents small{};
+    extents weights{};
+    bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
+    bool uses_output_padding = false;
+    std::int64_t element_bytes = 4;  ///< of the widest element involved
+
+    extents strides{};
+    extents dilations{};
+    extents pads_begin{};
+    extents pads_end{};
+    extents output_padding{};
+    gradkern::auto_pad auto_pad = gradkern::auto_pad::none;
+    std::int64_t groups = 1;
+    gradkern::data_format data_format = gradkern::data_format::nxc;
+    gradkern::weights_format weights_format = gradkern::weights_format::xio;
+
+    /// Takes over the attributes of either family.
+    template <class Attributes>
+    constexpr void take(const Attributes& a) noexcept {
+        strides = a.strides;
+        dilations = a.dilations;
+        pads_begin = a.pads_begin;
+        pads_end = a.pads_end;
+        output_padding = a.output_padding;
+        auto_pad = a.auto_pad;
+        groups = a.groups;
+        data_format = a.data_format;
+        weights_format = a.weights_format;
+    }
+};
+
+/// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 where it is not known.
+/// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
+constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
+                                      std::int64_t kernel, std::int64_t large, std::int64_t small) noexcept {
+    const int index = static_cast<int>(i);
+    const int data_index = static_cast<int>(spatial_index(q.data_format) + i);
+    axis a;
+    a.kernel = kernel;
+    a.stride = q.strides[i];
+    a.dilation = q.dilations[i];
+    const bool explicit_pads = q.auto_pad == auto_pad::none;
+    if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
+    if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
+    const bool padded_same = is_same(q.auto_pad);
+    const bool has_op = q.uses_output_padding && !q.output_padding.empty();
+    const std::int64_t op = has_op ? q.output_padding[i] : 0;
+
+    const checked effective = effective_kernel(kernel, a.dilation);
+    checks.fits(q.weights_name, static_cast<int>(kernel_index(q.weights_format) + i), effective);
+    const std::int64_t ke = effective.value();
+    if (!checks.ok()) return a;
+    const auto set = [&](pads p) {
+        a.pad_begin = p.begin;
+        a.pad_end = p.end;
+    };
+
+    // the size that is not given
+    if (large == 0) {
+        const checked span = (checked(small) - 1) * a.stride + ke;
+        const checked same_size = q.transposed ? span - std::max<std::int64_t>(0, ke - a.stride) + op
+                                               : checked(small) * a.stride;
+        const checked size = padded_same ? same_size : span - a.pad_begin - a.pad_end + op;
+        checks.fits(q.large_name, data_index, size);
+        checks.require(!padded_same || q.transposed || op == 0, errc::invalid_argument, "output_padding", index, op,
+                       expectation::equal, 0);
+        checks.require_at_least(errc::invalid_shape, q.large_name, data_index, size.value(), 1);
+        if (!checks.ok()) return a;
+        large = size.value();
+        if (padded_same) {
+            set(q.transposed ? same_pads_transposed(ke, a.stride, q.auto_pad)
+                             : same_pads_forward(large, ke, a.stride, q.auto_pad));
+        }
+        a.large = large;
+        a.small = small;
+        return a;
+    }
+
+    const checked padded = checked(large) + a.pad_begin + a.pad_end;
+    checks.fits(q.large_name, data_index, padded);
+    if (!checks.ok()) return a;
+    if (!q.transposed || small == 0) {
+        // forward sizes: floor((I - op + pb + pe - Ke) / s) + 1, or ceil((I - op) / s)
+        std::int64_t count = 0;
+        if (padded_same) {
+            count = ceil_div(large - op, a.stride);
+            checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large - op, 1);
+            if (!q.transposed) set(same_pads_forward(large, ke, a.stride, q.auto_pad));
+        } else {
+            const checked room = padded - ke - op;
+            checks.fits(q.large_name, data_index, room);
+            checks.require(room.value() >= 0, errc::invalid_shape, q.large_name, data_index, padded.value() - op,
+                           expectation::at_least, ke);
+            if (checks.ok()) count = room.value() / a.stride + 1;
+        }
+        if (!checks.ok()) return a;
+        if (small == 0) small = count;
+        checks.require_equal(errc::invalid_shape, q.small_name, data_index, small, count);
+    }
+    if (q.transposed && checks.ok()) {
+        const checked span = (checked(small) - 1) * a.stride + ke;
+        checks.fits(q.small_name, data_index, span + op);
+        if (!checks.ok()) return a;
+        if (padded_same) {
+            set(same_pads_transposed_sized(span.value(), op, large, q.auto_pad));
+            checks.require_equal(errc::invalid_shape, q.small_name, data_index, small,
+                                 large - op < 1 ? 0 : ceil_div(large - op, a.stride));
+        } else {
+            const checked least = span - a.pad_begin - a.pad_end;
+            const checked rest = checked(large) - least;
+            checks.fits(q.large_name, data_index, rest);
+            if (has_op) {
+                checks.require_equal(errc::invalid_shape, q.large_name, data_index, large, (least + op).value());
+            } else {
+                checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large, least.value());
+                checks.require(rest.value() < std::max(a.stride, a.dilation), errc::invalid_shape, q.large_name,
+                               data_index, large, expectation::below,
+                               (least + std::max(a.stride, a.dilation)).value());
+            }
+        }
+    }
+    a.large = large;
+    a.small = small;
+    return a;
+}
+
+/// Checks a request in the common order and returns its problem, or the first error.
+[[nodiscard]] constexpr result<convolution_problem> infer_convolution_problem(const convolution_request& q) noexcept {
+    operator_checks checks(q.op);
+    const bool first_is_small = (q.transposed && q.result != convolution_result::small) ||
+                                (!q.transposed && q.result == convolution_result::large);
+    const extents& first = first_is_small ? q.small : q.large;
+    checks.spatial_rank(first_is_small ? q.small_name : q.large_name, first);
+    if (!checks.ok()) return checks.error();
+    const std::size_t r = first.rank() - 2;
+    const bool explicit_pads = q.auto_pad == auto_pad::none;
+
+    // 1, 2: attributes
+    checks.length("strides", q.strides, r, true);
+    checks.length("dilations", q.dilations, r, true);
+    if (explicit_pads) {
+        checks.length("pads_begin", q.pads_begin, r, false);
+        checks.length("pads_end", q.pads_end, r, false);
+    }
+    if (q.uses_output_padding) checks.length("output_padding", q.output_padding, r, false);
+    checks.word("auto_pad", q.auto_pad, auto_pad::valid);
+    checks.word("data_format", q.data_format, data_format::ncx);
+    checks.word("weights_format", q.weights_format, weights_format::oix);
+    checks.entries("strides", q.strides, 1);
+    checks.entries("dilations", q.dilations, 1);
+    checks.entries("pads_begin", q.pads_begin, 0);
+    checks.entries("pads_end", q.pads_end, 0);
+    if (q.uses_output_padding) {
+        checks.entries("output_padding", q.output_padding, 0);
+        for (std::size_t i = 0; checks.ok() && !q.output_padding.empty() && i < r; ++i) {
+            const std::int64_t bound = q.transposed ? std::max(q.strides[i], q.dilations[i]) : q.strides[i];
+            checks.require(q.output_padding[i] < bound, errc::invalid_argument, "output_padding", static_cast<int>(i),
+                           q.output_padding[i], expectation::below, bound);
+        }
+    }
+    checks.require_at_least(errc::invalid_argument, "groups", -1, q.groups, 1);
+
+    // 3: ranks, then missing shapes
+    struct tensor {
+        convolution_result role;
+        std::string_view name;
+        const extents* shape;
+    };
+    const std::array<tensor, 3> tensors{tensor{convolution_result::large, q.large_name, &q.large},
+                                        tensor{convolution_result::small, q.small_name, &q.small},
+                                        tensor{convolution_result::weights, q.weights_name, &q.weights}};
+    for (const tensor& t : tensors)
+        if (t.role != q.result || (q.result_is_tensor && !t.shape->empty())) checks.tensor_rank(t.name, *t.shape, r);
+    if (q.result == convolution_result::weights)
+        checks.require(!q.weights.empty(), errc::missing_shape, q.weights_name, -1, 0, expectation::none, 0);
+
+    // 4: sizes
+    for (const tensor& t : tensors)
+        if (t.role != q.result || !t.shape->empty())
+            checks.sizes(t.name, *t.shape, r, t.role != convolution_result::weights);
+
+    // 5: overflow of what is known; sizes still to be inferred are checked below
+    for (const tensor& t : tensors)
+        if (!t.shape->empty()) checks.volume(t.name, *t.shape, q.element_bytes);
+    if (!checks.ok()) return checks.error();
+    const std::size_t kernel_at = kernel_index(q.weights_format);
+    const std::size_t space_at = spatial_index(q.data_format);
+    const std::size_t channel_at = channel_index(q.data_format, r);
+    for (std::size_t i = 0; i < r; ++i) {
+        const checked ke = effective_kernel(q.weights[kernel_at + i], q.dilations[i]);
+        checks.fits(q.weights_name, static_cast<int>(kernel_at + i), ke);
+        if (explicit_pads && !q.large.empty()) {
+            checks.fits(q.large_name, static_cast<int>(space_at + i),
+                        checked(q.large[space_at + i]) + (q.pads_begin.empty() ? 0 : q.pads_begin[i]) +
+                            (q.pads_end.empty() ? 0 : q.pads_end[i]));
+        }
+        if (!q.small.empty()) {
+            checks.fits(q.small_name, static_cast<int>(space_at + i),
+                        (checked(q.small[space_at + i]) - 1) * q.strides[i] + ke.value());
+        }
+    }
+
+    // 6: batch, channels, then the spatial axes
+    const std::int64_t small_total = q.weights[output_channel_index(q.weights_format, r)];
+    const std::int64_t other_total = q.weights[input_channel_index(q.weights_format, r)];
+    const std::int64_t full = q.transposed ? other_total : small_total;       // complete: small side
+    const std::int64_t per_group = q.transposed ? small_total : other_total;  // divided: large side
+    const int full_index = static_cast<int>(q.transposed ? input_channel_index(q.weights_format, r)
+                                                         : output_channel_index(q.weights_format, r));
+    const extents& given = q.large.empty() ? q.small : q.large;
+    if (!q.large.empty() && !q.small.empty()) {
+        if (first_is_small) {
+            checks.require_equal(errc::invalid_shape, q.large_name, 0, q.large[0], q.small[0]);
+        } else {
+            checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], q.large[0]);
+        }
+    }
+    checks.require(q.groups > 0 && full % q.groups == 0, errc::invalid_shape, q.weights_name, full_index, full,
+                   expectation::multiple_of, q.groups);
+    const checked large_total = checked(per_group) * q.groups;
+    checks.fits(q.weights_name, -1, large_total);
+    if (!q.small.empty())
+        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at], full);
+    if (!q.large.empty())
+        checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(channel_at), q.large[channel_at],
+                             large_total.value());
+
+    convolution_problem p;
+    p.rank = r;
+    p.batch = given[0];
+    p.groups = q.groups;
+    p.weights_shape = q.weights;
+    p.large_shape = p.small_shape = given;
+    for (std::size_t i = 0; checks.ok() && i < r; ++i) {
+        axis& a = p.axes[3 - r + i];
+        a = infer_convolution_axis(checks, q, i, q.weights[kernel_at + i],
+                                           q.large.empty() ? 0 : q.large[space_at + i],
+                                           q.small.empty() ? 0 : q.small[space_at + i]);
+        p.large_shape[space_at + i] = a.large;
+        p.small_shape[space_at + i] = a.small;
+    }
+    p.large_shape[channel_at] = large_total.value();
+    p.small_shape[channel_at] = full;
+    checks.volume(q.large_name, p.large_shape, q.element_bytes);
+    checks.volume(q.small_name, p.small_shape, q.element_bytes);
+    if (!checks.ok()) return checks.error();
+    p.large_channels = per_group;
+    p.small_channels = full / q.groups;
+    return p;
+}
+
+/// Strides of a filter in the order (small-side channels, large-side channels, KD, KH, KW).
+[[nodiscard]] constexpr canonical_strides filter_strides(const tensor_layout& t, weights_format f,
+                                                         bool transposed) noexcept {
+    const std::size_t r = t.shape.rank() - 2;
+    const extents s = strides_of(t);
+    const std::int64_t o = s[output_channel_index(f, r)];
+    const std::int64_t i = s[input_channel_index(f, r)];
+    canonical_strides c{transposed ? i : o, transposed ? o : i, 0, 0, 0};
+    for (std::size_t k = 0; k < r; ++k) c[5 - r + k] = s[kernel_index(f) + k];
+    return c;
+}
+
+}  // namespace shape
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,133 @@
+// What each operator asks of the shape rules: which tensor plays which part. Kernels and references share these.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/convolution.hpp>
+#include <gradkern/shape/pooling.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace shape {
+
+/// Where the shape of a result comes from when the caller has one: an output tensor or a shape input wins over the
+/// attribute, which is then not even looked at.
+struct requested_shape {
+    extents shape{};
+    bool is_tensor = false;
+
+    constexpr requested_shape(const extents& input, bool tensor, const extents& attribute) noexcept
+        : shape(input.empty() ? attribute : input), is_tensor(!input.empty() && tensor) {}
+};
+
+/// src, weights -> dst. `dst` may be empty; `tensor` says that it is the shape of an output tensor.
+[[nodiscard]] constexpr result<convolution_problem> convolution_shapes(const extents& src, const extents& weights,
+                                                                       const convolution_attributes& a,
+                                                                       const extents& dst, bool tensor,
+                                                                       std::int64_t element_bytes) noexcept {
+    convolution_request q{.op = "convolution", .result = convolution_result::small, .large_name = "src",
+                          .small_name = "dst", .large = src, .small = dst, .weights = weights,
+                          .result_is_tensor = tensor, .element_bytes = element_bytes};
+    q.take(a);
+    return infer_convolution_problem(q);
+}
+
+/// diff_dst, weights -> diff_src. Without a shape the smallest size that fits, plus output_padding.
+[[nodiscard]] constexpr result<convolution_problem> convolution_backward_data_shapes(
+    const extents& diff_dst, const extents& weights, const convolution_attributes& a, const extents& diff_src,
+    bool tensor, std::int64_t element_bytes) noexcept {
+    const requested_shape asked(diff_src, tensor, a.diff_src_shape);
+    convolution_request q{.op = "convolution_backward_data", .result = convolution_result::large,
+                          .large_name = "diff_src", .small_name = "diff_dst", .large = asked.shape, .small = diff_dst,
+                          .weights = weights, .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+                          .element_bytes = element_bytes};
+    q.take(a);
+    return infer_convolution_problem(q);
+}
+
+/// src, diff_dst -> diff_weights.
+[[nodiscard]] constexpr result<convolution_problem> convolution_backward_weights_shapes(
+    const extents& src, const extents& diff_dst, const convolution_attributes& a, const extents& diff_weights,
+    bool tensor, std::int64_t element_bytes) noexcept {
+    const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
+    convolution_request q{.op = "convolution_backward_weights", .result = convolution_result::weights,
+                          .large_name = "src", .small_name = "diff_dst", .weights_name = "diff_weights", .large = src,
+                          .small = diff_dst, .weights = asked.shape, .result_is_tensor = asked.is_tensor,
+                          .element_bytes = element_bytes};
+    q.take(a);
+    return infer_convolution_problem(q);
+}
+
+/// src, weights -> dst. Without a shape rule T, with one rule TB.
+[[nodiscard]] constexpr result<convolution_problem> conv_transpose_shapes(const extents& src, const extents& weights,
+                                                                          const conv_transpose_attributes& a,
+                                                                          const extents& dst, bool tensor,
+                                                                          std::int64_t element_bytes) noexcept {
+    const requested_shape asked(dst, tensor, a.dst_shape);
+    convolution_request q{.op = "conv_transpose", .transposed = true, .result = convolution_result::large,
+                          .large_name = "dst", .small_name = "src", .large = asked.shape, .small = src,
+                          .weights = weights, .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+                          .element_bytes = element_bytes};
+    q.take(a);
+    return infer_convolution_problem(q);
+}
+
+/// diff_dst, weights -> diff_src.
+[[nodiscard]] constexpr result<convolution_problem> conv_transpose_backward_data_shapes(
+    const extents& diff_dst, const extents& weights, const conv_transpose_attributes& a, const extents& diff_src,
+    bool tensor, std::int64_t element_bytes) noexcept {
+    const requested_shape asked(diff_src, tensor, a.diff_src_shape);
+    convolution_request q{.op = "conv_transpose_backward_data", .transposed = true,
+                          .result = convolution_result::small, .large_name = "diff_dst", .small_name = "diff_src",
+                          .large = diff_dst, .small = asked.shape, .weights = weights,
+                          .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+                          .element_bytes = element_bytes};
+    q.take(a);
+    return infer_convolution_problem(q);
+}
+
+/// src, diff_dst -> diff_weights.
+[[nodiscard]] constexpr result<convolution_problem> conv_transpose_backward_weights_shapes(
+    const extents& src, const extents& diff_dst, const conv_transpose_attributes& a, const extents& diff_weights,
+    bool tensor, std::int64_t element_bytes) noexcept {
+    const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
+    convolution_request q{.op = "conv_transpose_backward_weights", .transposed = true,
+                          .result = convolution_result::weights, .large_name = "diff_dst", .small_name = "src",
+                          .weights_name = "diff_weights", .large = diff_dst, .small = src, .weights = asked.shape,
+                          .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+                          .element_bytes = element_bytes};
+    q.take(a);
+    return infer_convolution_problem(q);
+}
+
+/// src -> dst.
+[[nodiscard]] constexpr result<pooling_problem> avg_pool_shapes(const extents& src, const avg_pool_attributes& a,
+                                                                const extents& dst, bool tensor,
+                                                                std::int64_t element_bytes) noexcept {
+    pooling_request q{.op = "avg_pool", .large_name = "src", .small_name = "dst", .large = src, .small = dst,
+                      .result_is_tensor = tensor, .element_bytes = element_bytes};
+    q.take(a);
+    q.divisor_override = a.divisor_override;
+    return infer_pooling_problem(q);
+}
+
+/// diff_dst -> diff_src.
+[[nodiscard]] constexpr result<pooling_problem> avg_pool_backward_shapes(const extents& diff_dst,
+                                                                         const avg_pool_attributes& a,
+                                                                         const extents& diff_src, bool tensor,
+                                                                         std::int64_t element_bytes) noexcept {
+    const requested_shape asked(diff_src, tensor, a.diff_src_shape);
+    pooling_request q{.op = "avg_pool_backward", .backward = true, .large_name = "diff_src",
+                      .small_name = "diff_dst", .large = asked.shape, .small = diff_dst,
+                      .result_is_tensor = asked.is_tensor, .element_bytes = element_bytes};
+    q.take(a);
+    q.divisor_override = a.divisor_override;
+    return infer_pooling_problem(q);
+}
+
+}  // namespace shape
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,170 @@
+// Shapes of the pooling family: every operator of it becomes one `pooling_problem`.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace shape {
+
+/// A checked pooling problem in canonical form.
+struct pooling_problem {
+    std::size_t rank = 0;        ///< spatial rank
+    std::int64_t batch = 0;      ///< N
+    std::int64_t channels = 0;   ///< C
+    std::array<axis, 3> axes{};  ///< D, H, W; unused ones of extent 1
+    extents large_shape{};       ///< src, in data_format order
+    extents small_shape{};       ///< dst, in data_format order
+};
+
+/// What a pooling operator knows before its problem is inferred. The forward operator gives `large` (src) and may ask
+/// for `small` (dst); the backward operator gives `small` (diff_dst) and must ask for `large` (diff_src).
+struct pooling_request {
+    std::string_view op{};
+    bool backward = false;
+    std::string_view large_name{};
+    std::string_view small_name{};
+    extents large{};
+    extents small{};
+    bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
+    std::int64_t element_bytes = 4;  ///< of the widest element involved
+
+    extents kernel{};
+    extents strides{};
+    extents pads_begin{};
+    extents pads_end{};
+    extents dilations{};
+    gradkern::auto_pad auto_pad = gradkern::auto_pad::none;
+    gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;
+    gradkern::data_format data_format = gradkern::data_format::nxc;
+    std::optional<std::int64_t> divisor_override{};
+
+    /// Takes over the attributes that all pools share.
+    template <class Attributes>
+    constexpr void take(const Attributes& a) noexcept {
+        kernel = a.kernel;
+        strides = a.strides;
+        pads_begin = a.pads_begin;
+        pads_end = a.pads_end;
+        dilations = a.dilations;
+        auto_pad = a.auto_pad;
+        rounding_type = a.rounding_type;
+        data_format = a.data_format;
+    }
+};
+
+/// Checks a request in the common order and returns its problem, or the first error.
+[[nodiscard]] constexpr result<pooling_problem> infer_pooling_problem(const pooling_request& q) noexcept {
+    operator_checks checks(q.op);
+    const extents& first = q.backward ? q.small : q.large;
+    checks.spatial_rank(q.backward ? q.small_name : q.large_name, first);
+    if (!checks.ok()) return checks.error();
+    const std::size_t r = first.rank() - 2;
+    const bool explicit_pads = q.auto_pad == auto_pad::none;
+
+    // 1, 2: attributes
+    checks.length("kernel", q.kernel, r, true);
+    checks.length("strides", q.strides, r, true);
+    if (explicit_pads) {
+        checks.length("pads_begin", q.pads_begin, r, false);
+        checks.length("pads_end", q.pads_end, r, false);
+    }
+    checks.length("dilations", q.dilations, r, false);
+    checks.word("auto_pad", q.auto_pad, auto_pad::valid);
+    checks.word("rounding_type", q.rounding_type, rounding_type::ceil_torch);
+    checks.word("data_format", q.data_format, data_format::ncx);
+    checks.entries("kernel", q.kernel, 1);
+    checks.entries("strides", q.strides, 1);
+    checks.entries("dilations", q.dilations, 1);
+    checks.entries("pads_begin", q.pads_begin, 0);
+    checks.entries("pads_end", q.pads_end, 0);
+    if (q.divisor_override)
+        checks.require(*q.divisor_override != 0, errc::invalid_argument, "divisor_override", -1, 0,
+                       expectation::not_equal, 0);
+
+    // 3: ranks, then missing shapes
+    if (q.result_is_tensor) {
+        const extents& asked = q.backward ? q.large : q.small;
+        if (!asked.empty()) checks.tensor_rank(q.backward ? q.large_name : q.small_name, asked, r);
+    }
+    if (q.backward)
+        checks.require(!q.large.empty(), errc::missing_shape, q.large_name, -1, 0, expectation::none, 0);
+
+    // 4: sizes
+    if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, true);
+    if (!q.small.empty()) checks.sizes(q.small_name, q.small, r, true);
+
+    // 5: overflow
+    checks.volume(q.large_name, q.large, q.element_bytes);
+    if (!q.small.empty()) checks.volume(q.small_name, q.small, q.element_bytes);
+    if (!checks.ok()) return checks.error();
+    const std::size_t space_at = spatial_index(q.data_format);
+    const std::size_t channel_at = channel_index(q.data_format, r);
+    pooling_problem p;
+    p.rank = r;
+    p.batch = q.large[0];
+    p.channels = q.large[channel_at];
+    p.large_shape = p.small_shape = q.large;
+    std::array<std::int64_t, 3> effective{};
+    checked volume(1);
+    for (std::size_t i = 0; i < r; ++i) {
+        axis& a = p.axes[3 - r + i];
+        a.large = q.large[space_at + i];
+        a.kernel = q.kernel[i];
+        a.stride = q.strides[i];
+        if (!q.dilations.empty()) a.dilation = q.dilations[i];
+        if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
+        if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
+        const checked ke = effective_kernel(a.kernel, a.dilation);
+        checks.fits("kernel", static_cast<int>(i), ke);
+        checks.fits(q.large_name, static_cast<int>(space_at + i), checked(a.large) + a.pad_begin + a.pad_end);
+        // the last window may overhang by up to one stride and one window
+        checks.fits(q.large_name, static_cast<int>(space_at + i),
+                    checked(a.large) + a.pad_begin + a.pad_end + a.stride + ke);
+        effective[i] = ke.value();
+        volume *= a.kernel;
+        checks.fits("kernel", -1, volume);
+    }
+    if (!checks.ok()) return checks.error();
+
+    // 6: batch, channels, then the spatial axes
+    if (!q.small.empty()) {
+        checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], p.batch);
+        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at],
+                             p.channels);
+    }
+    for (std::size_t i = 0; checks.ok() && i < r; ++i) {
+        axis& a = p.axes[3 - r + i];
+        const int index = static_cast<int>(space_at + i);
+        if (is_same(q.auto_pad)) {
+            const pads s = same_pads_forward(a.large, effective[i], a.stride, q.auto_pad);
+            a.pad_begin = s.begin;
+            a.pad_end = s.end;
+            a.small = ceil_div(a.large, a.stride);
+        } else {
+            const std::int64_t room = a.large + a.pad_begin + a.pad_end - effective[i];
+            checks.require(room >= 0, errc::invalid_shape, q.large_name, index, a.large + a.pad_begin + a.pad_end,
+                           expectation::at_least, effective[i]);
+            if (!checks.ok()) return checks.error();
+            a.small = window_count(room, a.stride, a.large, a.pad_begin, q.rounding_type);
+        }
+        if (!q.small.empty())
+            checks.require_equal(errc::invalid_shape, q.small_name, index, q.small[space_at + i], a.small);
+        p.small_shape[space_at + i] = a.small;
+    }
+    checks.volume(q.small_name, p.small_shape, q.element_bytes);
+    if (!checks.ok()) return checks.error();
+    return p;
+}
+
+}  // namespace shape
+GRADKERN_ISA_NAMESPACE_END

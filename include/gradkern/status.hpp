@@ -1,0 +1,155 @@
+// Errors as values: `error`, `status` and `result<T>`. Nothing here allocates, throws or prints.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+
+GRADKERN_NAMESPACE_BEGIN
+
+/// What kind of mistake was found. `ok` is the absence of one.
+enum class errc : std::uint8_t {
+    ok,                  ///< no error
+    invalid_argument,    ///< an attribute value, or tensors that may not share memory
+    invalid_shape,       ///< shapes that do not fit together
+    missing_shape,       ///< a needed shape was given neither as input nor as attribute
+    unsupported,         ///< a rank, type or mode outside the library
+    overflow,            ///< a size that does not fit a signed 64-bit integer
+    index_out_of_range,  ///< an index value outside the tensor it points into
+    null_pointer,        ///< a tensor with elements came without memory
+    workspace_too_small  ///< fewer workspace bytes than the plan needs
+};
+
+/// The name of an error class as it is spelled in the code.
+[[nodiscard]] constexpr std::string_view to_string(errc code) noexcept {
+    constexpr std::array<std::string_view, 9> names{
+        "ok",          "invalid_argument", "invalid_shape",      "missing_shape", "unsupported",
+        "overflow",    "index_out_of_range", "null_pointer",     "workspace_too_small"};
+    const auto i = static_cast<std::size_t>(code);
+    return i < names.size() ? names[i] : std::string_view{"unknown"};
+}
+
+/// Writes text and numbers into a span of characters and counts what it would have written.
+class text_writer {
+public:
+    constexpr explicit text_writer(std::span<char> text) noexcept : text_(text) {}
+    constexpr text_writer& operator<<(std::string_view s) noexcept {
+        for (const char c : s) {
+            if (size_ < text_.size()) text_[size_] = c;
+            ++size_;
+        }
+        return *this;
+    }
+    constexpr text_writer& operator<<(std::int64_t v) noexcept {
+        std::array<char, 20> digits{};
+        std::size_t k = digits.size();
+        const bool negative = v < 0;
+        auto u = negative ? 0U - static_cast<std::uint64_t>(v) : static_cast<std::uint64_t>(v);
+        do {
+            digits[--k] = static_cast<char>('0' + u % 10);
+            u /= 10;
+        } while (u != 0);
+        if (negative) *this << "-";
+        return *this << std::string_view(digits.data() + k, digits.size() - k);
+    }
+    [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+
+private:
+    std::span<char> text_;
+    std::size_t size_ = 0;
+};
+
+/// How `error::got` should have related to `error::expected`.
+enum class expectation : std::uint8_t { equal, not_equal, at_least, at_most, below, multiple_of, none };
+
+/// One mistake: which operator found it, in which argument and axis, what was there and what should have been.
+/// The strings are literals of the library (or of the front end that reports); they never dangle.
+struct error {
+    errc code = errc::ok;            ///< class of the mistake
+    std::string_view op{};           ///< operator, e.g. "convolution_backward_data"
+    std::string_view argument{};     ///< tensor or attribute, e.g. "weights", "strides"
+    int axis = -1;                   ///< index into the argument's shape or vector, -1 where there is none
+    std::int64_t got = 0;            ///< the offending number
+    std::int64_t expected = 0;       ///< the number it is held against
+    expectation relation = expectation::equal;  ///< how `got` should relate to `expected`
+
+    friend constexpr bool operator==(const error&, const error&) noexcept = default;
+
+    /// Writes a one-line message, e.g. "convolution: strides[1]: got 0, expected at least 1 (invalid_argument)",
+    /// cut to the span and not zero-terminated. Returns the number of characters the whole message has, like
+    /// snprintf, so that an empty span asks for the length.
+    constexpr std::size_t format(std::span<char> text) const noexcept {
+        text_writer out(text);
+        if (code == errc::ok) return (out << "ok").size();
+        out << op;
+        if (!argument.empty()) out << ": " << argument;
+        if (axis >= 0) out << "[" << axis << "]";
+        if (relation != expectation::none) {
+            constexpr std::array<std::string_view, 6> words{"", "other than ", "at least ", "at most ", "below ",
+                                                            "a multiple of "};
+            out << ": got " << got << ", expected " << words[static_cast<std::size_t>(relation)] << expected;
+        }
+        return (out << " (" << to_string(code) << ")").size();
+    }
+};
+
+/// Success, or the first error that was found.
+class [[nodiscard]] status {
+public:
+    constexpr status() noexcept = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): an error is a status
+    constexpr status(const gradkern::error& e) noexcept : error_(e) {}
+
+    /// True on success.
+    [[nodiscard]] constexpr bool ok() const noexcept { return error_.code == errc::ok; }
+    /// True on success.
+    [[nodiscard]] constexpr explicit operator bool() const noexcept { return ok(); }
+    /// `errc::ok` on success.
+    [[nodiscard]] constexpr errc code() const noexcept { return error_.code; }
+    /// The error; its code is `errc::ok` on success.
+    [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
+
+private:
+    gradkern::error error_{};
+};
+
+/// A value or an error, with the member names of std::expected (which C++20 lacks). T must be default constructible.
+template <class T>
+class [[nodiscard]] result {
+public:
+    using value_type = T;             ///< what is held on success
+    using error_type = gradkern::error;  ///< what is held otherwise
+
+    // NOLINTNEXTLINE(google-explicit-constructor): `return value;` must work
+    constexpr result(T value) noexcept : value_(std::move(value)) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): `return error;` must work
+    constexpr result(const gradkern::error& e) noexcept : error_(e) {}
+
+    /// True where a value is held.
+    [[nodiscard]] constexpr bool has_value() const noexcept { return error_.code == errc::ok; }
+    /// True where a value is held.
+    [[nodiscard]] constexpr explicit operator bool() const noexcept { return has_value(); }
+    /// The value; a default constructed T where there is an error.
+    [[nodiscard]] constexpr const T& value() const noexcept { return value_; }
+    /// The value; a default constructed T where there is an error.
+    [[nodiscard]] constexpr T& value() noexcept { return value_; }
+    /// The value, or `other` where there is an error.
+    [[nodiscard]] constexpr T value_or(T other) const noexcept { return has_value() ? value_ : other; }
+    /// The value; a default constructed T where there is an error.
+    [[nodiscard]] constexpr const T& operator*() const noexcept { return value_; }
+    /// The value; a default constructed T where there is an error.
+    [[nodiscard]] constexpr const T* operator->() const noexcept { return &value_; }
+    /// The error; its code is `errc::ok` where a value is held.
+    [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
+
+private:
+    T value_{};
+    gradkern::error error_{};
+};
+
+GRADKERN_NAMESPACE_END

@@ -1,0 +1,105 @@
+// Shapes, strides and views: how callers describe their memory.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+#include <gradkern/detail/config.hpp>
+
+GRADKERN_NAMESPACE_BEGIN
+
+/// A short list of integers: a shape, strides, or an attribute with one entry per axis. Holds up to 5 entries and
+/// remembers how many it was given, so that operators can refuse longer ones.
+class extents {
+public:
+    static constexpr std::size_t capacity = 5;  ///< batch, channels and three spatial axes
+
+    constexpr extents() noexcept = default;
+    /// From a braced list: `extents{1, 64, 56, 56}`.
+    constexpr extents(std::initializer_list<std::int64_t> values) noexcept
+        : extents(std::span<const std::int64_t>(values.begin(), values.size())) {}
+    /// From a run-time list; entries past the fifth are counted, not kept.
+    template <std::integral I>
+    constexpr explicit extents(std::span<const I> values) noexcept : rank_(values.size()) {
+        for (std::size_t i = 0; i < values.size() && i < capacity; ++i) values_[i] = static_cast<std::int64_t>(values[i]);
+    }
+    /// From a run-time list; entries past the fifth are counted, not kept.
+    constexpr explicit extents(std::span<const std::int64_t> values) noexcept : rank_(values.size()) {
+        for (std::size_t i = 0; i < values.size() && i < capacity; ++i) values_[i] = values[i];
+    }
+
+    /// `count` times the same value.
+    [[nodiscard]] static constexpr extents filled(std::size_t count, std::int64_t value) noexcept {
+        extents e;
+        e.rank_ = count;
+        for (std::size_t i = 0; i < count && i < capacity; ++i) e.values_[i] = value;
+        return e;
+    }
+
+    /// Number of entries given, also where it exceeds the capacity.
+    [[nodiscard]] constexpr std::size_t rank() const noexcept { return rank_; }
+    /// True where nothing was given: an absent attribute.
+    [[nodiscard]] constexpr bool empty() const noexcept { return rank_ == 0; }
+    /// Entry i; i < min(rank, capacity).
+    [[nodiscard]] constexpr std::int64_t operator[](std::size_t i) const noexcept { return values_[i]; }
+    /// Entry i; i < min(rank, capacity).
+    [[nodiscard]] constexpr std::int64_t& operator[](std::size_t i) noexcept { return values_[i]; }
+    /// The entries kept.
+    [[nodiscard]] constexpr std::span<const std::int64_t> values() const noexcept {
+        return {values_.data(), rank_ < capacity ? rank_ : capacity};
+    }
+    /// Appends an entry.
+    constexpr void push_back(std::int64_t value) noexcept {
+        if (rank_ < capacity) values_[rank_] = value;
+        ++rank_;
+    }
+
+    friend constexpr bool operator==(const extents&, const extents&) noexcept = default;
+
+private:
+    std::array<std::int64_t, capacity> values_{};
+    std::size_t rank_ = 0;
+};
+
+/// Shape and strides of a tensor, both in the order of its data_format or weights_format. Strides count elements, may
+/// be 0 or negative for inputs, and are those of a dense row-major tensor where they are left out.
+struct tensor_layout {
+    extents shape{};    ///< sizes
+    extents strides{};  ///< elements from one entry of an axis to the next; empty: dense
+
+    constexpr tensor_layout() noexcept = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): a dense tensor is described by its shape
+    constexpr tensor_layout(const extents& s) noexcept : shape(s) {}
+    constexpr tensor_layout(const extents& s, const extents& t) noexcept : shape(s), strides(t) {}
+    /// A dense tensor: `tensor_layout{1, 64, 56, 56}`.
+    constexpr tensor_layout(std::initializer_list<std::int64_t> s) noexcept : shape(s) {}
+
+    /// True where no layout was given: an output whose shape is to be inferred, or an absent input.
+    [[nodiscard]] constexpr bool empty() const noexcept { return shape.empty(); }
+    /// True where strides were left out.
+    [[nodiscard]] constexpr bool is_dense() const noexcept { return strides.empty(); }
+
+    friend constexpr bool operator==(const tensor_layout&, const tensor_layout&) noexcept = default;
+};
+
+/// A tensor in the caller's memory: a pointer to its first element (the one with all indices 0) and its layout.
+/// T is const for inputs.
+template <class T>
+struct tensor_view {
+    T* data = nullptr;       ///< element with all indices 0
+    tensor_layout layout{};  ///< shape and strides
+
+    constexpr tensor_view() noexcept = default;
+    constexpr tensor_view(T* p, const tensor_layout& l) noexcept : data(p), layout(l) {}
+    /// A view of constant elements from one of mutable elements.
+    template <class U>
+        requires(std::same_as<const U, T>)
+    // NOLINTNEXTLINE(google-explicit-constructor): as T* converts to const T*
+    constexpr tensor_view(const tensor_view<U>& other) noexcept : data(other.data), layout(other.layout) {}
+};
+
+GRADKERN_NAMESPACE_END
