@@ -54,6 +54,11 @@ struct conv_transpose_attributes {
     extents diff_weights_shape{};  ///< backward weights: full shape of the result in weights_format order
 };
 
+/// Attributes of bias_backward, for both families.
+struct bias_attributes {
+    gradkern::data_format data_format = gradkern::data_format::nxc;  ///< order of diff_dst
+};
+
 /// Attributes of avg_pool and avg_pool_backward.
 struct avg_pool_attributes {
     extents kernel{};                                       ///< required, > 0

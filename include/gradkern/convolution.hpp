@@ -72,7 +72,7 @@ template <class T, class Bias = T>
                                                                  const tensor_layout& dst = {},
                                                                  const plan_options& options = {}) noexcept {
     const auto p = shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                             std::max(sizeof(T), sizeof(Bias)));
+                                             std::max(sizeof(T), sizeof(Bias)), bias.shape);
     if (!p) return p.error();
     convolution_plan<T, Bias> plan;
     const status s = plan.prepare({"convolution", "src", "dst", src, weights, bias, dst}, *p, shape::side::small, false,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/bias.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>

@@ -61,6 +61,15 @@
 #define GRADKERN_DETAIL_OPAQUE(value) static_cast<void>(value)
 #endif
 
+/// Before a loop whose body fills the registers: an unrolled one would spill.
+#if defined(__clang__)
+#define GRADKERN_NO_UNROLL _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__)
+#define GRADKERN_NO_UNROLL _Pragma("GCC unroll 1")
+#else
+#define GRADKERN_NO_UNROLL
+#endif
+
 // ---------------------------------------------------------------------------------------------------------------------- assertions
 
 /// For invariants of the library itself; what callers pass is checked in every build and answered by an error value.

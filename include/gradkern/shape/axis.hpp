@@ -85,6 +85,8 @@ enum class side : std::uint8_t { small, large };
 ///     output position  first_position + i * position_step         i in [0, positions)
 ///     tap              first_tap      + t * tap_step              t in [0, taps)
 ///     reads            first_read     + i * read_per_position + t * read_per_tap
+///
+/// Steps of a progression of one are 0.
 struct tap_class {
     std::int64_t first_position = 0;
     std::int64_t position_step = 1;
@@ -171,6 +173,9 @@ public:
             c.read_per_position = 1;
             c.read_per_tap = -read_step_;
         }
+        // Steps that nobody takes are 0, so that products with strides of memory stay small.
+        if (c.positions == 1) c.position_step = c.read_per_position = 0;
+        if (c.taps <= 1) c.tap_step = c.read_per_tap = 0;
         return true;
     }
 

@@ -50,6 +50,7 @@ struct convolution_request {
     extents large{};
     extents small{};
     extents weights{};
+    extents bias{};  ///< (output channels), or nothing
     bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
     bool uses_output_padding = false;
     std::int64_t element_bytes = 4;  ///< of the widest element involved
@@ -83,7 +84,6 @@ struct convolution_request {
 /// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
 constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
                                       std::int64_t kernel, std::int64_t large, std::int64_t small) noexcept {
-    const int index = static_cast<int>(i);
     const int data_index = static_cast<int>(spatial_index(q.data_format) + i);
     axis a;
     a.kernel = kernel;
@@ -93,7 +93,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
     if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
     const bool padded_same = is_same(q.auto_pad);
-    const bool has_op = q.uses_output_padding && !q.output_padding.empty();
+    // a convolution's data gradient whose size is given has no use for output_padding
+    const bool has_op = q.uses_output_padding && !q.output_padding.empty() && (q.transposed || large == 0);
     const std::int64_t op = has_op ? q.output_padding[i] : 0;
 
     const checked effective = effective_kernel(kernel, a.dilation);
@@ -112,8 +113,6 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
                                                : checked(small) * a.stride;
         const checked size = padded_same ? same_size : span - a.pad_begin - a.pad_end + op;
         checks.fits(q.large_name, data_index, size);
-        checks.require(!padded_same || q.transposed || op == 0, errc::invalid_argument, "output_padding", index, op,
-                       expectation::equal, 0);
         checks.require_at_least(errc::invalid_shape, q.large_name, data_index, size.value(), 1);
         if (!checks.ok()) return a;
         large = size.value();
@@ -144,7 +143,10 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
             if (checks.ok()) count = room.value() / a.stride + 1;
         }
         if (!checks.ok()) return a;
-        if (small == 0) small = count;
+        if (small == 0) {
+            small = count;
+            checks.fits(q.small_name, data_index, (checked(small) - 1) * a.stride + ke);
+        }
         checks.require_equal(errc::invalid_shape, q.small_name, data_index, small, count);
     }
     if (q.transposed && checks.ok()) {
@@ -206,6 +208,10 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
             const std::int64_t bound = q.transposed ? std::max(q.strides[i], q.dilations[i]) : q.strides[i];
             checks.require(q.output_padding[i] < bound, errc::invalid_argument, "output_padding", static_cast<int>(i),
                            q.output_padding[i], expectation::below, bound);
+            // same_* says O * s where the size is left open, and leaves no room for more
+            if (!q.transposed && q.large.empty() && is_same(q.auto_pad))
+                checks.require_equal(errc::invalid_argument, "output_padding", static_cast<int>(i),
+                                     q.output_padding[i], 0);
         }
     }
     checks.require_at_least(errc::invalid_argument, "groups", -1, q.groups, 1);
@@ -221,6 +227,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
                                         tensor{convolution_result::weights, q.weights_name, &q.weights}};
     for (const tensor& t : tensors)
         if (t.role != q.result || (q.result_is_tensor && !t.shape->empty())) checks.tensor_rank(t.name, *t.shape, r);
+    if (!q.bias.empty())
+        checks.require_equal(errc::unsupported, "bias", -1, static_cast<std::int64_t>(q.bias.rank()), 1);
     if (q.result == convolution_result::weights)
         checks.require(!q.weights.empty(), errc::missing_shape, q.weights_name, -1, 0, expectation::none, 0);
 
@@ -228,6 +236,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     for (const tensor& t : tensors)
         if (t.role != q.result || !t.shape->empty())
             checks.sizes(t.name, *t.shape, r, t.role != convolution_result::weights);
+
+    if (!q.bias.empty()) checks.require_at_least(errc::invalid_shape, "bias", 0, q.bias[0], 1);
 
     // 5: overflow of what is known; sizes still to be inferred are checked below
     for (const tensor& t : tensors)
@@ -274,6 +284,9 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     if (!q.large.empty())
         checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(channel_at), q.large[channel_at],
                              large_total.value());
+
+    if (!q.bias.empty())
+        checks.require_equal(errc::invalid_shape, "bias", 0, q.bias[0], q.transposed ? large_total.value() : full);
 
     convolution_problem p;
     p.rank = r;

@@ -24,13 +24,14 @@ struct requested_shape {
         : shape(input.empty() ? attribute : input), is_tensor(!input.empty() && tensor) {}
 };
 
-/// src, weights -> dst. `dst` may be empty; `tensor` says that it is the shape of an output tensor.
+/// src, weights, bias -> dst. `bias` and `dst` may be empty; `tensor` says that `dst` is the shape of an output tensor.
 [[nodiscard]] constexpr result<convolution_problem> convolution_shapes(const extents& src, const extents& weights,
                                                                        const convolution_attributes& a,
                                                                        const extents& dst, bool tensor,
-                                                                       std::int64_t element_bytes) noexcept {
+                                                                       std::int64_t element_bytes,
+                                                                           const extents& bias = {}) noexcept {
     convolution_request q{.op = "convolution", .result = convolution_result::small, .large_name = "src",
-                          .small_name = "dst", .large = src, .small = dst, .weights = weights,
+                          .small_name = "dst", .large = src, .small = dst, .weights = weights, .bias = bias,
                           .result_is_tensor = tensor, .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
@@ -62,15 +63,16 @@ struct requested_shape {
     return infer_convolution_problem(q);
 }
 
-/// src, weights -> dst. Without a shape rule T, with one rule TB.
+/// src, weights, bias -> dst. Without a shape rule T, with one rule TB.
 [[nodiscard]] constexpr result<convolution_problem> conv_transpose_shapes(const extents& src, const extents& weights,
                                                                           const conv_transpose_attributes& a,
                                                                           const extents& dst, bool tensor,
-                                                                          std::int64_t element_bytes) noexcept {
+                                                                          std::int64_t element_bytes,
+                                                                           const extents& bias = {}) noexcept {
     const requested_shape asked(dst, tensor, a.dst_shape);
     convolution_request q{.op = "conv_transpose", .transposed = true, .result = convolution_result::large,
                           .large_name = "dst", .small_name = "src", .large = asked.shape, .small = src,
-                          .weights = weights, .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+                          .weights = weights, .bias = bias, .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
                           .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);

@@ -42,13 +42,13 @@ enum class rounding_type : std::uint8_t {
     return true;
 }
 
-/// Reads a rounding_type word (`floor`, `ceil`, `ceil_torch`). Returns false where the word is unknown.
+/// Reads `floor`, `ceil` or `ceil_torch` (also in upper case). Returns false where the word is unknown.
 [[nodiscard]] constexpr bool parse(std::string_view word, rounding_type& value) noexcept {
-    if (word == "floor") {
+    if (word == "floor" || word == "FLOOR") {
         value = rounding_type::floor;
-    } else if (word == "ceil") {
+    } else if (word == "ceil" || word == "CEIL") {
         value = rounding_type::ceil;
-    } else if (word == "ceil_torch") {
+    } else if (word == "ceil_torch" || word == "CEIL_TORCH") {
         value = rounding_type::ceil_torch;
     } else {
         return false;
@@ -109,9 +109,10 @@ struct pads {
 [[nodiscard]] constexpr std::int64_t window_count(std::int64_t n, std::int64_t stride, std::int64_t large,
                                                   std::int64_t pad_begin, rounding_type rounding) noexcept {
     if (rounding == rounding_type::floor) return n / stride + 1;
-    std::int64_t count = ceil_div(n, stride) + 1;
-    if (rounding == rounding_type::ceil_torch && (count - 1) * stride >= large + pad_begin) --count;
-    return count;
+    const std::int64_t last = ceil_div(n, stride);  // of windows numbered from 0
+    // last * stride >= large + pad_begin, written so that it cannot overflow
+    if (rounding == rounding_type::ceil_torch && last >= ceil_div(large + pad_begin, stride)) return last;
+    return last + 1;
 }
 
 }  // namespace shape

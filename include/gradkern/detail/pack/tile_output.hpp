@@ -40,37 +40,40 @@ public:
                 bias_[static_cast<std::size_t>(j)] = load_as_float(bias, bias_type, (first_channel + j) * bias_step);
     }
 
-    /// Row pointers for a tile whose rows belong at the offsets `to`.
+    /// Row pointers for the next tile, whose rows belong at the offsets `to`.
     [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to) noexcept {
-        for (std::ptrdiff_t i = 0; i < count; ++i) {
-            float* row = buffer_.data() + i * width_;
-            if constexpr (std::is_same_v<T, float>) {
-                if (direct_) row = dst_ + to[i];
+        if constexpr (std::is_same_v<T, float>) {
+            if (direct_) {
+                for (std::ptrdiff_t i = 0; i < count; ++i) pointers_[static_cast<std::size_t>(i)] = dst_ + to[i];
+                return pointers_.data();
             }
-            pointers_[static_cast<std::size_t>(i)] = row;
         }
+        if (filled_ + count > buffer_rows) flush();
+        for (std::ptrdiff_t i = 0; i < count; ++i) {
+            pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
+            to_[static_cast<std::size_t>(filled_ + i)] = to[i];
+        }
+        filled_ += count;
         return pointers_.data();
     }
 
-    /// Sends the finished rows to the tensor.
-    void finish(std::ptrdiff_t count, const std::int64_t* to) noexcept {
-        if (direct_) return;
+    /// Sends the rows in the buffer to the tensor.
+    void flush() noexcept {
+        const float* row = buffer_.data();
         if (has_bias_) {
-            for (std::ptrdiff_t i = 0; i < count; ++i) {
-                float* row = buffer_.data() + i * width_;
-                for (std::int64_t j = 0; j < lanes_; ++j) row[j] += bias_[static_cast<std::size_t>(j)];
-            }
+            for (float* r = buffer_.data(); r != row + filled_ * width_; r += width_)
+                for (std::int64_t j = 0; j < lanes_; ++j) r[j] += bias_[static_cast<std::size_t>(j)];
         }
-        if (channel_step_ == 1 && !accumulate_) {
-            for (std::ptrdiff_t i = 0; i < count; ++i) simd::narrow(buffer_.data() + i * width_, dst_ + to[i], lanes_);
-            return;
+        // Rows that follow one another in the tensor leave together: with channels apart they are transposed.
+        for (std::ptrdiff_t i = 0; i < filled_;) {
+            const std::int64_t* to = to_.data() + i;
+            std::ptrdiff_t run = 1;
+            const std::int64_t step = i + 1 < filled_ ? to[1] - to[0] : 0;
+            while (i + run < filled_ && to[run] - to[run - 1] == step) ++run;
+            unpack_lanes(row + i * width_, width_, lanes_, run, dst_ + to[0], channel_step_, step, accumulate_);
+            i += run;
         }
-        // channels apart, rows often side by side
-        for (std::int64_t j = 0; j < lanes_; ++j) {
-            T* channel = dst_ + j * channel_step_;
-            for (std::ptrdiff_t i = 0; i < count; ++i)
-                store_result(channel + to[i], buffer_[static_cast<std::size_t>(i * width_ + j)], accumulate_);
-        }
+        filled_ = 0;
     }
 
 private:
@@ -81,8 +84,11 @@ private:
     bool accumulate_;
     bool has_bias_;
     bool direct_;
+    static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + tile_rows;
+    std::ptrdiff_t filled_ = 0;
     std::array<float*, tile_rows> pointers_{};
-    alignas(64) std::array<float, tile_rows * tile_lanes> buffer_;
+    std::array<std::int64_t, buffer_rows> to_;
+    alignas(64) std::array<float, buffer_rows * tile_lanes> buffer_;
     alignas(64) std::array<float, tile_lanes> bias_;
 };
 

@@ -126,7 +126,7 @@ struct gather_plan {
     g.staged_channels = g.channelwise ? g.in_channels * g.panel_width : g.in_channels;
     const bool may_stage = g.staged || (g.channelwise && width % g.panel_width != 0);
     std::array<std::int64_t, 3> extents_of{g.extent(0), g.extent(1), g.extent(2)};
-    constexpr std::int64_t block_positions = 4096;
+    constexpr std::int64_t block_positions = 4096;  // packing a panel costs below 1 % of its use
     constexpr std::int64_t staging_floats = 128 * 1024;
     g.blocks = box_grid(g.batch, extents_of, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         std::int64_t positions = images;
@@ -202,11 +202,21 @@ struct reduction_list {
     stretch* list = nullptr;
     std::ptrdiff_t* parts = nullptr;  // stretches in each part
     std::ptrdiff_t part_count = 0;
+    std::ptrdiff_t a_step = 1;  // from term to term of a stretch
+    std::ptrdiff_t b_step = 0;
 };
 
+/// Lists the terms of a class that reads a source with strides `in` and `channel_step`. Terms that continue the stretch
+/// before them join it, which changes neither their order nor the parts.
 inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_class, 3>& c,
-                           const shape::canonical_strides& in, std::int64_t a_step, reduction_list& r) noexcept {
-    stretch* out = r.list;
+                           const shape::canonical_strides& in, std::int64_t channel_step, reduction_list& r) noexcept {
+    r.a_step = channel_step;
+    r.b_step = g.panel_width;
+    if (g.in_channels == 1) {  // one term a tap: let the taps of a row make up a stretch
+        r.a_step = c[2].read_per_tap * in[4];
+        r.b_step = c[2].tap_step * g.tap_pitch;
+    }
+    stretch* end = r.list;
     r.part_count = 0;
     std::int64_t terms = part_terms;  // of the open part; full: the first stretch opens one
     for (std::int64_t k0 = 0; k0 < g.in_channels; k0 += channel_block) {
@@ -218,14 +228,22 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
                     const std::int64_t tap = ((c[0].first_tap + d * c[0].tap_step) * g.axes[1].kernel +
                                               c[1].first_tap + h * c[1].tap_step) * g.axes[2].kernel +
                                              c[2].first_tap + x * c[2].tap_step;
-                    *out++ = {k0 * a_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
-                                  x * c[2].read_per_tap * in[4],
-                              block + tap * g.tap_pitch, kl};
+                    const stretch s{k0 * channel_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
+                                        x * c[2].read_per_tap * in[4],
+                                    block + tap * g.tap_pitch, kl};
                     if (terms + kl > part_terms) {
                         terms = 0;
                         r.parts[r.part_count++] = 0;
                     }
                     terms += kl;
+                    if (r.parts[r.part_count - 1] > 0) {
+                        stretch& last = end[-1];
+                        if (last.a + last.length * r.a_step == s.a && last.b + last.length * r.b_step == s.b) {
+                            last.length += kl;
+                            continue;
+                        }
+                    }
+                    *end++ = s;
                     ++r.parts[r.part_count - 1];
                 }
             }
@@ -262,7 +280,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             const float* source = nullptr;
             shape::canonical_strides in = g.in;
             std::int64_t origin = 0;
-            std::int64_t a_step = 0;
+            std::int64_t channel_step = 0;
             if (stage) {
                 const staging_box read = reads_of(g.axes, g.outputs, box, g.staged_channels);
                 const std::int64_t key = g.channelwise ? task : block * g.groups + group;
@@ -278,10 +296,10 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                 source = staging;
                 in = read.strides();
                 origin = read.origin();
-                a_step = g.channelwise ? g.panel_width : 1;
+                channel_step = g.channelwise ? g.panel_width : 1;
             } else if constexpr (std::is_same_v<T, float>) {
                 source = src + (g.channelwise ? first_lane : group * g.in_channels) * g.in[1];
-                a_step = g.in[1];
+                channel_step = g.in[1];
             }
 
             tile_output<T> output(dst + first_channel * g.out[1], g.out[1], lanes_used, g.panel_width, g.accumulate,
@@ -295,7 +313,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                 while (rows.next(c[1])) {
                     shape::tap_class_walk columns(g.axes[2], g.outputs, 0, g.extent(2));
                     while (columns.next(c[2])) {
-                        fill_reduction(g, c, in, a_step, reduction);
+                        fill_reduction(g, c, in, channel_step, reduction);
                         row_walk walk(box.first_image, box.last_image, c, in, g.out, origin);
                         split_rows(walk.rows(), [&](std::ptrdiff_t, std::ptrdiff_t count) {
                             std::array<const float*, tile_rows> a;
@@ -303,9 +321,9 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             walk.take(count, source, a.data(), to.data());
                             tile_call call{.list = reduction.list,
                                            .a = a.data(),
-                                           .a_step = a_step,
+                                           .a_step = reduction.a_step,
                                            .b = panel,
-                                           .b_step = g.panel_width,
+                                           .b_step = reduction.b_step,
                                            .c = output.rows(count, to.data())};
                             for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
                                 call.count = reduction.parts[part];
@@ -313,11 +331,11 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                 tiles[count - 1](call);
                                 call.list += call.count;
                             }
-                            output.finish(count, to.data());
                         });
                     }
                 }
             }
+            output.flush();
         }
     });
 }

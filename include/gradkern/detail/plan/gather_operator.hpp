@@ -58,17 +58,12 @@ protected:
                                  gradkern::data_format format, gradkern::weights_format w_format,
                                  const plan_options& options) noexcept {
         if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
-        const extents& out_shape = t.out.shape;
-        const std::int64_t out_channels = out_shape[shape::channel_index(format, p.rank)];
         shape::operator_checks checks(t.op);
-        if (!t.bias.empty()) {
-            checks.require_equal(errc::unsupported, "bias", -1, static_cast<std::int64_t>(t.bias.shape.rank()), 1);
-            checks.require_equal(errc::invalid_shape, "bias", 0, t.bias.shape[0], out_channels);
-        }
         checks.addresses(t.in_name, t.in, sizeof(T), false);
         checks.addresses("weights", t.weights, sizeof(T), false);
         checks.addresses("bias", t.bias, sizeof(Bias), false);
         checks.addresses(t.out_name, t.out, sizeof(T), true);
+        checks.require(scratch_is_countable(p), errc::overflow, "workspace", -1, 0, expectation::none, 0);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
         in_ = tensor_memory(t.in_name, t.in, sizeof(T));

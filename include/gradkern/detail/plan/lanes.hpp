@@ -9,6 +9,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/executor.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -31,9 +32,11 @@ private:
     std::int64_t bytes_ = 0;
 };
 
-/// Bytes that `lanes` slices need in memory of any alignment.
+/// Bytes that `lanes` slices need in memory of any alignment; SIZE_MAX where they cannot be counted.
 [[nodiscard]] constexpr std::size_t workspace_for(std::int64_t slice_bytes, std::int64_t lanes) noexcept {
-    return slice_bytes == 0 ? 0 : static_cast<std::size_t>(slice_bytes * std::max<std::int64_t>(lanes, 1) + cache_line);
+    if (slice_bytes == 0) return 0;
+    const shape::checked bytes = shape::checked(slice_bytes) * std::max<std::int64_t>(lanes, 1) + cache_line;
+    return bytes.ok() ? static_cast<std::size_t>(bytes.value()) : SIZE_MAX;
 }
 
 /// A caller's workspace cut into equal slices.

@@ -11,6 +11,8 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/convolution.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
 
@@ -71,6 +73,18 @@ struct placed_tensor {
                      static_cast<std::int64_t>(needed), expectation::at_least};
     }
     return {};
+}
+
+/// True where no size that a plan computes can overflow, with room to spare: the product of everything that scratch
+/// memory may be proportional to. Problems beyond it would need memory that no machine has.
+[[nodiscard]] constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
+    constexpr std::int64_t bytes_per_element = 64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
+    shape::checked bytes(bytes_per_element);
+    bytes *= std::max<std::int64_t>(p.batch, 1);
+    bytes *= shape::checked(p.large_channels) + p.small_channels + 64;
+    for (const shape::axis& a : p.axes)
+        bytes *= shape::checked(a.large) + shape::checked(a.small - 1) * a.stride + 1 + shape::checked(a.kernel) * a.dilation;
+    return bytes.ok();
 }
 
 /// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough.

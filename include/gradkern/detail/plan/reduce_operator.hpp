@@ -62,6 +62,7 @@ protected:
         checks.addresses(t.large_name, t.large, sizeof(T), false);
         checks.addresses(t.small_name, t.small, sizeof(T), false);
         checks.addresses("diff_weights", t.diff_weights, sizeof(G), true);
+        checks.require(scratch_is_countable(p), errc::overflow, "workspace", -1, 0, expectation::none, 0);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
         large_ = tensor_memory(t.large_name, t.large, sizeof(T));

@@ -41,7 +41,14 @@ inline constexpr std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(vec::size);
 GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept { value.store_unaligned(target); }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec add(vec a, vec b) noexcept { return a + b; }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec sub(vec a, vec b) noexcept { return a - b; }
+#if defined(__aarch64__) && !XSIMD_WITH_SVE
+// xsimd 8.1 divides floats by a refined reciprocal here, which does not round correctly.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept {
+    return vec(vdivq_f32(vec::register_type(a), vec::register_type(b)));
+}
+#else
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return a / b; }
+#endif
 
 #if defined(GRADKERN_DETAIL_REGISTERS)
 

@@ -1,0 +1,36 @@
+// Times every operator on the named cases: bench_layers --benchmark_filter='r50_3x3.*/backward_data/NXC'.
+// Each result is compared with the plain-loop reference before it is timed; GF/s counts useful work only.
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "layers.hpp"
+
+int main(int argc, char** argv) {
+    using namespace gradkern_bench;
+    for_each_layer([](const auto& c, role what, gradkern::data_format format) {
+        const std::string name = std::string(c.name) + "/" + role_names[static_cast<int>(what)] +
+                                 (format == gradkern::data_format::ncx ? "/NCX" : "/NXC");
+        benchmark::RegisterBenchmark(name.c_str(), [&c, what, format](benchmark::State& state) {
+            layer l;
+            make_layer(l, c, what, format);
+            const std::vector<float> exact = reference_result(l);
+            if (exact.empty() || !(difference(l, exact) < 1e-4)) {
+                state.SkipWithError("the result differs from the reference");
+                return;
+            }
+            for (auto _ : state) {
+                if (!l.run()) state.SkipWithError("refused");
+                benchmark::ClobberMemory();
+            }
+            if (l.flops > 0)
+                state.counters["flops"] = benchmark::Counter(l.flops, benchmark::Counter::kIsIterationInvariantRate);
+            state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(l.bytes));
+        })->Unit(benchmark::kMillisecond);
+    });
+    benchmark::Initialize(&argc, argv);
+    benchmark::AddCustomContext("gradkern", std::string(gradkern::detail::isa_name));
+    benchmark::RunSpecifiedBenchmarks();
+}

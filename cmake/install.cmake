@@ -1,0 +1,32 @@
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Headers only: nothing here depends on the architecture.
+set(package_dir "${CMAKE_INSTALL_DATADIR}/cmake/gradkern")
+set(pkgconfig_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
+
+target_include_directories(gradkern INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+install(TARGETS gradkern EXPORT gradkernTargets)
+install(EXPORT gradkernTargets NAMESPACE gradkern:: DESTINATION "${package_dir}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gradkern" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.hpp")
+
+configure_package_config_file(cmake/gradkernConfig.cmake.in "${PROJECT_BINARY_DIR}/gradkernConfig.cmake"
+                              INSTALL_DESTINATION "${package_dir}" NO_SET_AND_CHECK_MACRO
+                              NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradkernConfigVersion.cmake" COMPATIBILITY SameMinorVersion
+                                 ARCH_INDEPENDENT)
+install(FILES "${PROJECT_BINARY_DIR}/gradkernConfig.cmake" "${PROJECT_BINARY_DIR}/gradkernConfigVersion.cmake"
+              cmake/gradkern-arch.cmake cmake/gradkern-xsimd.cmake DESTINATION "${package_dir}")
+
+set(pkgconfig_requires "Requires: xsimd >= ${gradkern_xsimd_minimum}\n")
+set(pkgconfig_cflags "")
+if(GRADKERN_XSIMD_INCLUDE_DIR)
+  set(pkgconfig_requires "")
+  set(pkgconfig_cflags " -I${GRADKERN_XSIMD_INCLUDE_DIR}")
+endif()
+file(RELATIVE_PATH pkgconfig_to_include "${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir}" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+configure_file(cmake/gradkern.pc.in "${PROJECT_BINARY_DIR}/gradkern.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/gradkern.pc" DESTINATION "${pkgconfig_dir}")
+
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

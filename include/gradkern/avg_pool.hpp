@@ -1,0 +1,210 @@
+// Average pooling: forward and backward.
+//
+// The large side is src, with positions p; the small side has one position o per window. A window covers the positions
+//
+//     p(o, k) = o * stride - pads_begin + k * dilation        on every spatial axis, taps k in [0, kernel)
+//
+// and only taps with p inside [0, I) exist: padding is never read. The divisor of a window is, in this order,
+//
+//     divisor_override                     where present (a negative one changes the sign)
+//     the number of taps inside            where exclude_pad is true
+//     the number of taps with p < I + pe   otherwise: taps before the input count, taps behind the end padding do not
+//
+// converted to f32. A window without inside taps has the mean +0 and passes no gradient on.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/average.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/operators.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// The common body of both operators: their plans differ in names and direction only.
+template <simd::float_element T>
+class average_operator {
+public:
+    average_operator() noexcept = default;
+
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << op_ << ": lines, columns " << (plan_.by_taps ? "tap by tap" : plan_.tiles ? "tiled" : "in runs")
+            << (plan_.extended ? " with borders" : "") << ", segments of " << plan_.segment << " columns x "
+            << plan_.inner_block << ", ring of " << plan_.ring_depths * plan_.ring_lines << " lines, " << plan_.tasks()
+            << " tasks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        return out.size();
+    }
+
+protected:
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status prepare(std::string_view op, std::string_view in_name, std::string_view out_name,
+                                 const tensor_layout& in, tensor_layout out, const shape::pooling_problem& p,
+                                 bool backward, const avg_pool_attributes& attributes,
+                                 const plan_options& options) noexcept {
+        if (out.empty()) out.shape = backward ? p.large_shape : p.small_shape;
+        shape::operator_checks checks(op);
+        checks.addresses(in_name, in, sizeof(T), false);
+        checks.addresses(out_name, out, sizeof(T), true);
+        if (!checks.ok()) return checks.error();
+        op_ = op;
+        in_ = tensor_memory(in_name, in, sizeof(T));
+        out_ = tensor_memory(out_name, out, sizeof(T));
+        plan_ = make_average_plan(p, backward, attributes, shape::activation_strides(in, attributes.data_format),
+                                  shape::activation_strides(out, attributes.data_format), std::is_same_v<T, float>,
+                                  options.output == output_mode::accumulate);
+        return {};
+    }
+
+    [[nodiscard]] status execute(const T* in, T* out, std::span<std::byte> workspace,
+                                 executor_ref executor) const noexcept {
+        const status s = check_run(op_, {{&in_, in}, {&out_, out}}, workspace.size(), workspace_bytes(1));
+        if (!s) return s;
+        run_average(plan_, in, out, workspace, executor);
+        return {};
+    }
+
+private:
+    std::string_view op_{};
+    tensor_memory in_{};
+    tensor_memory out_{};
+    average_plan plan_{};
+};
+
+}  // namespace detail
+
+// ------------------------------------------------------------------------------------------------------------ forward
+
+/// The shape of dst: the number of windows on every axis by rounding_type, or ceil(I / stride) for same_*.
+[[nodiscard]] constexpr result<extents> infer_avg_pool(const extents& src,
+                                                       const avg_pool_attributes& attributes) noexcept {
+    const auto p = shape::avg_pool_shapes(src, attributes, {}, false, 4);
+    if (!p) return p.error();
+    return p->small_shape;
+}
+
+/// A planned average pool. A value: copy it, share it between threads.
+template <class T>
+class avg_pool_plan : public detail::average_operator<T> {
+public:
+    /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
+    ///
+    /// Sums in f32 in an order of their own (detail/plan/average.hpp), one rounding to T; the bits depend on shape and
+    /// attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
+    /// workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return this->execute(src, dst, workspace, executor);
+    }
+
+private:
+    template <class U>
+    friend result<avg_pool_plan<U>> plan_avg_pool(const tensor_layout&, const avg_pool_attributes&,
+                                                  const tensor_layout&, const plan_options&) noexcept;
+};
+
+/// Plans avg_pool_plan::run. `dst` may be empty: dense in the inferred shape. Errors: those of the shape rules, in the
+/// order of shape/check.hpp.
+template <class T>
+[[nodiscard]] result<avg_pool_plan<T>> plan_avg_pool(const tensor_layout& src, const avg_pool_attributes& attributes,
+                                                     const tensor_layout& dst = {},
+                                                     const plan_options& options = {}) noexcept {
+    const auto p = shape::avg_pool_shapes(src.shape, attributes, dst.shape, true, sizeof(T));
+    if (!p) return p.error();
+    avg_pool_plan<T> plan;
+    const status s = plan.prepare("avg_pool", "src", "dst", src, dst, *p, false, attributes, options);
+    if (!s) return s.error();
+    return plan;
+}
+
+/// Average pool in one call: plan_avg_pool and run.
+template <class T>
+[[nodiscard]] status avg_pool(tensor_view<const T> src, const avg_pool_attributes& attributes,
+                              std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
+    const auto plan = plan_avg_pool<T>(src.layout, attributes, dst.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(src.data, dst.data, workspace, options.executor);
+    });
+}
+
+// ----------------------------------------------------------------------------------------------------------- backward
+
+/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. It is never
+/// guessed, since several sizes have the same number of windows.
+[[nodiscard]] constexpr result<extents> infer_avg_pool_backward(const extents& diff_dst,
+                                                                const avg_pool_attributes& attributes,
+                                                                const extents& diff_src = {}) noexcept {
+    const auto p = shape::avg_pool_backward_shapes(diff_dst, attributes, diff_src, false, 4);
+    if (!p) return p.error();
+    return p->large_shape;
+}
+
+/// A planned gradient of an average pool. A value: copy it, share it between threads.
+template <class T>
+class avg_pool_backward_plan : public detail::average_operator<T> {
+public:
+    /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
+    ///
+    /// All of it is written: positions that no window reaches become +0. Quotients and sums in f32 in an order of their
+    /// own (detail/plan/average.hpp), one rounding to T; the bits depend on shape and attributes alone. The output must
+    /// not overlap the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return this->execute(diff_dst, diff_src, workspace, executor);
+    }
+
+private:
+    template <class U>
+    friend result<avg_pool_backward_plan<U>> plan_avg_pool_backward(const tensor_layout&, const avg_pool_attributes&,
+                                                                    const tensor_layout&,
+                                                                    const plan_options&) noexcept;
+};
+
+/// Plans avg_pool_backward_plan::run. `diff_src` wins over attributes.diff_src_shape; neither: missing_shape. Errors:
+/// those of the shape rules, in the order of shape/check.hpp.
+template <class T>
+[[nodiscard]] result<avg_pool_backward_plan<T>> plan_avg_pool_backward(const tensor_layout& diff_dst,
+                                                                       const avg_pool_attributes& attributes,
+                                                                       const tensor_layout& diff_src = {},
+                                                                       const plan_options& options = {}) noexcept {
+    const auto p = shape::avg_pool_backward_shapes(diff_dst.shape, attributes, diff_src.shape, true, sizeof(T));
+    if (!p) return p.error();
+    avg_pool_backward_plan<T> plan;
+    const status s =
+        plan.prepare("avg_pool_backward", "diff_dst", "diff_src", diff_dst, diff_src, *p, true, attributes, options);
+    if (!s) return s.error();
+    return plan;
+}
+
+/// Gradient of an average pool in one call.
+template <class T>
+[[nodiscard]] status avg_pool_backward(tensor_view<const T> diff_dst, const avg_pool_attributes& attributes,
+                                       std::type_identity_t<tensor_view<T>> diff_src,
+                                       const call_options& options = {}) noexcept {
+    const auto plan = plan_avg_pool_backward<T>(diff_dst.layout, attributes, diff_src.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(diff_dst.data, diff_src.data, workspace, options.executor);
+    });
+}
+
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,108 @@
+// The gradient of a bias: the same for convolution and conv_transpose, and independent of pads, strides and groups.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/plan/reduce_bias.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/bias.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+
+/// The shape of diff_bias: (C).
+[[nodiscard]] constexpr result<extents> infer_bias_backward(const extents& diff_dst,
+                                                            const bias_attributes& attributes) noexcept {
+    const auto p = shape::bias_backward_shapes(diff_dst, attributes, {}, false, 4);
+    if (!p) return p.error();
+    return p->diff_bias_shape;
+}
+
+/// A planned bias gradient; G is T, or float for 16-bit T. A value: copy it, share it between threads.
+template <class T, class G = T>
+class bias_backward_plan {
+public:
+    bias_backward_plan() noexcept = default;
+
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << "bias_backward: sum, " << (plan_.packed() ? "packed" : "in place") << ", " << plan_.panels
+            << " panels of " << detail::tile_lanes << " lanes, " << plan_.chunks.count << " chunks, "
+            << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
+        return out.size();
+    }
+
+    /// diff_bias[c] = sum over n and all positions of diff_dst[n, c, position].
+    ///
+    /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
+    /// the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* diff_dst, G* diff_bias, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        const status s = detail::check_run("bias_backward", {{&diff_dst_, diff_dst}, {&diff_bias_, diff_bias}},
+                                           workspace.size(), workspace_bytes(1));
+        if (!s) return s;
+        detail::run_bias(plan_, diff_dst, diff_bias, workspace, executor);
+        return {};
+    }
+
+private:
+    template <class U, class H>
+    friend result<bias_backward_plan<U, H>> plan_bias_backward(const tensor_layout&, const bias_attributes&,
+                                                               const tensor_layout&, const plan_options&) noexcept;
+
+    detail::tensor_memory diff_dst_{};
+    detail::tensor_memory diff_bias_{};
+    detail::bias_plan plan_{};
+};
+
+/// Plans bias_backward_plan::run. `diff_bias` is (C) with any stride, or empty: dense. Errors: those of the shape rules,
+/// in the order of shape/check.hpp.
+template <class T, class G = T>
+[[nodiscard]] result<bias_backward_plan<T, G>> plan_bias_backward(const tensor_layout& diff_dst,
+                                                                  const bias_attributes& attributes,
+                                                                  const tensor_layout& diff_bias = {},
+                                                                  const plan_options& options = {}) noexcept {
+    const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
+                                               std::max(sizeof(T), sizeof(G)));
+    if (!p) return p.error();
+    tensor_layout out = diff_bias;
+    if (out.empty()) out.shape = p->diff_bias_shape;
+    shape::operator_checks checks("bias_backward");
+    checks.addresses("diff_dst", diff_dst, sizeof(T), false);
+    checks.addresses("diff_bias", out, sizeof(G), true);
+    if (!checks.ok()) return checks.error();
+    bias_backward_plan<T, G> plan;
+    plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
+    plan.diff_bias_ = detail::tensor_memory("diff_bias", out, sizeof(G));
+    plan.plan_ = detail::make_bias_plan(*p, shape::activation_strides(diff_dst, attributes.data_format),
+                                        shape::strides_of(out)[0], std::is_same_v<T, float>, options);
+    return plan;
+}
+
+/// Bias gradient in one call: plan_bias_backward and run.
+template <class T, class G>
+[[nodiscard]] status bias_backward(tensor_view<const T> diff_dst, const bias_attributes& attributes,
+                                   tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
+    const auto plan = plan_bias_backward<T, G>(diff_dst.layout, attributes, diff_bias.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(diff_dst.data, diff_bias.data, workspace, options.executor);
+    });
+}
+
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,223 @@
+// Transposed convolution: forward, backward data and backward weights. (The bias gradient is in bias.hpp.)
+//
+// The engines and their roles are in the table at the top of convolution.hpp. The large side is dst here, the small side
+// src; p(o, k) = o * stride - pads_begin + k * dilation is the position of dst that position o of src and tap k meet.
+// Taps with p outside dst do not exist: they are skipped, never multiplied by zero. g counts groups, ic and oc channels
+// inside a group of ICg and OCg. The filter has all IC channels and divides OC: the opposite of convolution.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/gather_operator.hpp>
+#include <gradkern/detail/plan/reduce_operator.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/operators.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+
+// ------------------------------------------------------------------------------------------------------------ forward
+
+/// The shape of dst: `dst` where given, else attributes.dst_shape, else stride * (O - 1) + Ke - pads + output_padding on
+/// every axis (same_*: rule T of shape/padding.hpp).
+[[nodiscard]] constexpr result<extents> infer_conv_transpose(const extents& src, const extents& weights,
+                                                             const conv_transpose_attributes& attributes,
+                                                             const extents& dst = {}) noexcept {
+    const auto p = shape::conv_transpose_shapes(src, weights, attributes, dst, false, 4);
+    if (!p) return p.error();
+    return p->large_shape;
+}
+
+/// A planned forward transposed convolution. A value: copy it, share it between threads.
+template <class T, class Bias = T>
+class conv_transpose_plan : public detail::gather_operator<T, Bias> {
+public:
+    /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
+    /// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
+    ///
+    /// Positions that no tap reaches become the bias, or +0. Sums in f32, one rounding to T. `bias` is read where the
+    /// plan has one, else ignored. The output must not overlap an input. Errors: null_pointer, invalid_argument
+    /// (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* src, const T* weights, const Bias* bias, T* dst,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return this->execute(src, weights, bias, dst, workspace, executor);
+    }
+
+private:
+    template <class U, class B>
+    friend result<conv_transpose_plan<U, B>> plan_conv_transpose(const tensor_layout&, const tensor_layout&,
+                                                                 const tensor_layout&, const conv_transpose_attributes&,
+                                                                 const tensor_layout&, const plan_options&) noexcept;
+};
+
+/// Plans conv_transpose_plan::run. `bias` is (OC) or empty for none; `dst` wins over attributes.dst_shape, and where it
+/// is empty the result is dense in the inferred shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+template <class T, class Bias = T>
+[[nodiscard]] result<conv_transpose_plan<T, Bias>> plan_conv_transpose(const tensor_layout& src,
+                                                                       const tensor_layout& weights,
+                                                                       const tensor_layout& bias,
+                                                                       const conv_transpose_attributes& attributes,
+                                                                       const tensor_layout& dst = {},
+                                                                       const plan_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                                std::max(sizeof(T), sizeof(Bias)), bias.shape);
+    if (!p) return p.error();
+    conv_transpose_plan<T, Bias> plan;
+    const status s = plan.prepare({"conv_transpose", "src", "dst", src, weights, bias, dst}, *p, shape::side::large,
+                                  true, attributes.data_format, attributes.weights_format, options);
+    if (!s) return s.error();
+    return plan;
+}
+
+/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias.data` may be null for none.
+template <class T, class Bias = T>
+[[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
+                                    std::type_identity_t<tensor_view<const Bias>> bias,
+                                    const conv_transpose_attributes& attributes,
+                                    std::type_identity_t<tensor_view<T>> dst,
+                                    const call_options& options = {}) noexcept {
+    const auto plan = plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout,
+                                                   options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(src.data, weights.data, bias.data, dst.data, workspace, options.executor);
+    });
+}
+
+// ------------------------------------------------------------------------------------------------------ backward data
+
+/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else
+/// floor((I - output_padding + pads - Ke) / stride) + 1 on every axis (same_*: ceil((I - output_padding) / stride)).
+[[nodiscard]] constexpr result<extents> infer_conv_transpose_backward_data(const extents& diff_dst,
+                                                                           const extents& weights,
+                                                                           const conv_transpose_attributes& attributes,
+                                                                           const extents& diff_src = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst, weights, attributes, diff_src, false, 4);
+    if (!p) return p.error();
+    return p->small_shape;
+}
+
+/// A planned data gradient of a transposed convolution. A value: copy it, share it between threads.
+template <class T>
+class conv_transpose_backward_data_plan : public detail::gather_operator<T, T> {
+public:
+    /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
+    ///
+    /// Sums in f32, one rounding to T. The output must not overlap an input. Errors: null_pointer, invalid_argument
+    /// (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* diff_dst, const T* weights, T* diff_src, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return this->execute(diff_dst, weights, nullptr, diff_src, workspace, executor);
+    }
+
+private:
+    template <class U>
+    friend result<conv_transpose_backward_data_plan<U>> plan_conv_transpose_backward_data(
+        const tensor_layout&, const tensor_layout&, const conv_transpose_attributes&, const tensor_layout&,
+        const plan_options&) noexcept;
+};
+
+/// Plans conv_transpose_backward_data_plan::run. `diff_src` wins over attributes.diff_src_shape; where it is empty the
+/// result is dense in the inferred shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+template <class T>
+[[nodiscard]] result<conv_transpose_backward_data_plan<T>> plan_conv_transpose_backward_data(
+    const tensor_layout& diff_dst, const tensor_layout& weights, const conv_transpose_attributes& attributes,
+    const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes,
+                                                              diff_src.shape, true, sizeof(T));
+    if (!p) return p.error();
+    conv_transpose_backward_data_plan<T> plan;
+    const status s = plan.prepare(
+        {"conv_transpose_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p,
+        shape::side::small, true, attributes.data_format, attributes.weights_format, options);
+    if (!s) return s.error();
+    return plan;
+}
+
+/// Data gradient of a transposed convolution in one call.
+template <class T>
+[[nodiscard]] status conv_transpose_backward_data(tensor_view<const T> diff_dst,
+                                                  std::type_identity_t<tensor_view<const T>> weights,
+                                                  const conv_transpose_attributes& attributes,
+                                                  std::type_identity_t<tensor_view<T>> diff_src,
+                                                  const call_options& options = {}) noexcept {
+    const auto plan = plan_conv_transpose_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
+                                                           options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(diff_dst.data, weights.data, diff_src.data, workspace, options.executor);
+    });
+}
+
+// --------------------------------------------------------------------------------------------------- backward weights
+
+/// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
+[[nodiscard]] constexpr result<extents> infer_conv_transpose_backward_weights(
+    const extents& src, const extents& diff_dst, const conv_transpose_attributes& attributes,
+    const extents& diff_weights = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_weights_shapes(src, diff_dst, attributes, diff_weights, false, 4);
+    if (!p) return p.error();
+    return p->weights_shape;
+}
+
+/// A planned weight gradient of a transposed convolution; G is T, or float for 16-bit T. A value: copy it, share it.
+template <class T, class G = T>
+class conv_transpose_backward_weights_plan : public detail::reduce_operator<T, G> {
+public:
+    /// diff_weights(oc, g*ICg+ic, k) = sum over n, o of src[n, g*ICg+ic, o] * diff_dst[n, g*OCg+oc, p(o,k)].
+    ///
+    /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
+    /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return this->execute(diff_dst, src, diff_weights, workspace, executor);
+    }
+
+private:
+    template <class U, class H>
+    friend result<conv_transpose_backward_weights_plan<U, H>> plan_conv_transpose_backward_weights(
+        const tensor_layout&, const tensor_layout&, const conv_transpose_attributes&, const tensor_layout&,
+        const plan_options&) noexcept;
+};
+
+/// Plans conv_transpose_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
+/// missing_shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+template <class T, class G = T>
+[[nodiscard]] result<conv_transpose_backward_weights_plan<T, G>> plan_conv_transpose_backward_weights(
+    const tensor_layout& src, const tensor_layout& diff_dst, const conv_transpose_attributes& attributes,
+    const tensor_layout& diff_weights = {}, const plan_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_weights_shapes(src.shape, diff_dst.shape, attributes,
+                                                                 diff_weights.shape, true,
+                                                                 std::max(sizeof(T), sizeof(G)));
+    if (!p) return p.error();
+    conv_transpose_backward_weights_plan<T, G> plan;
+    const status s = plan.prepare({"conv_transpose_backward_weights", "diff_dst", "src", diff_dst, src, diff_weights},
+                                  *p, true, attributes.data_format, attributes.weights_format, options);
+    if (!s) return s.error();
+    return plan;
+}
+
+/// Weight gradient of a transposed convolution in one call.
+template <class T, class G>
+[[nodiscard]] status conv_transpose_backward_weights(tensor_view<const T> src,
+                                                     std::type_identity_t<tensor_view<const T>> diff_dst,
+                                                     const conv_transpose_attributes& attributes,
+                                                     tensor_view<G> diff_weights,
+                                                     const call_options& options = {}) noexcept {
+    const auto plan = plan_conv_transpose_backward_weights<T, G>(src.layout, diff_dst.layout, attributes,
+                                                                 diff_weights.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(src.data, diff_dst.data, diff_weights.data, workspace, options.executor);
+    });
+}
+
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,211 @@
+// Sums, quotients and interleaving of lines: the streams that pooling consists of. Lines are f32 scratch or tensor memory;
+// nothing outside the n elements named is read or written.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// How many lines one call of sum_lines takes; longer lists are added in several.
+inline constexpr std::ptrdiff_t lines_at_once = 32;
+
+/// out[x] = (Continue ? out[x] : +0) + lines[0][offset + x] + ... + lines[count - 1][offset + x] for x < n, added in this
+/// order. `out` must not overlap the lines.
+template <bool Continue, simd::float_element In, simd::float_element Out>
+inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t offset, std::ptrdiff_t n,
+                      Out* out) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    std::ptrdiff_t x = 0;
+    for (; x + 4 * lanes <= n; x += 4 * lanes) {
+        simd::vec s0 = simd::zero();
+        simd::vec s1 = simd::zero();
+        simd::vec s2 = simd::zero();
+        simd::vec s3 = simd::zero();
+        if constexpr (Continue) {
+            s0 = simd::load_wide(out + x);
+            s1 = simd::load_wide(out + x + lanes);
+            s2 = simd::load_wide(out + x + 2 * lanes);
+            s3 = simd::load_wide(out + x + 3 * lanes);
+        }
+        for (std::ptrdiff_t k = 0; k < count; ++k) {
+            const In* line = lines[k] + offset + x;
+            s0 = simd::add(s0, simd::load_wide(line));
+            s1 = simd::add(s1, simd::load_wide(line + lanes));
+            s2 = simd::add(s2, simd::load_wide(line + 2 * lanes));
+            s3 = simd::add(s3, simd::load_wide(line + 3 * lanes));
+        }
+        simd::store_narrow(out + x, s0);
+        simd::store_narrow(out + x + lanes, s1);
+        simd::store_narrow(out + x + 2 * lanes, s2);
+        simd::store_narrow(out + x + 3 * lanes, s3);
+    }
+    for (; x < n; x += lanes) {
+        if (x + lanes > n) {
+            if (Continue || n < lanes) break;
+            x = n - lanes;  // the last vector ends with the line: the same sums again
+        }
+        simd::vec sum = simd::zero();
+        if constexpr (Continue) sum = simd::load_wide(out + x);
+        for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + offset + x));
+        simd::store_narrow(out + x, sum);
+    }
+    if (x < n) {
+        const std::ptrdiff_t rest = n - x;
+        simd::vec sum = simd::zero();
+        if constexpr (Continue) sum = simd::load_wide_partial(out + x, rest);
+        for (std::ptrdiff_t k = 0; k < count; ++k)
+            sum = simd::add(sum, simd::load_wide_partial(lines[k] + offset + x, rest));
+        simd::store_narrow_partial(out + x, sum, rest);
+    }
+}
+
+/// A divisor that a whole stretch of a line shares. Dividing by a power of two is the same as multiplying by its
+/// reciprocal, bit for bit, as both round the same number once.
+struct divisor {
+    float value = 1.0F;       ///< not 0
+    float reciprocal = 1.0F;  ///< meaningful where is_power_of_two
+    bool is_power_of_two = true;
+
+    constexpr divisor() noexcept = default;
+    explicit constexpr divisor(float d) noexcept : value(d) {
+        const auto word = std::bit_cast<std::uint32_t>(d);
+        const std::uint32_t exponent = (word >> 23) & 0xffU;
+        is_power_of_two = (word & 0x7fffffU) == 0 && exponent >= 1 && exponent <= 253;  // the reciprocal is normal
+        reciprocal = is_power_of_two ? 1.0F / d : 0.0F;
+    }
+};
+
+/// What quotients are added to.
+enum class addend : std::uint8_t {
+    none,   ///< they are the result
+    zero,   ///< +0, the beginning of every sum
+    output  ///< what the output holds
+};
+
+/// out[x] = onto + source[x] / divisor for x < n; divide(x, v) gives the quotients of the vector at x.
+template <addend Onto, simd::float_element In, class Divide>
+GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float* out, const Divide& divide) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    std::ptrdiff_t x = 0;
+    for (; x + lanes <= n; x += lanes) {
+        simd::vec q = divide(x, simd::load_wide(source + x));
+        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
+        if constexpr (Onto == addend::output) q = simd::add(simd::load(out + x), q);
+        simd::store(out + x, q);
+    }
+    if (x < n) {
+        simd::vec q = divide(x, simd::load_wide_partial(source + x, n - x));
+        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
+        if constexpr (Onto == addend::output) q = simd::add(simd::load_partial(out + x, n - x), q);
+        simd::store_partial(out + x, q, n - x);
+    }
+}
+
+/// The quotients by one divisor.
+template <addend Onto, simd::float_element In>
+inline void divide_by_one(const In* source, std::ptrdiff_t n, const divisor& d, float* out) noexcept {
+    if (d.is_power_of_two) {
+        const simd::vec r = simd::broadcast(d.reciprocal);
+        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return simd::mul(v, r); });
+    } else {
+        const simd::vec r = simd::broadcast(d.value);
+        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return simd::div(v, r); });
+    }
+}
+
+/// The quotients by a divisor for each element; `divisors` is readable, and not 0, for a vector behind its end.
+template <addend Onto, simd::float_element In>
+inline void divide_by_each(const In* source, std::ptrdiff_t n, const float* divisors, float* out) noexcept {
+    quotients<Onto>(source, n, out,
+                   [&](std::ptrdiff_t x, simd::vec v) { return simd::div(v, simd::load(divisors + x)); });
+}
+
+/// out[x] = T(f32(out[x]) + line[x]) for x < n.
+template <simd::float_element T>
+inline void accumulate_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    std::ptrdiff_t x = 0;
+    for (; x + lanes <= n; x += lanes)
+        simd::store_narrow(out + x, simd::add(simd::load_wide(out + x), simd::load(line + x)));
+    if (x < n) {
+        const simd::vec sum = simd::add(simd::load_wide_partial(out + x, n - x), simd::load_partial(line + x, n - x));
+        simd::store_narrow_partial(out + x, sum, n - x);
+    }
+}
+
+#if defined(__GNUC__)
+using float_quad __attribute__((vector_size(16))) = float;
+#endif
+
+/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n.
+inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, float* out) noexcept {
+    std::ptrdiff_t i = 0;
+#if defined(__GNUC__)
+    for (; i + 4 <= n; i += 4) {
+        float_quad a;
+        float_quad b;
+        std::memcpy(&a, even + i, sizeof a);
+        std::memcpy(&b, odd + i, sizeof b);
+        const float_quad low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+        const float_quad high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+        std::memcpy(out + 2 * i, &low, sizeof low);
+        std::memcpy(out + 2 * i + 4, &high, sizeof high);
+    }
+#endif
+    for (; i < n; ++i) {
+        out[2 * i] = even[i];
+        out[2 * i + 1] = odd[i];
+    }
+}
+
+/// even[i] = line[2 * i], odd[i] = line[2 * i + 1] for i < n.
+inline void separate_two(const float* line, std::ptrdiff_t n, float* even, float* odd) noexcept {
+    std::ptrdiff_t i = 0;
+#if defined(__GNUC__)
+    for (; i + 4 <= n; i += 4) {
+        float_quad a;
+        float_quad b;
+        std::memcpy(&a, line + 2 * i, sizeof a);
+        std::memcpy(&b, line + 2 * i + 4, sizeof b);
+        const float_quad first = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+        const float_quad second = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+        std::memcpy(even + i, &first, sizeof first);
+        std::memcpy(odd + i, &second, sizeof second);
+    }
+#endif
+    for (; i < n; ++i) {
+        even[i] = line[2 * i];
+        odd[i] = line[2 * i + 1];
+    }
+}
+
+/// out[i * times + j] = line[i] for i < n, j < times.
+inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, float* out) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    if (times == 2) return interleave_two(line, line, n, out);
+    std::ptrdiff_t i = 0;
+    if (times <= lanes) {
+        // whole vectors in ascending order: each overwrites what its predecessor wrote too far
+        for (; i * times + lanes <= n * times; ++i) simd::store(out + i * times, simd::broadcast(line[i]));
+        for (; i < n; ++i)
+            for (std::ptrdiff_t j = 0; j < times; ++j) out[i * times + j] = line[i];
+        return;
+    }
+    for (; i < n; ++i) {
+        const simd::vec v = simd::broadcast(line[i]);
+        float* const to = out + i * times;
+        for (std::ptrdiff_t j = 0; j + lanes <= times; j += lanes) simd::store(to + j, v);
+        simd::store(to + (times - lanes), v);
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,988 @@
+// The average engine: mean over windows (forward) and its gradient, as sums of lines.
+//
+//     forward    out[o]  =  (sum over columns kw of (sum over kd, kh of in[p(o, k)]))  /  div(o)
+//     backward   out[q]  =   sum over columns ow of (sum over od, oh of in[o] / div(o))     windows o that reach q
+//
+// Every sum starts from +0 and runs in ascending order: this order is the definition of the result, the same for every
+// layout, type and path. Both tensors are seen as lines [outer][D][H][columns][inner]: inner = channels where those are
+// neighbours in memory, else 1. Loops, outermost first:
+//
+//     strip      a block of inner
+//     segment    a block of output columns
+//     item       an outer index, a depth, a block of output lines; a task is one or several of them
+//     line       1. vertical sums over depth and height, one f32 scratch line for all columns the segment reads
+//                2. horizontal sums over columns: shifted stretches of the scratch line
+//
+// Quotients of the backward pass are formed once per line where windows overlap, in a ring of lines. Loops run over inside
+// taps only, but for short kernels columns behind the border are read as zeros of the scratch line (adding +0 changes no
+// sum), which spares the borders runs of their own.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/pooling.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr std::int64_t average_line = 4096;    ///< floats of a scratch line that are aimed at
+inline constexpr std::int64_t average_reach = 16384;  ///< floats of a scratch line at most
+inline constexpr std::int64_t average_ring = 65536;   ///< floats of the ring of quotient lines at most
+inline constexpr std::int64_t average_task = 32768;   ///< floats of output that make a task worth its overhead
+inline constexpr std::int64_t average_runs = 1024;    ///< output columns of a segment where each may be its own run
+
+/// The entries an output position of one axis reads on the other side: first, first + step, ...
+struct axis_reads {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+};
+
+/// Output columns begin, begin + position_step, ... (relative to the segment) that read `count` columns each, the first of
+/// them `first` (relative to the scratch line) and then shifted by the same amount from one position to the next.
+struct column_run {
+    std::int32_t begin;
+    std::int32_t positions;
+    std::int32_t first;
+    std::int32_t count;
+};
+
+/// Everything a run needs but pointers. Made by make_average_plan from a checked problem.
+struct average_plan {
+    bool backward = false;
+    bool accumulate = false;
+    bool exclude_pad = false;
+    std::array<shape::axis, 3> axes{};  // as computed with; windows that share one column may have been folded
+    std::array<shape::axis, 3> divisor_axes{};  // as given
+    bool uniform = false;                       // one divisor for all windows
+    float uniform_divisor = 1.0F;
+    std::optional<std::int64_t> divisor_override{};
+
+    std::int64_t batch = 0;
+    std::int64_t planes = 1;  // outer = batch * planes
+    std::int64_t inner = 1;
+    shape::canonical_strides in{};  // of (batch, plane, D, H, W)
+    shape::canonical_strides out{};
+    std::int64_t in_inner = 1;
+    std::int64_t out_inner = 1;
+
+    bool transposes = false;  // channels lie on the lines, but not in memory
+    bool tiles = false;     // backward: no position is reached by two columns of windows
+    bool by_taps = false;   // the columns a segment reads are too many or too sparse for a scratch line
+    bool extended = false;  // columns behind the borders are read as zeros
+    shape::axis run_axis{};  // width axis whose reads define the runs: extended, nothing is clipped
+    std::int64_t run_shift = 0;  // its reads are shifted by this
+    std::int64_t inner_block = 1;
+    std::int64_t segment = 1;  // output columns
+    std::int64_t reads = 1;    // columns of the scratch line
+    std::int64_t line_block = 1;
+    std::int64_t group = 1;  // items of one task
+    std::int64_t ring_depths = 0;
+    std::int64_t ring_lines = 0;  // a power of two; 0: no ring
+
+    std::int64_t at_vertical = 0;  // byte offsets in a slice
+    std::int64_t at_result = 0;
+    std::int64_t at_packed = 0;
+    std::int64_t at_wide = 0;
+    std::int64_t at_phases = 0;
+    std::int64_t at_divisors = 0;
+    std::int64_t at_counts = 0;
+    std::int64_t at_runs = 0;
+    std::int64_t at_lines = 0;
+    std::int64_t at_ring = 0;
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr shape::side outputs() const noexcept {
+        return backward ? shape::side::large : shape::side::small;
+    }
+    [[nodiscard]] constexpr std::int64_t out_extent(std::size_t i) const noexcept {
+        return backward ? axes[i].large : axes[i].small;
+    }
+    [[nodiscard]] constexpr std::int64_t in_extent(std::size_t i) const noexcept {
+        return backward ? axes[i].small : axes[i].large;
+    }
+    /// From one read of a position to the next.
+    [[nodiscard]] constexpr std::int64_t read_step(std::size_t i) const noexcept {
+        return backward ? axes[i].dilation / std::gcd(axes[i].stride, axes[i].dilation) : axes[i].dilation;
+    }
+    /// From one position of a run to the next, in output columns and in the columns read.
+    [[nodiscard]] constexpr std::int64_t position_step() const noexcept { return backward ? axes[2].stride : 1; }
+    [[nodiscard]] constexpr std::int64_t advance() const noexcept { return backward ? 1 : axes[2].stride; }
+
+    [[nodiscard]] constexpr std::int64_t strips() const noexcept { return shape::ceil_div(inner, inner_block); }
+    [[nodiscard]] constexpr std::int64_t segments() const noexcept { return shape::ceil_div(out_extent(2), segment); }
+    [[nodiscard]] constexpr std::int64_t line_blocks() const noexcept {
+        return shape::ceil_div(out_extent(1), line_block);
+    }
+    [[nodiscard]] constexpr std::int64_t items() const noexcept {
+        return batch * planes * out_extent(0) * line_blocks();
+    }
+    [[nodiscard]] constexpr std::int64_t groups() const noexcept { return shape::ceil_div(items(), group); }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return strips() * segments() * groups(); }
+
+    /// Taps of window o that count in its divisor along one axis.
+    [[nodiscard]] constexpr std::int64_t counted(std::size_t i, std::int64_t o) const noexcept {
+        return exclude_pad ? divisor_axes[i].inside_taps(o).count : divisor_axes[i].padded_taps(o);
+    }
+    /// The divisor of windows with these counts. Windows without a counted tap reach nothing; they take 1, so that no
+    /// quotient by 0 is formed on the way.
+    [[nodiscard]] static constexpr float divisor_of(std::int64_t count) noexcept {
+        return count == 0 ? 1.0F : static_cast<float>(count);
+    }
+};
+
+/// True where all windows of an axis count the same taps.
+[[nodiscard]] constexpr bool counts_alike(const shape::axis& a, bool exclude_pad) noexcept {
+    if (a.small == 1) return true;
+    const std::int64_t end = a.position(a.small - 1, a.kernel - 1);  // last tap of the last window
+    return exclude_pad ? a.pad_begin == 0 && end < a.large : end < a.large + a.pad_end;
+}
+
+/// True where every window has an inside tap.
+[[nodiscard]] constexpr bool windows_never_empty(const shape::axis& a) noexcept {
+    // dilated windows can step over a short input; others miss it only by lying beside it
+    if (a.dilation > 1) return a.pad_begin == 0 && a.position(a.small - 1, 0) < a.large;
+    return a.position(0, a.kernel - 1) >= 0 && a.position(a.small - 1, 0) < a.large;
+}
+
+/// The columns that output columns [begin, end) may read: [first, last), not clipped.
+struct column_range {
+    std::int64_t first;
+    std::int64_t last;
+};
+[[nodiscard]] constexpr column_range columns_read(const shape::axis& a, bool backward, std::int64_t begin,
+                                                  std::int64_t end) noexcept {
+    const std::int64_t reach = (a.kernel - 1) * a.dilation;
+    if (!backward) return {a.position(begin, 0), a.position(end - 1, 0) + reach + 1};
+    return {shape::ceil_div(begin + a.pad_begin - reach, a.stride), shape::floor_div(end - 1 + a.pad_begin, a.stride) + 1};
+}
+
+/// Chooses what lies on the lines, their blocks and scratch. `f32` says whether elements are floats.
+[[nodiscard]] constexpr average_plan make_average_plan(const shape::pooling_problem& p, bool backward,
+                                                       const avg_pool_attributes& attributes,
+                                                       const shape::canonical_strides& in,
+                                                       const shape::canonical_strides& out, bool f32,
+                                                       bool accumulate) noexcept {
+    average_plan g;
+    g.backward = backward;
+    g.accumulate = accumulate;
+    g.exclude_pad = attributes.exclude_pad;
+    g.divisor_override = attributes.divisor_override;
+    g.divisor_axes = p.axes;
+    g.axes = p.axes;
+    g.batch = p.batch;
+    g.in = in;
+    g.out = out;
+    for (shape::axis& a : g.axes)
+        if (a.kernel == 1) a.dilation = 1;
+
+    // One divisor for all windows? (An empty window of a forward pool has none: its mean is +0.)
+    bool never_empty = true;
+    bool alike = true;
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+        never_empty = never_empty && windows_never_empty(p.axes[i]);
+        alike = alike && counts_alike(p.axes[i], g.exclude_pad);
+        count *= g.counted(i, 0);
+    }
+    g.uniform = (alike || g.divisor_override) && (never_empty || backward);
+    g.uniform_divisor =
+        g.divisor_override ? static_cast<float>(*g.divisor_override) : average_plan::divisor_of(count);
+
+    // Channels lie on the lines where they are neighbours.
+    const bool channels_inside =
+        p.channels > 1 && (in[1] == 1 && out[1] == 1 ? true : !(in[4] == 1 && out[4] == 1) && out[1] == 1);
+    g.planes = channels_inside ? 1 : p.channels;
+    g.inner = channels_inside ? p.channels : 1;
+    g.in_inner = channels_inside ? in[1] : 1;
+    g.out_inner = channels_inside ? out[1] : 1;
+    if (channels_inside) g.in[1] = g.out[1] = 0;
+
+    // Rows of one element lie badly: columns and lines change roles where that changes no order of summation.
+    const auto is_single = [](const shape::axis& a) {
+        return a.large == 1 && a.small == 1 && a.inside_taps(0).count == 1;
+    };
+    if (is_single(g.axes[0]) && is_single(g.axes[2]) && !is_single(g.axes[1])) {
+        std::swap(g.axes[1], g.axes[2]);
+        std::swap(g.divisor_axes[1], g.divisor_axes[2]);
+        std::swap(g.in[3], g.in[4]);
+        std::swap(g.out[3], g.out[4]);
+    }
+
+    // A gradient of one window that covers everything: rows that follow each other in memory are one row.
+    const auto is_global = [](const shape::axis& a) {
+        return a.small == 1 && a.dilation == 1 && a.position(0, 0) <= 0 && a.position(0, a.kernel - 1) >= a.large - 1;
+    };
+    const auto global_axis = [](std::int64_t extent) {
+        return shape::axis{.large = extent, .small = 1, .kernel = extent, .stride = extent};
+    };
+    if (backward && g.uniform) {
+        for (std::size_t i = 2; i-- > 0;) {
+            if (!is_global(g.axes[i]) || !is_global(g.axes[2])) break;
+            if (g.axes[i].large > 1 && g.out[2 + i] != g.axes[2].large * g.out[4]) break;
+            g.axes[2] = global_axis(g.axes[i].large * g.axes[2].large);
+            g.axes[i] = shape::axis{};
+        }
+    }
+    // Lines that windows tile exactly continue one another where they follow each other in memory.
+    const shape::axis& w = g.axes[2];
+    const auto set_line = [&](shape::canonical_strides& s, std::int64_t extent) {
+        if (extent == 1) s[4] = g.planes > 1 ? s[1] : s[0];  // a line of one column has no stride of its own
+        return extent * s[4];
+    };
+    const auto follows = [&](const shape::canonical_strides& s, std::int64_t line) {
+        return (g.planes == 1 || s[1] == line) && (g.batch == 1 || s[0] == g.planes * line);
+    };
+    const std::int64_t outer = g.batch * g.planes;
+    if (outer > 1 && g.uniform && is_single(g.axes[0]) && is_single(g.axes[1]) && w.dilation == 1 && w.pad_begin == 0 &&
+        (w.small == 1 ? w.kernel == w.large : w.kernel == w.stride && w.large == w.small * w.stride) &&
+        follows(g.in, set_line(g.in, g.in_extent(2))) && follows(g.out, set_line(g.out, g.out_extent(2)))) {
+        g.axes[2] = shape::axis{.large = w.large * outer, .small = w.small * outer, .kernel = w.kernel, .stride = w.kernel};
+        g.batch = g.planes = 1;
+    }
+
+    // Lines of few columns are slow one by one: channels far apart in memory are then transposed on the way in and out.
+    constexpr std::int64_t few_columns = 64;
+    constexpr std::int64_t enough_channels = 32;
+    const std::int64_t columns = g.out_extent(2);
+    g.transposes = g.planes >= enough_channels && std::max(columns, g.in_extent(2)) <= few_columns &&
+                   (columns == 1 || g.out[4] == 1) && (g.in_extent(2) == 1 || g.in[4] == 1);
+    if (g.transposes) {
+        g.inner = std::exchange(g.planes, 1);
+        g.in_inner = std::exchange(g.in[1], 0);
+        g.out_inner = std::exchange(g.out[1], 0);
+    }
+
+    const shape::axis& a = g.axes[2];
+    const std::int64_t reach = (a.kernel - 1) * a.dilation;
+    g.tiles = backward && a.dilation == 1 && (a.small == 1 || a.kernel <= a.stride);
+
+    // A segment of output columns and a block of channels, so that a scratch line is short and the columns that
+    // neighbouring segments both read are few. Reads are counted as if they started at the most unlucky column.
+    const auto reads_of = [&](std::int64_t extent) {
+        return backward ? (extent - 1 + reach) / a.stride + 1 : (extent - 1) * a.stride + reach + 1;
+    };
+    const auto clipped_reads = [&](std::int64_t extent) { return std::min(g.in_extent(2), reads_of(extent)); };
+    const auto longest = [&](std::int64_t floats) {
+        std::int64_t low = 0;
+        std::int64_t high = std::min(columns, floats);
+        while (low < high) {
+            const std::int64_t mid = low + (high - low + 1) / 2;
+            if (clipped_reads(mid) <= floats) {
+                low = mid;
+            } else {
+                high = mid - 1;
+            }
+        }
+        return low;
+    };
+    const auto good = [&](std::int64_t extent) {
+        if (extent == columns || (g.tiles && extent > 0)) return true;
+        const std::int64_t fresh = backward ? extent / a.stride : extent * a.stride;
+        return extent > 0 && reads_of(extent) - fresh <= reads_of(extent) / 4;
+    };
+    g.inner_block = std::min<std::int64_t>(g.inner, g.transposes ? 64 : 512);
+    while (g.inner_block > 16 && !good(longest(average_line / g.inner_block)))
+        g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
+    if (g.inner_block < g.inner) {  // strips of nearly one size
+        const std::int64_t even = shape::ceil_div(g.inner, shape::ceil_div(g.inner, g.inner_block));
+        g.inner_block = std::min(g.inner_block, shape::ceil_div(even, 16) * 16);
+    }
+    g.segment = longest(average_line / g.inner_block);
+    if (!good(g.segment)) g.segment = longest(average_reach / g.inner_block);
+    if (g.segment > 0) g.segment = shape::ceil_div(columns, shape::ceil_div(columns, g.segment));
+    if (g.tiles && g.segment < columns && g.segment > a.stride) g.segment -= g.segment % a.stride;
+
+    // Windows far apart, or with taps far apart, would have columns summed that few of them read.
+    const std::int64_t taps =
+        backward ? (a.kernel - 1) / (a.stride / std::gcd(a.stride, a.dilation)) + 1 : a.kernel;
+    g.by_taps = g.segment == 0 || clipped_reads(g.segment) / 8 / taps > g.segment;
+    g.run_axis = a;
+    if (g.by_taps) {
+        g.tiles = false;
+        g.segment = std::min(columns, std::max<std::int64_t>(1, average_runs / g.inner_block));
+        g.reads = g.segment;
+    } else if (g.tiles) {
+        g.reads = clipped_reads(g.segment);
+    } else {
+        // Short kernels read zeros behind the borders: then all positions of one stride phase are one run.
+        const auto whole = static_cast<double>(taps) * static_cast<double>(columns);
+        const auto inside = static_cast<double>(backward ? a.small : columns) * static_cast<double>(std::min(a.kernel, a.large));
+        g.extended = reads_of(g.segment) <= average_reach / g.inner_block && (taps <= 16 || whole <= 8 * inside);
+        if (g.extended) {
+            g.reads = reads_of(g.segment);
+            if (backward) {
+                g.run_shift = reach / a.stride + 1;
+                g.run_axis.pad_begin += g.run_shift * a.stride;
+                g.run_axis.small += 2 * g.run_shift;
+            } else {
+                g.run_shift = a.pad_begin;
+                g.run_axis.pad_begin = 0;
+                g.run_axis.large = (a.small - 1) * a.stride + reach + 1;
+            }
+        } else {
+            g.segment = std::min(g.segment, average_runs);
+            g.reads = clipped_reads(g.segment);
+        }
+    }
+    const std::int64_t most_runs =
+        g.tiles ? 0 : g.extended ? (backward ? std::min(a.stride, g.segment) : 1) : g.segment;
+
+    // Lines and items of a task.
+    const std::int64_t lines = g.out_extent(1);
+    const std::int64_t line_floats = g.segment * g.inner_block;
+    const shape::axis& h = g.axes[1];
+    const std::int64_t halo = backward ? (h.kernel - 1) * h.dilation / h.stride + 1 : 1;
+    g.line_block = std::min({lines, average_runs, std::max(4 * average_task / line_floats, std::min(halo, average_runs) * 8)});
+    g.line_block = shape::ceil_div(lines, shape::ceil_div(lines, g.line_block));
+    g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / line_floats / lines) : 1;
+
+    const std::int64_t row = g.reads * g.inner_block;
+    if (backward) {
+        const shape::axis& d = g.axes[0];
+        const std::int64_t rows = std::min(h.small, (h.kernel - 1) * h.dilation / h.stride + 1);
+        const std::int64_t depths = std::min(d.small, (d.kernel - 1) / (d.stride / std::gcd(d.stride, d.dilation)) + 1);
+        if (rows <= average_ring && depths <= average_ring && depths * rows > 1) {
+            const auto slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
+            if (slots * depths <= average_ring / row) {
+                g.ring_depths = depths;
+                g.ring_lines = slots;
+            }
+        }
+    }
+
+    const std::int64_t last_strip = g.inner - (g.strips() - 1) * g.inner_block;
+    const auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const bool narrow = last_strip < lanes && a.stride > 1 && !g.tiles;
+    const std::int64_t narrow_block = g.inner_block < lanes ? g.inner_block : last_strip;
+    const std::int64_t divided = g.uniform ? 0 : backward ? g.reads : g.segment;
+    slice_layout slice;
+    g.at_vertical = slice.reserve<float>(row);
+    g.at_result = slice.reserve<float>(line_floats);
+    g.at_packed = slice.reserve<float>(row);
+    g.at_wide = slice.reserve<float>(g.transposes && !f32 ? std::max(row, line_floats) : 0);
+    if (narrow && backward) {
+        const std::int64_t phases = std::min(a.stride, g.segment);
+        g.at_phases = slice.reserve<float>(phases * shape::ceil_div(g.segment, a.stride) * narrow_block);
+    } else if (narrow) {
+        g.at_phases = slice.reserve<float>(g.reads * narrow_block + 2);
+    }
+    // vectors of divisors are read whole
+    g.at_divisors = slice.reserve<float>(divided == 0 ? 0 : divided + lanes);
+    g.at_counts = slice.reserve<std::int64_t>(divided);
+    g.at_runs = slice.reserve<column_run>(most_runs);
+    g.at_lines = slice.reserve<axis_reads>(g.line_block);
+    g.at_ring = slice.reserve<float>(g.ring_depths * g.ring_lines * row);
+    g.slice_bytes = slice.bytes();
+    return g;
+}
+
+/// One lane's work on one task; T is the element type of both tensors.
+template <class T>
+class average_lane {
+public:
+    average_lane(const average_plan& plan, const T* in, T* out, std::byte* memory) noexcept
+        : p_(plan),
+          in_(in),
+          out_(out),
+          vertical_(at<float>(memory, plan.at_vertical)),
+          result_(at<float>(memory, plan.at_result)),
+          packed_(at<float>(memory, plan.at_packed)),
+          wide_(at<float>(memory, plan.at_wide)),
+          phases_(at<float>(memory, plan.at_phases)),
+          divisors_(at<float>(memory, plan.at_divisors)),
+          counts_(at<std::int64_t>(memory, plan.at_counts)),
+          runs_(at<column_run>(memory, plan.at_runs)),
+          line_reads_(at<axis_reads>(memory, plan.at_lines)),
+          ring_(at<float>(memory, plan.at_ring)),
+          uniform_(plan.uniform_divisor) {}
+
+    /// Computes all lines of task number `task`.
+    void run(std::int64_t task) noexcept {
+        const std::int64_t items = p_.items();
+        const std::int64_t part = task / p_.groups();
+        const std::int64_t first = task % p_.groups() * p_.group;
+        const std::int64_t last = std::min(items, first + p_.group);
+        set_columns(part % p_.segments(), part / p_.segments());
+        set_lines(first % p_.line_blocks() * p_.line_block);
+        for (std::int64_t item = first; item < last; ++item) {
+            const std::int64_t position = item / p_.line_blocks();
+            const std::int64_t outer = position / p_.out_extent(0);
+            const std::int64_t d = position % p_.out_extent(0);
+            const std::int64_t n = outer / p_.planes;
+            const std::int64_t c = outer % p_.planes;
+            in_image_ = in_ + n * p_.in[0] + c * p_.in[1] + first_inner_ * p_.in_inner;
+            T* const plane = out_ + n * p_.out[0] + c * p_.out[1] + first_inner_ * p_.out_inner + d * p_.out[2] +
+                             first_column_ * p_.out[4];
+            depths_ = reads_at(0, d);
+            counted_depth_ = p_.backward ? 0 : p_.counted(0, d);
+            ring_next_ = 0;
+            same_as_last_ = axis_reads{-1, -1};
+            for (std::int64_t h = first_line_; h < last_line_; ++h) compute_line(h, plane + h * p_.out[3]);
+        }
+    }
+
+private:
+    static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+
+    /// Neighbouring or equidistant columns of the input.
+    struct columns {
+        std::int64_t first;
+        std::int64_t step;
+        std::int64_t count;
+    };
+
+    template <class U>
+    [[nodiscard]] static U* at(std::byte* memory, std::int64_t offset) noexcept {
+        return memory == nullptr ? nullptr : reinterpret_cast<U*>(memory + offset);
+    }
+
+    // ------------------------------------------------------------------------------------------------- what is read
+
+    /// What class c's position i of an axis reads, in ascending order.
+    [[nodiscard]] axis_reads reads_of_class(const shape::tap_class& c, std::int64_t i) const noexcept {
+        if (c.taps == 0) return {0, 0};
+        const std::int64_t lowest = c.read_per_tap < 0 ? (c.taps - 1) * c.read_per_tap : 0;
+        return {c.first_read + i * c.read_per_position + lowest, c.taps};
+    }
+    [[nodiscard]] axis_reads reads_at(std::size_t axis, std::int64_t position) const noexcept {
+        shape::tap_class_walk walk(p_.axes[axis], p_.outputs(), position, position + 1);
+        shape::tap_class c;
+        return walk.next(c) ? reads_of_class(c, 0) : axis_reads{};
+    }
+
+    /// Chooses the output columns and channels, and finds out what the columns read.
+    void set_columns(std::int64_t segment, std::int64_t strip) noexcept {
+        first_inner_ = strip * p_.inner_block;
+        inner_ = std::min(p_.inner_block, p_.inner - first_inner_);
+        first_column_ = segment * p_.segment;
+        columns_ = std::min(p_.segment, p_.out_extent(2) - first_column_);
+        const column_range all = columns_read(p_.axes[2], p_.backward, first_column_, first_column_ + columns_);
+        first_read_ = std::clamp<std::int64_t>(all.first, 0, p_.in_extent(2));
+        reads_ = std::clamp<std::int64_t>(all.last, first_read_, p_.in_extent(2)) - first_read_;
+        origin_ = p_.extended ? all.first : first_read_;
+        // the zeros behind the borders stay as they are through all lines
+        if (p_.extended) std::fill(vertical_, vertical_ + (all.last - all.first) * inner_, 0.0F);
+        run_count_ = 0;
+        most_reads_ = 0;
+        if (!p_.tiles && !p_.by_taps) {
+            shape::tap_class_walk walk(p_.run_axis, p_.outputs(), first_column_, first_column_ + columns_);
+            for (shape::tap_class c; walk.next(c);) {
+                const axis_reads r = reads_of_class(c, 0);
+                runs_[run_count_++] = {static_cast<std::int32_t>(c.first_position - first_column_),
+                                       static_cast<std::int32_t>(c.positions),
+                                       static_cast<std::int32_t>(r.count == 0 ? 0 : r.first - p_.run_shift - origin_),
+                                       static_cast<std::int32_t>(r.count)};
+                most_reads_ = std::max(most_reads_, r.count);
+            }
+        }
+        if (!p_.uniform && !p_.by_taps) {
+            if (p_.backward) {
+                count_columns({first_read_, 1, reads_});
+            } else {
+                count_columns({first_column_, 1, columns_});
+            }
+        }
+    }
+
+    /// Chooses the output lines and finds out what they read.
+    void set_lines(std::int64_t first) noexcept {
+        first_line_ = first;
+        last_line_ = std::min(first + p_.line_block, p_.out_extent(1));
+        shape::tap_class_walk walk(p_.axes[1], p_.outputs(), first_line_, last_line_);
+        for (shape::tap_class c; walk.next(c);)
+            for (std::int64_t i = 0; i < c.positions; ++i)
+                line_reads_[c.first_position - first_line_ + i * c.position_step] = reads_of_class(c, i);
+    }
+
+    // --------------------------------------------------------------------------------------------------- divisors
+
+    /// Counts the taps of the windows in these columns. A column without inside taps counts 0 also under an override.
+    void count_columns(const columns& c) noexcept {
+        for (std::int64_t x = 0; x < c.count; ++x) {
+            const std::int64_t o = c.first + x * c.step;
+            const bool is_empty = p_.divisor_axes[2].inside_taps(o).count == 0;
+            counts_[x] = is_empty ? 0 : p_.divisor_override ? *p_.divisor_override : p_.counted(2, o);
+        }
+        counted_columns_ = c.count;
+        counted_rows_ = -1;
+    }
+    /// Makes the divisors of the counted columns for windows that count `rows` taps along depth and height.
+    void set_divisors(std::int64_t rows) noexcept {
+        if (p_.uniform || rows == counted_rows_) return;
+        counted_rows_ = rows;
+        const std::int64_t factor = p_.divisor_override ? 1 : rows;
+        for (std::int64_t x = 0; x < counted_columns_; ++x) divisors_[x] = average_plan::divisor_of(factor * counts_[x]);
+        std::fill(divisors_ + counted_columns_, divisors_ + counted_columns_ + lanes, 1.0F);
+    }
+
+    /// out = quotients of count columns of inner_ values each, `step` elements apart from column to column.
+    template <addend Onto, class In>
+    void divide(const In* source, std::int64_t count, std::int64_t step, float* out) const noexcept {
+        if (p_.uniform && step == inner_) {
+            divide_by_one<Onto>(source, count * inner_, uniform_, out);
+        } else if (inner_ == 1 && step == 1) {
+            divide_by_each<Onto>(source, count, divisors_, out);
+        } else {
+            for (std::int64_t x = 0; x < count;) {
+                std::int64_t end = x + 1;
+                if (step == inner_)
+                    while (end < count && divisors_[end] == divisors_[x]) ++end;
+                divide_by_one<Onto>(source + x * step, (end - x) * inner_,
+                                   p_.uniform ? uniform_ : divisor(divisors_[x]), out + x * inner_);
+                x = end;
+            }
+        }
+    }
+
+    // ---------------------------------------------------------------------------------------------- vertical sums
+
+    /// True where the values of one column are neighbours in memory.
+    [[nodiscard]] bool in_place(const columns& c) const noexcept {
+        const bool together = p_.in_inner == 1 || inner_ == 1;
+        return together && (step_of(c) == inner_ || c.count == 1 || inner_ >= lanes);
+    }
+    [[nodiscard]] std::int64_t step_of(const columns& c) const noexcept {
+        return c.count == 1 ? inner_ : c.step * p_.in[4];
+    }
+    [[nodiscard]] const T* line_at(std::int64_t d, std::int64_t h, const columns& c) const noexcept {
+        return in_image_ + d * p_.in[2] + h * p_.in[3] + c.first * p_.in[4];
+    }
+    const float* pack(const T* line, const columns& c) const noexcept {
+        if (inner_ == 1) {
+            for (std::int64_t x = 0; x < c.count; ++x) packed_[x] = load_element(line + x * c.step * p_.in[4]);
+            return packed_;
+        }
+        const std::int64_t step = c.step * p_.in[4];
+        if constexpr (!std::is_same_v<T, float>) {
+            if (p_.transposes && (step == 1 || c.count == 1)) {  // only floats are transposed in registers
+                for (std::int64_t j = 0; j < inner_; ++j) simd::widen(line + j * p_.in_inner, wide_ + j * c.count, c.count);
+                pack_lanes(wide_, c.count, inner_, 1, c.count, packed_, inner_);
+                return packed_;
+            }
+        }
+        pack_lanes(line, p_.in_inner, inner_, step, c.count, packed_, inner_);
+        return packed_;
+    }
+
+    /// out = onto + the quotients of line (d, h) of diff_dst.
+    template <addend Onto>
+    void quotient_line(std::int64_t d, std::int64_t h, const columns& c, float* out) noexcept {
+        if (!p_.uniform) set_divisors(p_.divisor_override ? 1 : p_.counted(0, d) * p_.counted(1, h));
+        const T* line = line_at(d, h, c);
+        if (in_place(c)) {
+            divide<Onto>(line, c.count, step_of(c), out);
+        } else {
+            divide<Onto>(pack(line, c), c.count, inner_, out);
+        }
+    }
+
+    /// Sums of diff_dst / divisor over the lines that output line h reads.
+    void sum_quotients(const axis_reads& rows, const columns& c, float* out) noexcept {
+        bool is_first = true;
+        for (std::int64_t i = 0; i < depths_.count; ++i) {
+            for (std::int64_t j = 0; j < rows.count; ++j) {
+                const std::int64_t d = depths_.first + i * p_.read_step(0);
+                const std::int64_t h = rows.first + j * p_.read_step(1);
+                if (is_first) {
+                    quotient_line<addend::zero>(d, h, c, out);
+                } else {
+                    quotient_line<addend::output>(d, h, c, out);
+                }
+                is_first = false;
+            }
+        }
+    }
+
+    /// The same with quotients formed once, in the ring.
+    void sum_ring(std::int64_t h, const axis_reads& rows, const columns& c, float* out) noexcept {
+        const std::int64_t pitch = p_.reads * p_.inner_block;
+        const auto slot = [&](std::int64_t depth, std::int64_t row) {
+            return ring_ + (depth * p_.ring_lines + (row & (p_.ring_lines - 1))) * pitch;
+        };
+        // no line at or behind h reads lines before this one
+        const column_range lowest = columns_read(p_.axes[1], true, h, h + 1);
+        ring_next_ = std::max(ring_next_, lowest.first);
+        for (; ring_next_ <= rows.first + (rows.count - 1) * p_.read_step(1); ++ring_next_)
+            for (std::int64_t i = 0; i < depths_.count; ++i)
+                quotient_line<addend::zero>(depths_.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
+        line_list<float> list(c.count * inner_, out);
+        for (std::int64_t i = 0; i < depths_.count; ++i)
+            for (std::int64_t j = 0; j < rows.count; ++j) list.push(slot(i, rows.first + j * p_.read_step(1)));
+        list.flush();
+    }
+
+    /// Sums of src over the lines that output line h reads.
+    void sum_source(const axis_reads& rows, const columns& c, float* out) noexcept {
+        if (!in_place(c)) {
+            bool is_first = true;
+            for (std::int64_t i = 0; i < depths_.count; ++i) {
+                for (std::int64_t j = 0; j < rows.count; ++j) {
+                    const float* const line = pack(
+                        line_at(depths_.first + i * p_.read_step(0), rows.first + j * p_.read_step(1), c), c);
+                    if (is_first) {
+                        sum_lines<false>(&line, 1, 0, c.count * inner_, out);
+                    } else {
+                        sum_lines<true>(&line, 1, 0, c.count * inner_, out);
+                    }
+                    is_first = false;
+                }
+            }
+            return;
+        }
+        const std::int64_t step = step_of(c);
+        const std::int64_t pieces = step == inner_ ? 1 : c.count;
+        const std::int64_t length = step == inner_ ? c.count * inner_ : inner_;
+        for (std::int64_t x = 0; x < pieces; ++x) {
+            line_list<T> list(length, out + x * inner_);
+            for (std::int64_t i = 0; i < depths_.count; ++i)
+                for (std::int64_t j = 0; j < rows.count; ++j)
+                    list.push(line_at(depths_.first + i * p_.read_step(0), rows.first + j * p_.read_step(1), c) +
+                              x * step);
+            list.flush();
+        }
+    }
+
+    void sum_vertically(std::int64_t h, const axis_reads& rows, const columns& c, float* out) noexcept {
+        if (!p_.backward) {
+            sum_source(rows, c, out);
+        } else if (p_.ring_lines != 0 && !p_.by_taps) {
+            sum_ring(h, rows, c, out);
+        } else {
+            sum_quotients(rows, c, out);
+        }
+    }
+
+    /// Adds any number of lines of n elements into out, which starts from +0.
+    template <class In>
+    class line_list {
+    public:
+        line_list(std::int64_t n, float* out) noexcept : n_(n), out_(out) {}
+        void push(const In* line) noexcept {
+            if (count_ == lines_at_once) flush();
+            lines_[static_cast<std::size_t>(count_++)] = line;
+        }
+        void flush() noexcept {
+            if (count_ == 0) return;
+            if (is_first_) {
+                sum_lines<false>(lines_.data(), count_, 0, n_, out_);
+            } else {
+                sum_lines<true>(lines_.data(), count_, 0, n_, out_);
+            }
+            is_first_ = false;
+            count_ = 0;
+        }
+
+    private:
+        std::array<const In*, lines_at_once> lines_;
+        std::ptrdiff_t count_ = 0;
+        std::int64_t n_;
+        float* out_;
+        bool is_first_ = true;
+    };
+
+    // -------------------------------------------------------------------------------------------- horizontal sums
+
+    /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart.
+    template <class Out>
+    void sum_stretches(const float* first, std::int64_t count, std::int64_t step, std::int64_t n,
+                       Out* out) const noexcept {
+        std::array<const float*, lines_at_once> lines;
+        const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
+        for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
+        sum_lines<false>(lines.data(), here, 0, n, out);
+        if constexpr (std::is_same_v<Out, float>) {  // other outputs take short lists only
+            for (std::int64_t done = here; done < count; done += lines_at_once) {
+                const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
+                for (std::int64_t k = 0; k < more; ++k) lines[static_cast<std::size_t>(k)] = first + (done + k) * step;
+                sum_lines<true>(lines.data(), more, 0, n, out);
+            }
+        }
+    }
+
+    /// Horizontal sums of the vertical ones into a line of columns_ * inner_ values.
+    template <class Out>
+    void sum_horizontally(Out* out) noexcept {
+        const std::int64_t step = p_.position_step();
+        const std::int64_t advance = p_.advance();
+        if (inner_ < lanes && p_.axes[2].stride > 1) {
+            if constexpr (std::is_same_v<Out, float>) {
+                if (p_.backward) {
+                    sum_phases(out);
+                } else {
+                    sum_strided(out);
+                }
+            }
+            return;
+        }
+        const std::int64_t read_step = p_.read_step(2) * inner_;
+        for (std::int64_t r = 0; r < run_count_; ++r) {
+            const column_run& run = runs_[r];
+            const float* const source = vertical_ + run.first * inner_;
+            if (step == 1 && advance == 1) {
+                sum_stretches(source, run.count, read_step, run.positions * inner_, out + run.begin * inner_);
+            } else {
+                for (std::int64_t i = 0; i < run.positions; ++i)
+                    sum_stretches(source + i * advance * inner_, run.count, read_step, inner_,
+                                  out + (run.begin + i * step) * inner_);
+            }
+        }
+    }
+
+    /// Backward with a stride and few channels: one line for each phase of the stride, then all interleaved.
+    void sum_phases(float* out) noexcept {
+        const std::int64_t stride = p_.axes[2].stride;
+        const std::int64_t count = std::min(stride, columns_);
+        const std::int64_t pitch = shape::ceil_div(columns_, stride) * inner_;
+        for (std::int64_t r = 0; r < run_count_; ++r) {
+            const column_run& run = runs_[r];
+            sum_stretches(vertical_ + run.first * inner_, run.count, p_.read_step(2) * inner_, run.positions * inner_,
+                          phases_ + run.begin % stride * pitch + run.begin / stride * inner_);
+        }
+        if (stride == 2 && inner_ == 1) {
+            interleave_two(phases_, phases_ + pitch, columns_ / 2, out);
+            if (columns_ % 2 != 0) out[columns_ - 1] = phases_[columns_ / 2];
+            return;
+        }
+        for (std::int64_t f = 0; f < count; ++f) {
+            const float* phase = phases_ + f * pitch;
+            for (std::int64_t q = f; q < columns_; q += stride)
+                for (std::int64_t c = 0; c < inner_; ++c) out[q * inner_ + c] = *phase++;
+        }
+    }
+
+    /// Forward with a stride and few channels.
+    void sum_strided(float* out) noexcept {
+        const std::int64_t stride = p_.axes[2].stride;
+        const std::int64_t read_step = p_.read_step(2);
+        const bool halves = stride == 2 && inner_ == 1;
+        const std::int64_t half = (p_.reads + 1) / 2;
+        if (halves) {  // columns of even and of odd number apart, so that windows are neighbours
+            const std::int64_t held = held_columns();
+            separate_two(vertical_, held / 2, phases_, phases_ + half);
+            if (held % 2 != 0) phases_[held / 2] = vertical_[held - 1];
+        }
+        for (std::int64_t r = 0; r < run_count_; ++r) {
+            const column_run& run = runs_[r];
+            if (halves && run.positions >= 4 && run.count <= lines_at_once) {
+                std::array<const float*, lines_at_once> list;
+                for (std::int64_t k = 0; k < run.count; ++k) {
+                    const std::int64_t column = run.first + k * read_step;
+                    list[static_cast<std::size_t>(k)] = phases_ + column % 2 * half + column / 2;
+                }
+                sum_lines<false>(list.data(), run.count, 0, run.positions, out + run.begin);
+                continue;
+            }
+            for (std::int64_t i = 0; i < run.positions; ++i) {
+                for (std::int64_t c = 0; c < inner_; ++c) {
+                    const float* source = vertical_ + (run.first + i * stride) * inner_ + c;
+                    float sum = 0.0F;
+                    for (std::int64_t k = 0; k < run.count; ++k) sum += source[k * read_step * inner_];
+                    out[(run.begin + i) * inner_ + c] = sum;
+                }
+            }
+        }
+    }
+    /// Columns of the scratch line in use.
+    [[nodiscard]] std::int64_t held_columns() const noexcept {
+        if (!p_.extended) return reads_;
+        const column_range all = columns_read(p_.axes[2], p_.backward, first_column_, first_column_ + columns_);
+        return all.last - all.first;
+    }
+
+    /// Backward where each position belongs to one window at most: repeats the quotients.
+    void repeat_tiles(float* out) noexcept {
+        const shape::axis& a = p_.axes[2];
+        std::int64_t q = first_column_;  // next position
+        const std::int64_t end = first_column_ + columns_;
+        const auto fill = [&](std::int64_t to) {
+            for (; q < to; ++q) std::fill(out + (q - first_column_) * inner_, out + (q - first_column_ + 1) * inner_, 0.0F);
+        };
+        const auto repeat = [&](const float* value, std::int64_t to) {
+            if (inner_ == 1) {
+                std::fill(out + (q - first_column_), out + (to - first_column_), *value);
+                q = std::max(q, to);
+                return;
+            }
+            for (; q < to; ++q) std::copy(value, value + inner_, out + (q - first_column_) * inner_);
+        };
+        for (std::int64_t o = first_read_; o < first_read_ + reads_; ++o) {
+            const std::int64_t from = a.position(o, 0);
+            const bool whole = from >= q && from + a.kernel <= end;
+            if (inner_ == 1 && whole && a.kernel == a.stride) {
+                fill(from);
+                const std::int64_t n = std::min(first_read_ + reads_ - o, (end - from) / a.stride);
+                repeat_each(vertical_ + (o - first_read_), n, a.stride, out + (from - first_column_));
+                q = from + n * a.stride;
+                o += n - 1;
+                continue;
+            }
+            fill(std::min(end, from));
+            repeat(vertical_ + (o - first_read_) * inner_, std::min(end, from + a.kernel));
+        }
+        fill(end);
+    }
+
+    /// Horizontal sums where no scratch line holds all columns: tap by tap, in ascending order of the columns read.
+    void sum_by_taps(std::int64_t h, const axis_reads& rows) noexcept {
+        const std::int64_t step = p_.position_step();
+        shape::tap_class_walk walk(p_.axes[2], p_.outputs(), first_column_, first_column_ + columns_);
+        std::fill(result_, result_ + columns_ * inner_, 0.0F);
+        for (shape::tap_class c; walk.next(c);) {
+            const axis_reads r = reads_of_class(c, 0);
+            for (std::int64_t k = 0; k < r.count; ++k) {
+                const columns read{r.first + k * p_.read_step(2), p_.advance(), c.positions};
+                if (p_.backward && !p_.uniform) count_columns(read);
+                sum_vertically(h, rows, read, vertical_);
+                float* const sums = result_ + (c.first_position - first_column_) * inner_;
+                const std::int64_t length = step == 1 ? c.positions * inner_ : inner_;
+                for (std::int64_t i = 0; i < c.positions * inner_ / length; ++i) {
+                    const float* const source = vertical_ + i * inner_;
+                    sum_lines<true>(&source, 1, 0, length, sums + i * step * inner_);
+                }
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------ lines
+
+    /// True where sums may go to the output without a stop in result_.
+    [[nodiscard]] bool is_direct() const noexcept {
+        const bool together = (p_.out_inner == 1 || inner_ == 1) && (p_.out[4] == inner_ || columns_ == 1);
+        const bool narrow = inner_ < lanes && p_.axes[2].stride > 1;
+        return p_.backward && !p_.accumulate && together && !p_.tiles && !p_.by_taps && !narrow &&
+               most_reads_ <= lines_at_once;
+    }
+
+    /// Writes a finished line of columns_ * inner_ values.
+    void store_line(const float* line, T* out) const noexcept {
+        if (inner_ == 1 && p_.out[4] != 1) {
+            for (std::int64_t x = 0; x < columns_; ++x) store_result(out + x * p_.out[4], line[x], p_.accumulate);
+            return;
+        }
+        if (inner_ > 1 && p_.out_inner != 1) {
+            if constexpr (!std::is_same_v<T, float>) {
+                if (p_.transposes) {
+                    unpack_lanes(line, inner_, inner_, columns_, wide_, columns_, 1, false);
+                    for (std::int64_t j = 0; j < inner_; ++j)
+                        put(wide_ + j * columns_, columns_, out + j * p_.out_inner);
+                    return;
+                }
+            }
+            unpack_lanes(line, inner_, inner_, columns_, out, p_.out_inner, p_.out[4], p_.accumulate);
+            return;
+        }
+        const bool dense = p_.out[4] == inner_ || columns_ == 1;
+        const std::int64_t pieces = dense ? 1 : columns_;
+        const std::int64_t length = dense ? columns_ * inner_ : inner_;
+        for (std::int64_t x = 0; x < pieces; ++x) put(line + x * length, length, out + x * p_.out[4]);
+    }
+    void put(const float* line, std::int64_t n, T* out) const noexcept {
+        if (p_.accumulate) {
+            accumulate_line(line, n, out);
+        } else {
+            simd::narrow(line, out, n);
+        }
+    }
+
+    void compute_line(std::int64_t h, T* out) noexcept {
+        const axis_reads rows = line_reads_[h - first_line_];
+        if (depths_.count == 0 || rows.count == 0) {
+            std::fill(result_, result_ + columns_ * inner_, 0.0F);
+            store_line(result_, out);
+            same_as_last_ = axis_reads{-1, -1};
+            return;
+        }
+        // Windows that do not overlap along the height give several lines the same sums.
+        const bool is_same = rows.first == same_as_last_.first && rows.count == same_as_last_.count;
+        same_as_last_ = rows;
+        if (p_.by_taps) {
+            if (!is_same || !p_.backward) sum_by_taps(h, rows);
+        } else {
+            if (!is_same && reads_ > 0)
+                sum_vertically(h, rows, {first_read_, 1, reads_}, vertical_ + (first_read_ - origin_) * inner_);
+            if (is_direct()) {
+                sum_horizontally(out);
+                return;
+            }
+            if (p_.tiles) {
+                if (!is_same) repeat_tiles(result_);
+            } else if (!is_same || !p_.backward) {
+                sum_horizontally(result_);
+            }
+        }
+        if (!p_.backward) divide_result(h);
+        store_line(result_, out);
+    }
+
+    void divide_result(std::int64_t h) noexcept {
+        if (!p_.uniform) {
+            if (p_.by_taps) count_columns({first_column_, 1, columns_});
+            set_divisors(p_.divisor_override ? 1 : counted_depth_ * p_.counted(1, h));
+        }
+        divide<addend::none>(result_, columns_, inner_, result_);
+    }
+
+    const average_plan& p_;
+    const T* in_;
+    T* out_;
+    float* vertical_;
+    float* result_;
+    float* packed_;
+    float* wide_;
+    float* phases_;
+    float* divisors_;
+    std::int64_t* counts_;
+    column_run* runs_;
+    axis_reads* line_reads_;
+    float* ring_;
+    divisor uniform_;
+
+    std::int64_t first_inner_ = 0;
+    std::int64_t inner_ = 0;
+    std::int64_t first_column_ = 0;
+    std::int64_t columns_ = 0;
+    std::int64_t first_read_ = 0;  // columns of the input that the segment reads
+    std::int64_t reads_ = 0;
+    std::int64_t origin_ = 0;  // column at the beginning of vertical_
+    std::int64_t run_count_ = 0;
+    std::int64_t most_reads_ = 0;
+    std::int64_t counted_columns_ = 0;
+    std::int64_t counted_rows_ = -1;
+    std::int64_t counted_depth_ = 0;
+    std::int64_t first_line_ = 0;
+    std::int64_t last_line_ = 0;
+    const T* in_image_ = nullptr;
+    axis_reads depths_{};
+    std::int64_t ring_next_ = 0;
+    axis_reads same_as_last_{-1, -1};
+};
+
+/// Runs a plan.
+template <class T>
+void run_average(const average_plan& plan, const T* in, T* out, std::span<std::byte> workspace,
+                 executor_ref executor) noexcept {
+    run_tasks(executor, plan.tasks(), slices(workspace, plan.slice_bytes), [&](std::byte* memory, const auto& next) {
+        average_lane<T> lane(plan, in, out, memory);
+        for (std::int64_t t = next(); t >= 0; t = next()) lane.run(t);
+    });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,165 @@
+// The dense path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels times a range of
+// large-side channels. Per chunk: tap > panel > tile of large-side channels.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/plan/reduce_plan.hpp>
+#include <gradkern/detail/plan/summation.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// The inside positions of one tap in a chunk: `a` on the large side, `b` in the packed chunk. Neighbouring stretches
+/// become one.
+[[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const chunk_grid::chunk& c,
+                                                   const std::array<std::int64_t, 3>& tap, stretch* list) noexcept {
+    const shape::axis::position_range inside = r.axes[2].inside_positions(tap[2]);
+    const std::int64_t first = std::max(inside.first, c.first_column);
+    const std::int64_t last = std::min(inside.last, c.last_column);
+    std::ptrdiff_t count = 0;
+    if (first >= last) return 0;
+    const std::int64_t step = r.axes[2].stride * r.large[4];
+    line_position at(r.axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
+        const std::int64_t d = r.axes[0].position(at.d, tap[0]);
+        const std::int64_t h = r.axes[1].position(at.h, tap[1]);
+        if (d < 0 || d >= r.axes[0].large || h < 0 || h >= r.axes[1].large) continue;
+        const std::int64_t a = at.n * r.large[0] + d * r.large[2] + h * r.large[3] +
+                               r.axes[2].position(first, tap[2]) * r.large[4];
+        const std::int64_t b = ((line - c.first_line) * c.columns() + first - c.first_column) * r.panel_width;
+        if (count > 0) {
+            stretch& e = list[count - 1];
+            if (e.a + e.length * step == a && e.b + e.length * r.panel_width == b) {
+                e.length += last - first;
+                continue;
+            }
+        }
+        list[count++] = {a, b, last - first};
+    }
+    return count;
+}
+
+/// One task of the dense path.
+template <class T>
+void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int64_t task, std::byte* slice) noexcept {
+    auto* packed = reinterpret_cast<float*>(slice + r.at_small);
+    auto* staging = reinterpret_cast<float*>(slice + r.at_large);
+    auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
+    auto* sum = reinterpret_cast<float*>(slice + r.at_sum);
+    auto* total = reinterpret_cast<float*>(slice + r.at_total);
+    const std::int64_t first_channel = task % r.channel_ranges() * r.task_channels;
+    const std::int64_t first_panel = task / r.channel_ranges() % r.panel_groups() * r.task_panels;
+    const std::int64_t group = task / (r.channel_ranges() * r.panel_groups());
+    const std::int64_t channels = std::min(r.task_channels, r.large_channels - first_channel);
+    const std::int64_t panels = std::min(r.task_panels, r.panels - first_panel);
+    const T* large_base = large + (group * r.large_channels + first_channel) * r.large[1];
+    const T* small_base = small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
+    const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
+
+    for (std::int64_t i = 0; i < r.chunks.count; ++i) {
+        const chunk_grid::chunk c = r.chunks[i];
+        for (std::int64_t p = 0; p < panels; ++p) {
+            const std::int64_t used = std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width);
+            pack_chunk(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, used, r.panel_width,
+                       packed + p * chunk_positions * r.panel_width);
+        }
+        std::int64_t tap_index = 0;
+        std::array<std::int64_t, 3> tap{};
+        for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
+            for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
+                for (tap[2] = 0; tap[2] < r.axes[2].kernel; ++tap[2], ++tap_index) {
+                    const std::ptrdiff_t stretches = fill_positions(r, c, tap, list);
+                    if (stretches == 0) continue;
+                    // channels read in place all at once, staged ones by blocks
+                    const std::int64_t block = r.staged ? std::min(channel_block, channels) : channels;
+                    std::int64_t a_step = r.axes[2].stride * r.large[4];
+                    for (std::int64_t c0 = 0; c0 < channels; c0 += block) {
+                        const std::int64_t cl = std::min(block, channels - c0);
+                        const float* source = nullptr;
+                        std::int64_t row_step = r.large[1];
+                        if (r.staged) {
+                            if (c0 > 0) static_cast<void>(fill_positions(r, c, tap, list));  // staging overwrote `a`
+                            std::int64_t at = 0;
+                            for (std::ptrdiff_t e = 0; e < stretches; ++e) {
+                                pack_lanes(large_base + c0 * r.large[1] + list[e].a, r.large[1], cl,
+                                           r.axes[2].stride * r.large[4], list[e].length, staging + at * cl, cl);
+                                list[e].a = at * cl;
+                                at += list[e].length;
+                            }
+                            source = staging;
+                            a_step = cl;
+                            row_step = 1;
+                        } else if constexpr (std::is_same_v<T, float>) {
+                            source = large_base;
+                        }
+                        for (std::int64_t p = 0; p < panels; ++p) {
+                            const std::int64_t used =
+                                std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width);
+                            const tile_function* tiles = tiles_for<operand::scalar>(used);
+                            float* panel_sum = sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
+                            split_rows(cl, [&](std::ptrdiff_t first, std::ptrdiff_t count) {
+                                std::array<const float*, tile_rows> a;
+                                std::array<float*, tile_rows> to;
+                                for (std::ptrdiff_t row = 0; row < count; ++row) {
+                                    a[static_cast<std::size_t>(row)] = source + (first + row) * row_step;
+                                    to[static_cast<std::size_t>(row)] = panel_sum + (first + row) * row_floats;
+                                }
+                                tiles[count - 1]({.list = list,
+                                                  .count = stretches,
+                                                  .a = a.data(),
+                                                  .a_step = a_step,
+                                                  .b = packed + p * chunk_positions * r.panel_width,
+                                                  .b_step = r.panel_width,
+                                                  .c = to.data(),
+                                                  .mode = tile_mode::add});
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count)) fold(sum, total, r.sum_floats);
+    }
+}
+
+/// Sends the sums [panel][l][tap][lane] of a dense task to the tensor.
+template <class G>
+void store_dense(const reduce_plan& r, const float* sum, std::int64_t task, G* diff_weights) noexcept {
+    const std::int64_t first_channel = task % r.channel_ranges() * r.task_channels;
+    const std::int64_t first_panel = task / r.channel_ranges() % r.panel_groups() * r.task_panels;
+    const std::int64_t group = task / (r.channel_ranges() * r.panel_groups());
+    const std::int64_t channels = std::min(r.task_channels, r.large_channels - first_channel);
+    const std::int64_t kh = r.axes[1].kernel;
+    const std::int64_t kw = r.axes[2].kernel;
+    const bool taps_contiguous = r.weights[4] == 1 && (kh == 1 || r.weights[3] == kw) &&
+                                 (r.axes[0].kernel == 1 || r.weights[2] == kw * kh);
+    for (std::int64_t p = first_panel; p < std::min(first_panel + r.task_panels, r.panels); ++p) {
+        const std::int64_t s0 = p * r.panel_width;
+        const std::int64_t used = std::min(r.panel_width, r.small_channels - s0);
+        G* to = diff_weights + (group * r.small_channels + s0) * r.weights[0] + first_channel * r.weights[1];
+        const float* from = sum + (p - first_panel) * r.task_channels * r.taps() * r.panel_width;
+        if (taps_contiguous && (r.weights[1] == r.taps() || channels == 1)) {  // OIX: one long row a lane
+            unpack_lanes(from, r.panel_width, used, channels * r.taps(), to, r.weights[0], 1, r.accumulate);
+            continue;
+        }
+        std::int64_t tap = 0;
+        for (std::int64_t d = 0; d < r.axes[0].kernel; ++d)
+            for (std::int64_t h = 0; h < kh; ++h)
+                for (std::int64_t x = 0; x < kw; ++x, ++tap)
+                    unpack_lanes(from + tap * r.panel_width, r.taps() * r.panel_width, used, channels,
+                                 to + d * r.weights[2] + h * r.weights[3] + x * r.weights[4], r.weights[0],
+                                 r.weights[1], r.accumulate);
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

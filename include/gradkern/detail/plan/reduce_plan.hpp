@@ -1,0 +1,167 @@
+// The plan of the reduction engine: weight gradients of the convolution family.
+//
+//     dw[s, l, k]  =  sum over n, o with p(o, k) inside of  small[n, s, o] * large[n, channel(s, l), p(o, k)]
+//
+// where s counts the channels of the small side over all groups and l those of the large side inside the group of s.
+// Positions are summed in chunks (plan/summation.hpp). Loops, outermost first:
+//
+//     task      dense: some panels of s x a range of l; channelwise: one panel of s over all groups
+//     chunk     at most 256 positions of the small side, packed or in place
+//     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions
+//     channelwise  line > tap-set class of columns > tile of rows (tap, l): the chain resumes from line to line
+//
+// The lanes of a tile are channels s: no horizontal sums.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/convolution.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Everything a run needs but pointers. Made by make_reduce_plan from a checked problem.
+struct reduce_plan {
+    std::array<shape::axis, 3> axes{};
+    std::int64_t batch = 0;
+    std::int64_t groups = 1;
+    std::int64_t small_channels = 0;  // per group
+    std::int64_t large_channels = 0;  // per group
+    shape::canonical_strides small{};
+    shape::canonical_strides large{};
+    shape::canonical_strides weights{};
+    bool accumulate = false;
+
+    bool channelwise = false;
+    bool staged = false;
+    chunk_grid chunks{};
+    std::int64_t panel_width = 0;     // lanes
+    std::int64_t panels = 0;          // in one group (dense) or in all (channelwise)
+    std::int64_t task_panels = 1;     // dense: panels of one task
+    std::int64_t task_channels = 1;   // dense: large-side channels of one task
+    std::int64_t sum_floats = 0;      // of one level of the sums
+    std::int64_t at_small = 0;        // byte offsets in a slice
+    std::int64_t at_large = 0;
+    std::int64_t at_list = 0;
+    std::int64_t at_chunk = 0;
+    std::int64_t at_sum = 0;
+    std::int64_t at_total = 0;
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr std::int64_t taps() const noexcept {
+        return axes[0].kernel * axes[1].kernel * axes[2].kernel;
+    }
+    [[nodiscard]] constexpr std::int64_t panel_groups() const noexcept { return shape::ceil_div(panels, task_panels); }
+    [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
+        return shape::ceil_div(large_channels, task_channels);
+    }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
+        return channelwise ? panels : groups * panel_groups() * channel_ranges();
+    }
+    [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
+};
+
+/// Chooses path, tasks and scratch. `f32` says whether both activations are f32.
+[[nodiscard]] constexpr reduce_plan make_reduce_plan(const shape::convolution_problem& p,
+                                                     const shape::canonical_strides& large,
+                                                     const shape::canonical_strides& small,
+                                                     const shape::canonical_strides& weights, bool f32,
+                                                     const plan_options& options) noexcept {
+    reduce_plan r;
+    r.axes = p.axes;
+    r.batch = p.batch;
+    r.groups = p.groups;
+    r.small_channels = p.small_channels;
+    r.large_channels = p.large_channels;
+    r.small = small;
+    r.large = large;
+    r.weights = weights;
+    r.accumulate = options.output == output_mode::accumulate;
+    r.chunks = chunk_grid(p.batch * p.axes[0].small * p.axes[1].small, p.axes[2].small);
+
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
+    r.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
+    const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
+    r.panel_width = width <= lanes ? lanes : tile_lanes;
+    r.panels = shape::ceil_div(width, r.panel_width);
+    const bool in_place = r.channelwise ? f32 && large[1] == 1 && small[1] == 1 && r.small_channels == 1 &&
+                                              r.large_channels == 1
+                                        : f32;
+    r.staged = !in_place || options.algorithm == algorithm::dense_staged;
+
+    slice_layout slice;
+    const std::int64_t lines = std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1));
+    if (r.channelwise) {
+        r.sum_floats = r.taps() * r.large_channels * r.panel_width;
+        r.at_small = slice.reserve<float>(chunk_positions * r.panel_width);
+        std::int64_t staging = r.large_channels * r.panel_width;
+        const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
+                                                 std::min(chunk_positions, p.axes[2].small)};
+        for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
+        const bool may_stage = r.staged || width % r.panel_width != 0;
+        r.at_large = slice.reserve<float>(may_stage ? staging : 0);
+        r.at_chunk = slice.reserve<float>(r.sum_floats);
+    } else {
+        // Sums of a task stay in L2; what is packed for a chunk serves several panels and many channels.
+        constexpr std::int64_t sum_budget = 64 * 1024;
+        r.task_panels = std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min<std::int64_t>(r.panels, 4));
+        r.task_channels = std::clamp<std::int64_t>(sum_budget / (r.task_panels * r.taps() * r.panel_width),
+                                                   std::min<std::int64_t>(r.large_channels, channel_block),
+                                                   r.large_channels);
+        r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
+        r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
+        r.at_small = slice.reserve<float>(r.task_panels * chunk_positions * r.panel_width);
+        r.at_large = slice.reserve<float>(r.staged ? chunk_positions * std::min(channel_block, r.large_channels) : 0);
+        r.at_list = slice.reserve<stretch>(lines);
+    }
+    r.at_sum = slice.reserve<float>(r.sum_floats);
+    r.at_total = slice.reserve<float>(r.two_levels() ? r.sum_floats : 0);
+    r.slice_bytes = slice.bytes();
+    return r;
+}
+
+/// The line (n, d, h) of the small side, walked in order.
+struct line_position {
+    std::int64_t n, d, h;
+    line_position(const std::array<shape::axis, 3>& axes, std::int64_t line) noexcept
+        : n(line / (axes[0].small * axes[1].small)), d(line / axes[1].small % axes[0].small), h(line % axes[1].small) {}
+    void advance(const std::array<shape::axis, 3>& axes) noexcept {
+        if (++h == axes[1].small) {
+            h = 0;
+            if (++d == axes[0].small) {
+                d = 0;
+                ++n;
+            }
+        }
+    }
+    /// Offset of column `w` of this line in a tensor.
+    [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, std::int64_t w) const noexcept {
+        return n * s[0] + d * s[2] + h * s[3] + w * s[4];
+    }
+};
+
+/// Packs the channels [first, first + used) of a chunk of the small side as [position][width].
+template <class T>
+inline void pack_chunk(const std::array<shape::axis, 3>& axes, const T* small, const shape::canonical_strides& strides,
+                       const chunk_grid::chunk& c, std::int64_t used, std::int64_t width, float* out) noexcept {
+    line_position at(axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(axes)) {
+        pack_lanes(small + at.offset(strides, c.first_column), strides[1], used, strides[4], c.columns(), out, width);
+        clear_lanes(used, width, c.columns(), out, width);
+        out += c.columns() * width;
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

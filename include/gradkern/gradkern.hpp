@@ -1,0 +1,28 @@
+// gradkern: gradients of pooling and convolution. This header brings the operators and their vocabulary:
+//
+//     using namespace gradkern;
+//     const tensor_layout diff_dst{1, 64, 56, 56};                     // (N, OC, OH, OW), dense
+//     const tensor_layout weights{64, 32, 3, 3};                       // (OC, IC, KH, KW)
+//     const convolution_attributes conv{.strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1},
+//                                       .data_format = data_format::ncx, .weights_format = weights_format::oix};
+//     const auto plan = plan_convolution_backward_data<float>(diff_dst, weights, conv);   // checks everything once
+//     if (!plan) return plan.error();                                  // errors are values; nothing throws
+//     std::vector<std::byte> scratch(plan->workspace_bytes());         // memory and threads come from the caller
+//     return plan->run(diff_dst_data, weights_data, diff_src_data, scratch);              // or: run(..., executor)
+//
+// Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), error_text.hpp (messages as strings),
+// accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), frontend/*.hpp (the spellings of other libraries).
+#pragma once
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/avg_pool.hpp>
+#include <gradkern/bias.hpp>
+#include <gradkern/conv_transpose.hpp>
+#include <gradkern/convolution.hpp>
+#include <gradkern/executor.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+#include <gradkern/version.hpp>

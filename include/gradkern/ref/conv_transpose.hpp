@@ -1,0 +1,141 @@
+// Reference transposed convolution: forward, backward data and backward weights as plain loops beside their equations.
+//
+// The same arguments, shapes and errors as conv_transpose.hpp, also for double; no workspace, one thread. Sums are kept
+// in accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the end, so they agree with the
+// operators within the bounds of accuracy.hpp, and non-finite results appear at the same places.
+//
+// The canonical filter index is (ic over all groups, oc inside the group, k), as filter_strides(.., true) orders it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/ref/loops.hpp>
+#include <gradkern/shape.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace ref {
+
+/// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
+/// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
+template <class T, class Bias = T>
+[[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
+                                    std::type_identity_t<tensor_view<const Bias>> bias,
+                                    const conv_transpose_attributes& attributes,
+                                    std::type_identity_t<tensor_view<T>> dst,
+                                    const call_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes,
+                                                dst.layout.shape, true, std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
+    if (!p) return p.error();
+    if (dst.layout.empty()) dst.layout.shape = p->large_shape;
+    const status s = check_arguments("conv_transpose", {{"src", src.data, src.layout, sizeof(T)},
+                                                        {"weights", weights.data, weights.layout, sizeof(T)},
+                                                        {"bias", bias.data, bias.layout, sizeof(Bias)},
+                                                        {"dst", dst.data, dst.layout, sizeof(T), true}});
+    if (!s) return s;
+
+    const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
+    const tensor5<const T> w{weights.data, shape::filter_strides(weights.layout, attributes.weights_format, true)};
+    const tensor5<T> y{dst.data, shape::activation_strides(dst.layout, attributes.data_format)};
+    for (std::int64_t n = 0; n < p->batch; ++n) {
+        for (std::int64_t c = 0; c < p->groups * p->large_channels; ++c) {
+            const std::int64_t g = c / p->large_channels;
+            const std::int64_t oc = c % p->large_channels;
+            for_each_index(large_extent(*p), [&](const index3& q) {
+                accumulate_t<T> sum = 0;
+                for (std::int64_t ic = g * p->small_channels; ic < (g + 1) * p->small_channels; ++ic) {
+                    for_each_window(p->axes, q, [&](const index3& k, const index3& o) {
+                        sum += x(n, ic, o) * w(ic, oc, k);
+                    });
+                }
+                store(y.at(n, c, q), sum + bias_at<accumulate_t<T>>(bias, c), options.plan.output);
+            });
+        }
+    }
+    return {};
+}
+
+/// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
+template <class T>
+[[nodiscard]] status conv_transpose_backward_data(tensor_view<const T> diff_dst,
+                                                  std::type_identity_t<tensor_view<const T>> weights,
+                                                  const conv_transpose_attributes& attributes,
+                                                  std::type_identity_t<tensor_view<T>> diff_src,
+                                                  const call_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
+                                                              diff_src.layout.shape, true, sizeof(T));
+    if (!p) return p.error();
+    if (diff_src.layout.empty()) diff_src.layout.shape = p->small_shape;
+    const status s = check_arguments("conv_transpose_backward_data",
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"weights", weights.data, weights.layout, sizeof(T)},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    if (!s) return s;
+
+    const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
+    const tensor5<const T> w{weights.data, shape::filter_strides(weights.layout, attributes.weights_format, true)};
+    const tensor5<T> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
+    for (std::int64_t n = 0; n < p->batch; ++n) {
+        for (std::int64_t ic = 0; ic < p->groups * p->small_channels; ++ic) {
+            const std::int64_t g = ic / p->small_channels;
+            for_each_index(small_extent(*p), [&](const index3& o) {
+                accumulate_t<T> sum = 0;
+                for (std::int64_t oc = 0; oc < p->large_channels; ++oc) {
+                    for_each_tap(p->axes, o, [&](const index3& k, const index3& q) {
+                        sum += dy(n, g * p->large_channels + oc, q) * w(ic, oc, k);
+                    });
+                }
+                store(dx.at(n, ic, o), sum, options.plan.output);
+            });
+        }
+    }
+    return {};
+}
+
+/// diff_weights(oc, g*ICg+ic, k) = sum over n, o of src[n, g*ICg+ic, o] * diff_dst[n, g*OCg+oc, p(o,k)].
+template <class T, class G>
+[[nodiscard]] status conv_transpose_backward_weights(tensor_view<const T> src,
+                                                     std::type_identity_t<tensor_view<const T>> diff_dst,
+                                                     const conv_transpose_attributes& attributes,
+                                                     tensor_view<G> diff_weights,
+                                                     const call_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                                 diff_weights.layout.shape, true,
+                                                                 std::max(sizeof(T), sizeof(G)));
+    if (!p) return p.error();
+    if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
+    const status s = check_arguments("conv_transpose_backward_weights",
+                                     {{"src", src.data, src.layout, sizeof(T)},
+                                      {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true}});
+    if (!s) return s;
+
+    const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
+    const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
+    const tensor5<G> dw{diff_weights.data, shape::filter_strides(diff_weights.layout, attributes.weights_format, true)};
+    for (std::int64_t ic = 0; ic < p->groups * p->small_channels; ++ic) {
+        const std::int64_t g = ic / p->small_channels;
+        for (std::int64_t oc = 0; oc < p->large_channels; ++oc) {
+            for_each_index(kernel_extent(*p), [&](const index3& k) {
+                accumulate_t<T> sum = 0;
+                for (std::int64_t n = 0; n < p->batch; ++n) {
+                    for_each_position(p->axes, k, [&](const index3& o, const index3& q) {
+                        sum += x(n, ic, o) * dy(n, g * p->large_channels + oc, q);
+                    });
+                }
+                store(dw.at(ic, oc, k), sum, options.plan.output);
+            });
+        }
+    }
+    return {};
+}
+
+}  // namespace ref
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,71 @@
+// An owning workspace for callers without memory of their own to lend. Opt-in: the operators never allocate.
+//
+//     gradkern::workspace scratch(plan.workspace_bytes(pool.concurrency()));
+//     if (!scratch) ...                                                          // out of memory
+//     const gradkern::status s = plan.run(src, weights, nullptr, dst, scratch, pool);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+
+GRADKERN_NAMESPACE_BEGIN
+
+/// Uninitialised bytes on a cache line boundary. Move only; never throws.
+class workspace {
+public:
+    static constexpr std::size_t alignment = 64;  ///< of the first byte
+
+    /// No memory.
+    constexpr workspace() noexcept = default;
+    /// `bytes` bytes, or none where they cannot be had.
+    explicit workspace(std::size_t bytes) noexcept : complete_(bytes == 0) {
+        // Allocators round sizes up to the alignment; near the end of the range some would wrap around.
+        if (bytes == 0 || bytes > static_cast<std::size_t>(PTRDIFF_MAX) - alignment) return;
+        data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}, std::nothrow));
+        if (data_ == nullptr) return;
+        bytes_ = bytes;
+        complete_ = true;
+    }
+    workspace(workspace&& other) noexcept
+        : data_(std::exchange(other.data_, nullptr)),
+          bytes_(std::exchange(other.bytes_, 0)),
+          complete_(std::exchange(other.complete_, true)) {}
+    workspace& operator=(workspace&& other) noexcept {
+        if (this != &other) {
+            release();
+            data_ = std::exchange(other.data_, nullptr);
+            bytes_ = std::exchange(other.bytes_, 0);
+            complete_ = std::exchange(other.complete_, true);
+        }
+        return *this;
+    }
+    workspace(const workspace&) = delete;
+    workspace& operator=(const workspace&) = delete;
+    ~workspace() { release(); }
+
+    /// True where all bytes asked for are there; zero bytes always are.
+    [[nodiscard]] explicit operator bool() const noexcept { return complete_; }
+    /// The first byte; null where there are none.
+    [[nodiscard]] std::byte* data() const noexcept { return data_; }
+    /// How many bytes there are.
+    [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
+    /// The bytes, as plans take them.
+    // NOLINTNEXTLINE(google-explicit-constructor): `plan.run(..., scratch)` must work
+    operator std::span<std::byte>() const noexcept { return {data_, bytes_}; }
+
+private:
+    void release() noexcept {
+        if (data_ != nullptr) ::operator delete(data_, std::align_val_t{alignment});
+    }
+
+    std::byte* data_ = nullptr;
+    std::size_t bytes_ = 0;
+    bool complete_ = true;
+};
+
+GRADKERN_NAMESPACE_END

@@ -1,0 +1,16 @@
+# Compiles and runs a program with pkg-config's flags.
+cmake_minimum_required(VERSION 3.20)
+
+set(ENV{PKG_CONFIG_PATH} "${prefix}/share/pkgconfig:$ENV{PKG_CONFIG_PATH}")
+file(STRINGS "${prefix}/share/pkgconfig/gradkern.pc" requires REGEX "^Requires: xsimd")
+if(requires)
+  execute_process(COMMAND "${pkg_config}" --exists xsimd RESULT_VARIABLE missing)
+  if(missing)
+    message("no xsimd.pc")
+    return()
+  endif()
+endif()
+execute_process(COMMAND "${pkg_config}" --cflags gradkern OUTPUT_VARIABLE cflags COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(cflags UNIX_COMMAND "${flags} ${cflags}")
+execute_process(COMMAND "${compiler}" -std=c++20 ${cflags} "${source}" -o "${output}" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${output}" COMMAND_ERROR_IS_FATAL ANY)

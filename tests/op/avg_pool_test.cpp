@@ -1,0 +1,446 @@
+// Average pooling against the reference, bit by bit: random shapes, types, layouts, strides, executors and workspaces.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <gradkern/avg_pool.hpp>
+#include <gradkern/ref/avg_pool.hpp>
+
+#include "support/executors.hpp"
+#include "support/guarded.hpp"
+#include "support/random.hpp"
+#include "support/tensor.hpp"
+
+namespace {
+
+using gradkern::auto_pad;
+using gradkern::avg_pool_attributes;
+using gradkern::bfloat16;
+using gradkern::data_format;
+using gradkern::extents;
+using gradkern::float16;
+using gradkern::output_mode;
+using gradkern::rounding_type;
+using gradkern_test::random_source;
+using gradkern_test::test_tensor;
+using gradkern_test::touching;
+
+/// A type of somebody else's that is a binary16 in memory.
+struct foreign_half {
+    unsigned char bytes alignas(2)[2];
+};
+/// A type of somebody else's that is a binary32 in memory.
+struct foreign_float {
+    unsigned char bytes alignas(4)[4];
+};
+
+}  // namespace
+
+template <>
+struct gradkern::element_traits<foreign_half> : gradkern::f16_storage {};
+template <>
+struct gradkern::element_traits<foreign_float> : gradkern::f32_storage {};
+
+namespace {
+
+/// One pool: src shape and attributes that fit.
+struct pool_case {
+    extents src;
+    extents dst;
+    avg_pool_attributes attributes;
+
+    [[nodiscard]] std::string description() const {
+        std::string s = "src";
+        const auto list = [&](const char* name, const extents& e) {
+            s += std::string(" ") + name + "(";
+            for (const std::int64_t v : e.values()) s += std::to_string(v) + " ";
+            s += ")";
+        };
+        list("", src);
+        list("dst", dst);
+        list("kernel", attributes.kernel);
+        list("strides", attributes.strides);
+        list("dilations", attributes.dilations);
+        list("begin", attributes.pads_begin);
+        list("end", attributes.pads_end);
+        s += " exclude " + std::to_string(attributes.exclude_pad) + " auto_pad " +
+             std::to_string(static_cast<int>(attributes.auto_pad)) + " rounding " +
+             std::to_string(static_cast<int>(attributes.rounding_type)) + " override " +
+             std::to_string(attributes.divisor_override.value_or(0)) + " ncx " +
+             std::to_string(attributes.data_format == data_format::ncx);
+        return s;
+    }
+};
+
+/// Spatial sizes and attributes at random; `widest` limits the last axis.
+pool_case random_case(random_source& random, std::int64_t widest) {
+    for (;;) {
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        const std::int64_t rank = random.integer(1, 3);
+        a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
+        a.exclude_pad = random.chance(1, 2);
+        a.auto_pad = random.pick({auto_pad::none, auto_pad::none, auto_pad::none, auto_pad::valid, auto_pad::same_upper,
+                                  auto_pad::same_lower});
+        a.rounding_type = random.pick({rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch});
+        if (random.chance(1, 6)) a.divisor_override = random.pick<std::int64_t>({1, -1, 3, -4, 1000, 16777217});
+        const bool dilated = random.chance(1, 3);
+        const bool global = random.chance(1, 12);
+        const bool tiled = random.chance(1, 5);
+        const std::int64_t channels =
+            random.pick<std::int64_t>({1, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 64, 65, 130});
+        const std::int64_t batch = random.chance(1, 30) ? 0 : random.integer(1, 3);
+        extents space;
+        for (std::int64_t i = 0; i < rank; ++i) {
+            const std::int64_t limit = i + 1 == rank ? widest : rank == 3 ? 5 : 9;
+            std::int64_t size = random.chance(1, 6) ? 1 : random.integer(1, limit);
+            std::int64_t kernel = random.integer(1, random.chance(1, 4) ? 9 : 3);
+            std::int64_t stride = random.integer(1, random.chance(1, 4) ? 7 : 3);
+            if (tiled) {
+                stride = kernel;
+                if (random.chance(1, 2)) size = std::max<std::int64_t>(1, size / stride) * stride;
+            }
+            if (global) kernel = size;
+            const bool padded = random.chance(1, 2) && !global;
+            space.push_back(size);
+            a.kernel.push_back(kernel);
+            a.strides.push_back(stride);
+            a.pads_begin.push_back(padded ? random.integer(0, random.chance(1, 8) ? 2 * kernel : kernel - 1) : 0);
+            a.pads_end.push_back(padded ? random.integer(0, random.chance(1, 8) ? 2 * kernel : kernel - 1) : 0);
+            if (dilated) a.dilations.push_back(random.integer(1, 4));
+        }
+        p.src.push_back(batch);
+        if (a.data_format == data_format::ncx) p.src.push_back(channels);
+        for (const std::int64_t v : space.values()) p.src.push_back(v);
+        if (a.data_format == data_format::nxc) p.src.push_back(channels);
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;  // a window larger than the padded input
+        p.dst = *dst;
+        return p;
+    }
+}
+
+/// A random workspace for a plan, of odd alignment and of any size it has to accept.
+template <class Plan>
+gradkern_test::guarded_bytes random_workspace(random_source& random, const Plan& plan, std::ptrdiff_t lanes) {
+    const auto least = static_cast<std::int64_t>(plan.workspace_bytes());
+    const auto most = static_cast<std::int64_t>(plan.workspace_bytes(lanes));
+    return gradkern_test::guarded_bytes(static_cast<std::size_t>(random.integer(least, most)),
+                                        random.pick({touching::begin, touching::end}),
+                                        static_cast<std::size_t>(random.integer(0, 65)));
+}
+
+template <class T>
+void put(const test_tensor<T>& t, random_source& random, bool with_special) {
+    t.fill_random(random);
+    if (random.chance(1, 10)) t.fill([](std::int64_t) { return -0.0F; });
+    if (!with_special || t.count() == 0) return;
+    const std::int64_t places = random.integer(1, 3);
+    for (std::int64_t i = 0; i < places; ++i)
+        t.set(random.integer(0, t.count() - 1),
+              random.pick({std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                           std::numeric_limits<float>::quiet_NaN(), 1e-41F, 3e38F}));
+}
+
+/// One random case in one direction, against the reference. Both compute from the same input.
+template <class T>
+void check(random_source& random, bool backward, const pool_case& p, bool strided) {
+    SCOPED_TRACE(p.description() + (backward ? " backward" : " forward"));
+    const extents& in_shape = backward ? p.dst : p.src;
+    const extents& out_shape = backward ? p.src : p.dst;
+    const auto side = random.pick({touching::begin, touching::end});
+    test_tensor<T> in(in_shape, strided ? random_input_strides(random, in_shape) : extents{}, side);
+    test_tensor<T> out(out_shape, strided ? random_output_strides(random, out_shape) : extents{}, side);
+    test_tensor<T> expected(out_shape);
+    put(in, random, random.chance(1, 3));
+    gradkern::call_options options;
+    if (random.chance(1, 4)) {
+        options.plan.output = output_mode::accumulate;
+        out.fill_random(random);
+        expected.fill([&](std::int64_t i) { return out.value(i); });
+    }
+    const auto in_before = in.snapshot();
+
+    const std::ptrdiff_t lanes = random.pick<std::ptrdiff_t>({1, 2, 3, 7});
+    gradkern_test::shuffling_executor executor(lanes);
+    const auto run = [&](const auto& plan) {
+        ASSERT_TRUE(plan.has_value()) << static_cast<int>(plan.error().code) << " " << plan.error().argument;
+        const gradkern_test::guarded_bytes workspace = random_workspace(random, *plan, lanes);
+        ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), workspace.size()), executor).ok());
+        EXPECT_TRUE(workspace.zones_intact());
+    };
+    if (backward) {
+        run(gradkern::plan_avg_pool_backward<T>(in.layout(), p.attributes, out.layout(), options.plan));
+        ASSERT_TRUE(gradkern::ref::avg_pool_backward<T>(in.const_view(), p.attributes, expected.view(), options).ok());
+    } else {
+        run(gradkern::plan_avg_pool<T>(in.layout(), p.attributes, out.layout(), options.plan));
+        ASSERT_TRUE(gradkern::ref::avg_pool<T>(in.const_view(), p.attributes, expected.view(), options).ok());
+    }
+    EXPECT_TRUE(out.equals(expected));
+    EXPECT_TRUE(out.surroundings_intact());
+    EXPECT_EQ(in_before, in.snapshot());
+}
+
+template <class T>
+class AvgPoolAgainstReference : public testing::Test {};
+using element_types = testing::Types<float, float16, bfloat16, foreign_half, foreign_float>;
+TYPED_TEST_SUITE(AvgPoolAgainstReference, element_types);
+
+template <class T>
+constexpr int share = std::is_same_v<T, float> ? 1500 : std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> ? 700 : 200;
+
+TYPED_TEST(AvgPoolAgainstReference, dense_shapes) {
+    random_source random("avg_pool.dense");
+    for (int i = 0; i < share<TypeParam> && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const pool_case p = random_case(random, random.chance(1, 10) ? 150 : 33);
+        check<TypeParam>(random, true, p, false);
+        check<TypeParam>(random, false, p, false);
+    }
+}
+
+TYPED_TEST(AvgPoolAgainstReference, strided_tensors) {
+    random_source random("avg_pool.strided");
+    for (int i = 0; i < share<TypeParam> && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const pool_case p = random_case(random, 19);
+        check<TypeParam>(random, true, p, true);
+        check<TypeParam>(random, false, p, true);
+    }
+}
+
+/// Shapes that do not fit one scratch line, and kernels of any length.
+TYPED_TEST(AvgPoolAgainstReference, long_lines_and_kernels) {
+    random_source random("avg_pool.long");
+    for (int i = 0; i < share<TypeParam> / 10 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        const bool two = random.chance(1, 3);
+        const std::int64_t width = random.pick<std::int64_t>({1000, 4095, 4097, 9000, 20000});
+        const std::int64_t channels = random.pick<std::int64_t>({1, 2, 3, 16, 40});
+        const std::int64_t kernel = random.pick<std::int64_t>({1, 2, 3, 7, 17, 40, 300});
+        a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
+        a.exclude_pad = random.chance(1, 2);
+        a.rounding_type = random.pick({rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch});
+        if (two) {
+            a.kernel = a.strides = {random.integer(1, 2)};
+            a.pads_begin = a.pads_end = {0};
+            a.dilations = {1};
+        }
+        a.kernel.push_back(kernel);
+        a.strides.push_back(random.pick<std::int64_t>({1, 2, 3, kernel, 5 * kernel, 1000}));
+        a.dilations.push_back(random.pick<std::int64_t>({1, 1, 1, 2, 3, 40}));
+        a.pads_begin.push_back(random.chance(1, 2) ? random.integer(0, kernel) : 0);
+        a.pads_end.push_back(random.chance(1, 2) ? random.integer(0, kernel) : 0);
+        p.src = {random.integer(1, 2)};
+        if (a.data_format == data_format::ncx) p.src.push_back(channels);
+        if (two) p.src.push_back(2);
+        p.src.push_back(width / (channels > 3 ? 8 : 1));
+        if (a.data_format == data_format::nxc) p.src.push_back(channels);
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        check<TypeParam>(random, true, p, random.chance(1, 4));
+        check<TypeParam>(random, false, p, random.chance(1, 4));
+    }
+}
+
+/// More lines and channels than one block of them holds.
+TYPED_TEST(AvgPoolAgainstReference, tall_and_deep_tensors) {
+    random_source random("avg_pool.tall");
+    for (int i = 0; i < share<TypeParam> / 20 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        const bool tall = random.chance(1, 2);
+        const std::int64_t channels = tall ? random.pick<std::int64_t>({1, 3, 20}) : random.pick<std::int64_t>({513, 530, 1030});
+        a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
+        a.exclude_pad = random.chance(1, 2);
+        a.rounding_type = random.pick({rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch});
+        for (int k = 0; k < 2; ++k) {
+            a.kernel.push_back(random.integer(1, 5));
+            a.strides.push_back(random.integer(1, 4));
+            a.dilations.push_back(random.integer(1, 2));
+            a.pads_begin.push_back(random.integer(0, 3));
+            a.pads_end.push_back(random.integer(0, 3));
+        }
+        p.src = {random.integer(1, 2)};
+        if (a.data_format == data_format::ncx) p.src.push_back(channels);
+        p.src.push_back(tall ? random.integer(900, 3000) : random.integer(1, 9));
+        p.src.push_back(random.integer(1, 12));
+        if (a.data_format == data_format::nxc) p.src.push_back(channels);
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        check<TypeParam>(random, true, p, random.chance(1, 4));
+        check<TypeParam>(random, false, p, random.chance(1, 4));
+    }
+}
+
+/// The bits must not depend on the order of the axes in memory.
+TEST(AvgPool, layouts_agree) {
+    random_source random("avg_pool.layouts");
+    for (int i = 0; i < 300; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p = random_case(random, 33);
+        SCOPED_TRACE(p.description());
+        const auto swapped = [&](const extents& e) {  // to the other format
+            extents s;
+            const auto v = e.values();
+            s.push_back(v[0]);
+            if (p.attributes.data_format == data_format::nxc) s.push_back(v.back());
+            for (std::size_t k = p.attributes.data_format == data_format::nxc ? 1 : 2;
+                 k < v.size() - (p.attributes.data_format == data_format::nxc ? 1 : 0); ++k)
+                s.push_back(v[k]);
+            if (p.attributes.data_format == data_format::ncx) s.push_back(v[1]);
+            return s;
+        };
+        test_tensor<float> in(p.dst);
+        in.fill_random(random);
+        test_tensor<float> other(swapped(p.dst));
+        test_tensor<float> out(p.src);
+        test_tensor<float> other_out(swapped(p.src));
+        const auto moved = [&](std::int64_t flat, const extents& from) {  // flat index in the other format
+            std::int64_t count = 1;
+            for (const std::int64_t e : from.values()) count *= e;
+            const bool to_ncx = p.attributes.data_format == data_format::nxc;
+            const std::int64_t c = to_ncx ? from.values().back() : from[1];
+            const std::int64_t space = from[0] == 0 ? 1 : count / from[0] / c;
+            const std::int64_t n = flat / (c * space);
+            const std::int64_t rest = flat % (c * space);
+            return to_ncx ? (n * c + rest % c) * space + rest / c : (n * space + rest % space) * c + rest / space;
+        };
+        for (std::int64_t k = 0; k < in.count(); ++k) other.set(moved(k, p.dst), in.value(k));
+        avg_pool_attributes a = p.attributes;
+        a.data_format = a.data_format == data_format::nxc ? data_format::ncx : data_format::nxc;
+        std::vector<std::byte> workspace(1U << 22);
+        ASSERT_TRUE(gradkern::avg_pool_backward(in.const_view(), p.attributes, out.view(), {.workspace = workspace}).ok());
+        ASSERT_TRUE(gradkern::avg_pool_backward(other.const_view(), a, other_out.view(), {.workspace = workspace}).ok());
+        for (std::int64_t k = 0; k < out.count(); ++k) ASSERT_EQ(out.value(k), other_out.value(moved(k, p.src)));
+    }
+}
+
+/// One non-finite value reaches the positions of its windows and no others; NaN and Inf stay what the reference says.
+TEST(AvgPool, non_finite_values_stay_where_they_belong) {
+    random_source random("avg_pool.non_finite");
+    for (int i = 0; i < 300; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const pool_case p = random_case(random, 33);
+        if (p.src[0] == 0) continue;
+        SCOPED_TRACE(p.description());
+        test_tensor<float> in(p.dst);
+        test_tensor<float> out(p.src);
+        in.fill([](std::int64_t) { return 1.0F; });
+        const std::int64_t place = random.integer(0, in.count() - 1);
+        in.set(place, std::numeric_limits<float>::quiet_NaN());
+        std::vector<std::byte> workspace(1U << 22);
+        ASSERT_TRUE(gradkern::avg_pool_backward(in.const_view(), p.attributes, out.view(), {.workspace = workspace}).ok());
+        // the positions it reaches, by linearity: those where a unit gradient is not zero
+        test_tensor<float> unit(p.dst);
+        unit.fill([&](std::int64_t k) { return k == place ? 1.0F : 0.0F; });
+        test_tensor<float> reached(p.src);
+        ASSERT_TRUE(gradkern::ref::avg_pool_backward(unit.const_view(), p.attributes, reached.view()).ok());
+        for (std::int64_t k = 0; k < out.count(); ++k)
+            ASSERT_EQ(std::isnan(out.value(k)), reached.value(k) != 0.0F) << "position " << k;
+    }
+}
+
+/// Every number of lanes, real threads and every size of workspace give the same bits.
+TEST(AvgPool, threads_and_workspaces_do_not_matter) {
+    random_source random("avg_pool.threads");
+    const avg_pool_attributes a{.kernel = {3, 3}, .strides = {1, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1},
+                                .exclude_pad = true, .data_format = data_format::ncx};
+    const extents src{4, 30, 40, 41};
+    const extents dst = *gradkern::infer_avg_pool(src, a);
+    test_tensor<float> in(dst);
+    in.fill_random(random);
+    test_tensor<float> expected(src);
+    ASSERT_TRUE(gradkern::ref::avg_pool_backward(in.const_view(), a, expected.view()).ok());
+    const auto plan = gradkern::plan_avg_pool_backward<float>(dst, a, src);
+    ASSERT_TRUE(plan.has_value());
+    for (const std::ptrdiff_t lanes : {1, 2, 3, 7}) {
+        for (std::size_t bytes = plan->workspace_bytes(); bytes <= plan->workspace_bytes(lanes); bytes += 777) {
+            const gradkern_test::guarded_bytes workspace(bytes, touching::end, bytes % 67);
+            test_tensor<float> out(src);
+            gradkern_test::thread_executor threads(lanes);
+            ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), bytes), threads).ok());
+            EXPECT_TRUE(out.equals(expected));
+            EXPECT_TRUE(workspace.zones_intact());
+            gradkern_test::shuffling_executor shuffling(lanes);
+            out.poison();
+            ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), bytes), shuffling).ok());
+            EXPECT_TRUE(out.equals(expected));
+        }
+    }
+}
+
+/// Work is bounded by the taps inside: kernels far larger than the input are quick.
+TEST(AvgPool, enormous_kernels_are_quick) {
+    constexpr std::int64_t huge = std::int64_t{1} << 40;
+    for (const data_format f : {data_format::ncx, data_format::nxc}) {
+        const avg_pool_attributes a{.kernel = {huge, 3}, .strides = {1, huge}, .pads_begin = {huge - 3, 0},
+                                    .pads_end = {0, 0}, .exclude_pad = true, .data_format = f};
+        const extents src = f == data_format::ncx ? extents{1, 2, 3, 3} : extents{1, 3, 3, 2};
+        const auto dst = gradkern::infer_avg_pool(src, a);
+        ASSERT_TRUE(dst.has_value());
+        test_tensor<float> x(src);
+        test_tensor<float> y(*dst);
+        x.fill([](std::int64_t i) { return static_cast<float>(i); });
+        ASSERT_TRUE(gradkern::avg_pool(x.const_view(), a, y.view()).ok());
+        EXPECT_EQ(y.value(0), f == data_format::ncx ? 4.0F : 8.0F);
+        ASSERT_TRUE(gradkern::avg_pool_backward(y.const_view(), a, x.view()).ok());
+        EXPECT_EQ(x.value(0), (f == data_format::ncx ? 4.0F : 8.0F) / 9.0F);
+    }
+    const avg_pool_attributes wide{.kernel = {huge}, .strides = {1}, .pads_begin = {huge / 2}, .pads_end = {huge / 2},
+                                   .dilations = {1}, .exclude_pad = false, .data_format = data_format::ncx};
+    const extents dst = *gradkern::infer_avg_pool({1, 1, 5}, wide);
+    test_tensor<float> y(dst);
+    test_tensor<float> x({1, 1, 5});
+    test_tensor<float> expected({1, 1, 5});
+    y.fill([](std::int64_t i) { return static_cast<float>(i + 1); });
+    ASSERT_TRUE(gradkern::avg_pool_backward(y.const_view(), wide, x.view()).ok());
+    ASSERT_TRUE(gradkern::ref::avg_pool_backward(y.const_view(), wide, expected.view()).ok());
+    EXPECT_TRUE(x.equals(expected));
+}
+
+/// Division by a power of two by way of its reciprocal gives the bits of the division.
+TEST(AvgPool, quotients_are_exact) {
+    random_source random("avg_pool.quotients");
+    for (const float d : {1.0F, 2.0F, -4.0F, 8.0F, 0x1p62F, 3.0F, 9.0F, -7.0F, 49.0F, 16777216.0F}) {
+        const gradkern::detail::divisor by(d);
+        for (int i = 0; i < 3000; ++i) {
+            std::array<float, 32> in{};
+            std::array<float, 32> out{};
+            for (float& x : in) x = std::bit_cast<float>(static_cast<std::uint32_t>(random.bits()));
+            const auto n = random.integer(1, 32);
+            gradkern::detail::divide_by_one<gradkern::detail::addend::zero>(in.data(), n, by, out.data());
+            for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k)
+                ASSERT_TRUE(gradkern_test::same_value(out[k], 0.0F + in[k] / d)) << in[k] << " / " << d;
+        }
+    }
+}
+
+TEST(AvgPool, describe_names_the_path) {
+    const avg_pool_attributes a{.kernel = {2}, .strides = {2}};
+    const auto plan = gradkern::plan_avg_pool_backward<float>({1, 3, 8}, a, {1, 6, 8});
+    ASSERT_TRUE(plan.has_value());
+    std::array<char, 256> text{};
+    const std::size_t n = plan->describe(text);
+    ASSERT_LT(n, text.size());
+    EXPECT_EQ(std::string_view(text.data(), n).substr(0, 25), "avg_pool_backward: lines,");
+    EXPECT_EQ(plan->describe({}), n);
+}
+
+}  // namespace

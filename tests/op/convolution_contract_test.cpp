@@ -1,0 +1,386 @@
+// What a caller may rely on beside the numbers: the same bits for every executor and workspace, non-finite values only
+// where the definition puts them, errors, empty batches, large problems.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include <gradkern/executors/thread_pool.hpp>
+#include <gradkern/workspace.hpp>
+
+#include "support/conv_cases.hpp"
+
+namespace gradkern_test {
+namespace {
+
+using tensors = conv_tensors<float>;
+
+// Problems of several blocks, tasks and levels of sums, which random ones are too small for.
+std::vector<conv_case> large_cases() {
+    struct row {
+        conv_operator op;
+        std::int64_t n, groups, small, large;  // channels in a group
+        gk::extents space;                     // of the large side (convolution) or the small side (conv_transpose)
+        std::int64_t kernel, stride, dilation, pad;
+    };
+    const std::array<row, 12> rows{{
+        {conv_operator::convolution, 2, 1, 40, 20, {70, 61}, 3, 1, 1, 1},
+        {conv_operator::convolution, 1, 2, 9, 130, {40, 40}, 3, 2, 1, 1},
+        {conv_operator::convolution_backward_data, 3, 1, 130, 17, {39, 41}, 3, 2, 1, 1},
+        {conv_operator::convolution_backward_data, 1, 40, 1, 1, {90, 90}, 3, 1, 2, 2},
+        {conv_operator::convolution_backward_data, 1, 4, 3, 2, {20, 30, 20}, 2, 1, 1, 0},
+        {conv_operator::convolution_backward_weights, 2, 1, 33, 3, {80, 130}, 3, 1, 1, 1},
+        {conv_operator::convolution_backward_weights, 1, 35, 1, 1, {110, 90}, 3, 1, 1, 1},
+        {conv_operator::convolution_backward_weights, 3, 1, 70, 70, {30}, 1, 1, 1, 0},
+        {conv_operator::convolution_backward_weights, 1, 5, 3, 2, {100, 301}, 3, 2, 2, 2},
+        {conv_operator::conv_transpose, 1, 1, 70, 20, {40, 40}, 2, 2, 1, 0},
+        {conv_operator::conv_transpose_backward_data, 2, 1, 20, 33, {50, 51}, 3, 2, 1, 1},
+        {conv_operator::conv_transpose_backward_weights, 2, 2, 9, 17, {70, 70}, 3, 1, 1, 1},
+    }};
+    std::vector<conv_case> cases;
+    for (const row& r : rows) {
+        for (const bool inner : {false, true}) {
+            const gk::data_format d = inner ? gk::data_format::nxc : gk::data_format::ncx;
+            const gk::weights_format w = inner ? gk::weights_format::xio : gk::weights_format::oix;
+            const std::size_t rank = r.space.rank();
+            conv_case c;
+            c.op = r.op;
+            const auto set = [&](auto& a) {
+                a.strides = gk::extents::filled(rank, r.stride);
+                a.dilations = gk::extents::filled(rank, r.dilation);
+                a.pads_begin = a.pads_end = gk::extents::filled(rank, r.pad);
+                a.groups = r.groups;
+                a.data_format = d;
+                a.weights_format = w;
+            };
+            set(c.conv);
+            set(c.transpose);
+            const gk::extents kernel = gk::extents::filled(rank, r.kernel);
+            if (c.transposed()) {
+                c.small = activation(d, r.n, r.groups * r.small, r.space);
+                c.weights = filter(w, r.large, r.groups * r.small, kernel);
+                c.large = gk::infer_conv_transpose(c.small, c.weights, c.transpose).value();
+            } else {
+                c.large = activation(d, r.n, r.groups * r.large, r.space);
+                c.weights = filter(w, r.groups * r.small, r.large, kernel);
+                c.small = gk::infer_convolution(c.large, c.weights, c.conv).value();
+            }
+            cases.push_back(c);
+        }
+    }
+    return cases;
+}
+
+// Runs with a workspace of `bytes` bytes at an odd address that ends at a guard page.
+void expect_same_bits(const conv_case& c, const tensors& t, const test_tensor<float>& expected, const planned& p,
+                      test_tensor<float>& out, std::size_t bytes, std::size_t shift, const gk::executor_ref& executor) {
+    const guarded_bytes workspace(bytes, touching::end, shift);
+    t.prepare(out);
+    const gk::status s = p.run({workspace.data(), bytes}, executor);
+    ASSERT_TRUE(s.ok()) << gk::to_string(s) << c.text();
+    ASSERT_TRUE(out.equals(expected)) << bytes << " bytes, shift " << shift;
+    ASSERT_TRUE(workspace.zones_intact());
+}
+
+void expect_no_influence_of_lanes(random_source& random, const conv_case& c, gk::thread_pool& pool) {
+    const tensors t(random, c, false);
+    t.fill_reals(random);
+    test_tensor<float> expected(c.result());
+    ASSERT_TRUE(t.run(c, expected).ok());
+    for (const gk::algorithm a : all_algorithms) {
+        SCOPED_TRACE(static_cast<int>(a));
+        test_tensor<float> out(c.result());
+        const planned p = t.plan(c, out, a);
+        ASSERT_TRUE(p.status.ok());
+        const std::size_t needed = p.workspace_bytes(1);
+        if (needed != 0) {  // any workspace that is too small is refused with the bytes needed
+            std::vector<std::byte> little(needed - 1);
+            const gk::status s = p.run(little, {});
+            ASSERT_EQ(s.code(), gk::errc::workspace_too_small);
+            ASSERT_EQ(s.error().expected, static_cast<std::int64_t>(needed));
+        }
+        for (const std::ptrdiff_t lanes : {1, 2, 3, 7}) {
+            shuffling_executor executor(lanes);
+            const auto extra = static_cast<std::size_t>(random.integer(0, 200));
+            const auto between = static_cast<std::size_t>(
+                random.integer(static_cast<std::int64_t>(needed), static_cast<std::int64_t>(p.workspace_bytes(lanes))));
+            for (const std::size_t bytes : {needed, p.workspace_bytes(lanes), between, p.workspace_bytes(lanes) + extra}) {
+                expect_same_bits(c, t, expected, p, out, bytes, static_cast<std::size_t>(random.integer(0, 70)), executor);
+                if (::testing::Test::HasFatalFailure()) return;
+            }
+        }
+        expect_same_bits(c, t, expected, p, out, p.workspace_bytes(pool.concurrency()), 0, pool);
+    }
+}
+
+TEST(convolution_contract, lanes_order_and_workspace_do_not_change_bits) {
+    random_source random("convolution.lanes");
+    gk::thread_pool pool(3);
+    for (int i = 0; i < 150; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random);
+        SCOPED_TRACE(c.text());
+        expect_no_influence_of_lanes(random, c, pool);
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST(convolution_contract, large_problems_are_exact_and_the_same_on_all_lanes) {
+    random_source random("convolution.large");
+    gk::thread_pool pool(4);
+    for (const conv_case& c : large_cases()) {
+        GRADKERN_TRACE_SEED(random);
+        SCOPED_TRACE(c.text());
+        const tensors t(random, c, false);
+        t.fill_integers(random);
+        test_tensor<float> exact(c.result());
+        ASSERT_TRUE(t.reference(c, exact).ok());
+        for (const gk::algorithm a : all_algorithms) {
+            test_tensor<float> out(c.result());
+            ASSERT_TRUE(t.run(c, out, a).ok());
+            ASSERT_TRUE(out.equals(exact)) << static_cast<int>(a);
+        }
+        t.fill_reals(random);
+        test_tensor<float> bits(c.result());
+        ASSERT_TRUE(t.run(c, bits).ok());
+        for (const gk::algorithm a : all_algorithms) {
+            SCOPED_TRACE(static_cast<int>(a));
+            test_tensor<float> out(c.result());
+            const planned p = t.plan(c, out, a);
+            ASSERT_TRUE(p.status.ok());
+            shuffling_executor shuffled(5);
+            expect_same_bits(c, t, bits, p, out, p.workspace_bytes(5), 3, shuffled);
+            expect_same_bits(c, t, bits, p, out, p.workspace_bytes(2), 1, pool);
+            if (HasFatalFailure()) return;
+        }
+        random.next_case();
+    }
+}
+
+enum class kind : std::uint8_t { finite, nan, plus_infinity, minus_infinity };
+kind kind_of(float v) {
+    if (std::isnan(v)) return kind::nan;
+    if (!std::isinf(v)) return kind::finite;
+    return v > 0 ? kind::plus_infinity : kind::minus_infinity;
+}
+
+void expect_same_kinds(const test_tensor<float>& out, const test_tensor<float>& expected) {
+    for (std::int64_t i = 0; i < out.count(); ++i)
+        ASSERT_EQ(static_cast<int>(kind_of(out.value(i))), static_cast<int>(kind_of(expected.value(i))))
+            << "element " << i << ": " << out.value(i) << " and " << expected.value(i);
+}
+
+TEST(convolution_contract, non_finite_values_reach_what_they_touch_and_no_more) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    random_source random("convolution.non_finite");
+    for (int i = 0; i < 600; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random, 60'000);
+        SCOPED_TRACE(c.text());
+        const tensors t(random, c, random.chance(1, 4));
+        t.fill_integers(random);  // with zeros among them: 0 * Inf is NaN
+        // one place in the first input, the second, or both; often the first or last element, which lie at borders
+        const std::int64_t where = random.integer(1, 3);
+        const auto put = [&](const test_tensor<float>& x) {
+            if (x.count() == 0) return;
+            const std::int64_t at = random.chance(1, 3) ? 0 : random.chance(1, 2) ? x.count() - 1 : random.integer(0, x.count() - 1);
+            x.set(at, random.pick({infinity, -infinity, nan}));
+        };
+        if ((where & 1) != 0) put(t.first);
+        if ((where & 2) != 0) put(t.second);
+        test_tensor<float> expected(c.result());
+        ASSERT_TRUE(t.reference(c, expected).ok());
+        for (const gk::algorithm a : all_algorithms) {
+            SCOPED_TRACE(static_cast<int>(a));
+            test_tensor<float> out(c.result());
+            ASSERT_TRUE(t.run(c, out, a).ok());
+            expect_same_kinds(out, expected);
+            if (HasFatalFailure()) return;
+        }
+    }
+}
+
+TEST(convolution_contract, every_border_position_keeps_its_infinity) {
+    // Each position of a small padded image in turn holds an infinity, and each tap of the filter.
+    for (const conv_operator op : all_conv_operators) {
+        for (const std::int64_t dilation : {1, 2}) {
+            conv_case c;
+            c.op = op;
+            const auto set = [&](auto& a) {
+                a.strides = {2, 1};
+                a.dilations = {dilation, 1};
+                a.pads_begin = {2, 1};
+                a.pads_end = {1, 1};
+                a.data_format = gk::data_format::ncx;
+                a.weights_format = gk::weights_format::oix;
+            };
+            set(c.conv);
+            set(c.transpose);
+            c.weights = {3, 3, 3, 3};
+            if (c.transposed()) {
+                c.small = {1, 3, 4, 5};
+                c.large = gk::infer_conv_transpose(c.small, c.weights, c.transpose).value();
+            } else {
+                c.large = {1, 3, 6, 5};
+                c.small = gk::infer_convolution(c.large, c.weights, c.conv).value();
+            }
+            SCOPED_TRACE(c.text());
+            random_source random("convolution.borders");
+            tensors t(random, c, false);
+            t.mode = gk::output_mode::overwrite;
+            t.fill_reals(random);
+            for (const test_tensor<float>* x : {&t.first, &t.second}) {
+                for (std::int64_t at = 0; at < x->count(); ++at) {
+                    const float before = x->value(at);
+                    x->set(at, std::numeric_limits<float>::infinity());
+                    test_tensor<float> expected(c.result());
+                    ASSERT_TRUE(t.reference(c, expected).ok());
+                    for (const gk::algorithm a : all_algorithms) {
+                        test_tensor<float> out(c.result());
+                        ASSERT_TRUE(t.run(c, out, a).ok());
+                        expect_same_kinds(out, expected);
+                        if (HasFatalFailure()) return;
+                    }
+                    x->set(at, before);
+                }
+            }
+        }
+    }
+}
+
+TEST(convolution_contract, one_call_works_on_the_stack_or_names_the_bytes) {
+    const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
+    std::array<float, 8> x{1, 2, 3, 4, 5, 6, 7, 8};
+    std::array<float, 2> w{1, 10};
+    std::array<float, 7> y{};
+    const gk::tensor_view<const float> src(x.data(), {1, 8, 1});
+    const gk::tensor_view<const float> weights(w.data(), {2, 1, 1});
+    ASSERT_TRUE(gk::convolution<float>(src, weights, {}, a, {y.data(), {1, 7, 1}}).ok());
+    EXPECT_EQ(y, (std::array<float, 7>{21, 32, 43, 54, 65, 76, 87}));
+
+    const std::vector<float> wide(9000);
+    float out = 0;
+    const gk::tensor_view<const float> big_src(wide.data(), {1, 1, 9000});
+    const gk::tensor_view<const float> big_weights(wide.data(), {1, 9000, 1});
+    const gk::tensor_view<float> big_dst(&out, {1, 1, 1});
+    const gk::status s = gk::convolution<float>(big_src, big_weights, {}, a, big_dst);
+    ASSERT_EQ(s.code(), gk::errc::workspace_too_small);
+    const gk::workspace scratch(static_cast<std::size_t>(s.error().expected));
+    ASSERT_TRUE(scratch);
+    EXPECT_TRUE(gk::convolution<float>(big_src, big_weights, {}, a, big_dst, {.workspace = scratch}).ok());
+}
+
+TEST(convolution_contract, memory_mistakes_are_errors) {
+    const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
+    std::array<float, 64> x{};
+    std::array<float, 64> y{};
+    const gk::tensor_layout image{1, 8, 1};
+    const gk::tensor_layout filter_layout{1, 1, 1};
+    const auto run = [&](const float* src, const float* weights, const gk::tensor_view<const float>& bias, float* dst,
+                         const gk::tensor_layout& dst_layout) {
+        return gk::convolution<float>(gk::tensor_view<const float>(src, image), {weights, filter_layout}, bias, a,
+                                      {dst, dst_layout})
+            .error();
+    };
+    EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), image).code, gk::errc::ok);
+    EXPECT_EQ(run(nullptr, x.data(), {}, y.data(), image).argument, "src");
+    EXPECT_EQ(run(x.data(), nullptr, {}, y.data(), image).code, gk::errc::null_pointer);
+    EXPECT_EQ(run(x.data(), x.data(), {}, nullptr, image).argument, "dst");
+    EXPECT_EQ(run(x.data(), x.data(), {nullptr, {1}}, y.data(), image).argument, "bias");
+    EXPECT_EQ(run(x.data(), x.data(), {x.data(), {2}}, y.data(), image).code, gk::errc::invalid_shape);
+    EXPECT_EQ(run(x.data(), x.data(), {x.data(), {1, 1}}, y.data(), image).code, gk::errc::unsupported);
+    EXPECT_EQ(run(x.data(), x.data() + 32, {}, x.data() + 7, image).code, gk::errc::invalid_argument);  // overlap
+    EXPECT_EQ(run(x.data(), x.data() + 32, {}, x.data() + 8, image).code, gk::errc::ok);
+    EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {8, 0, 1}}).code, gk::errc::invalid_argument);
+    EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {8, 1}}).code, gk::errc::invalid_argument);
+    EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {8, INT64_MAX, 1}}).code, gk::errc::overflow);
+    EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {INT64_MIN, -1, 1}}).code, gk::errc::ok)
+        << "the stride of an axis of extent 1 is never used";
+    // empty tensors need no memory
+    const gk::tensor_view<const float> none(nullptr, {0, 8, 1});
+    EXPECT_TRUE(gk::convolution<float>(none, {x.data(), filter_layout}, {}, a, {nullptr, {0, 8, 1}}).ok());
+}
+
+// Shapes that memory tricks such as strides of 0 make possible: planned or refused, never miscounted.
+TEST(convolution_contract, sizes_of_scratch_memory_do_not_wrap_around) {
+    random_source random("convolution.absurd");
+    int planned_cases = 0;
+    for (int i = 0; i < 20'000; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const auto extent = [&]() -> std::int64_t {
+            if (random.chance(1, 2)) return 1;
+            return random.chance(1, 3) ? random.integer(1, 9) : INT64_C(1) << random.integer(0, 61);
+        };
+        conv_case c;
+        c.op = static_cast<conv_operator>(random.integer(0, 5));
+        const auto rank = static_cast<std::size_t>(random.integer(1, 3));
+        gk::extents space;
+        gk::extents kernel;
+        for (std::size_t a = 0; a < rank; ++a) {
+            space.push_back(extent());
+            kernel.push_back(extent());
+        }
+        const auto set = [&](auto& a) {
+            for (std::size_t k = 0; k < rank; ++k) {
+                a.strides.push_back(extent());
+                a.dilations.push_back(extent());
+                a.pads_begin.push_back(extent() - 1);
+                a.pads_end.push_back(extent() - 1);
+            }
+        };
+        const std::int64_t s_channels = extent();
+        const std::int64_t l_channels = extent();
+        if (c.transposed()) {
+            set(c.transpose);
+            c.small = activation(gk::data_format::nxc, 1, s_channels, space);
+            c.weights = filter(gk::weights_format::xio, l_channels, s_channels, kernel);
+            c.large = gk::infer_conv_transpose(c.small, c.weights, c.transpose).value();
+        } else {
+            set(c.conv);
+            c.large = activation(gk::data_format::nxc, 1, l_channels, space);
+            c.weights = filter(gk::weights_format::xio, s_channels, l_channels, kernel);
+            c.small = gk::infer_convolution(c.large, c.weights, c.conv).value();
+        }
+        if (c.large.empty() || c.small.empty()) continue;  // refused
+        SCOPED_TRACE(c.text());
+        for (const gk::algorithm a : all_algorithms) {
+            const planned p = make_plan<float, float, float>(c, {nullptr, c.first()}, {nullptr, c.second()}, {},
+                                                             gk::tensor_view<float>(nullptr, c.result()), {.algorithm = a});
+            if (!p.status) {
+                ASSERT_EQ(p.status.code(), gk::errc::overflow);
+                continue;
+            }
+            ++planned_cases;
+            ASSERT_LE(p.workspace_bytes(1), static_cast<std::size_t>(INT64_MAX));
+            ASSERT_GE(p.workspace_bytes(1'000'000), p.workspace_bytes(1));
+            ASSERT_EQ(p.run({}, {}).code(), gk::errc::null_pointer);
+        }
+    }
+    EXPECT_GT(planned_cases, 1000);
+}
+
+TEST(convolution_contract, plans_are_values_and_describe_themselves) {
+    const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
+    const auto plan = gk::plan_convolution<float>({1, 8, 3}, {1, 3, 5}, {}, a);
+    ASSERT_TRUE(plan);
+    const auto copy = *plan;
+    std::array<char, 256> text{};
+    const std::size_t n = copy.describe(text);
+    ASSERT_LT(n, text.size());
+    const std::string_view line(text.data(), n);
+    EXPECT_NE(line.find("convolution"), std::string_view::npos);
+    EXPECT_EQ(line.find('\n'), std::string_view::npos);
+    EXPECT_EQ(copy.describe({}), n);
+    EXPECT_EQ(copy.workspace_bytes(), plan->workspace_bytes());
+    EXPECT_LE(plan->workspace_bytes(1), plan->workspace_bytes(2));
+}
+
+}  // namespace
+}  // namespace gradkern_test

@@ -1,0 +1,136 @@
+// The six operators of the convolution family on f32: exact on integers, within the published bound on reals, and the
+// same bits by every path, in every layout.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "support/conv_cases.hpp"
+
+namespace gradkern_test {
+namespace {
+
+using tensors = conv_tensors<float>;
+
+test_tensor<float> output_for(random_source& random, const conv_case& c, bool strided) {
+    return test_tensor<float>(c.result(), strided ? random_output_strides(random, c.result()) : gk::extents{},
+                              random.pick({touching::begin, touching::end}));
+}
+
+TEST(convolution, integers_are_exact_by_every_path) {
+    random_source random("convolution.integers");
+    for (int i = 0; i < 1500; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random);
+        SCOPED_TRACE(c.text());
+        const bool strided = random.chance(1, 3);
+        const tensors t(random, c, strided);
+        t.fill_integers(random);
+        test_tensor<float> expected(c.result());
+        ASSERT_TRUE(t.reference(c, expected).ok());
+        for (const gk::algorithm a : all_algorithms) {
+            SCOPED_TRACE(static_cast<int>(a));
+            test_tensor<float> out = output_for(random, c, strided);
+            const gk::status s = t.run(c, out, a);
+            ASSERT_TRUE(s.ok()) << gk::to_string(s);
+            ASSERT_TRUE(out.equals(expected));
+            ASSERT_TRUE(out.surroundings_intact());
+        }
+    }
+}
+
+TEST(convolution, reals_keep_the_bound_and_their_bits) {
+    random_source random("convolution.reals");
+    for (int i = 0; i < 1000; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random);
+        SCOPED_TRACE(c.text());
+        const bool strided = random.chance(1, 4);
+        const tensors t(random, c, strided);
+        t.fill_reals(random);
+        test_tensor<float> expected(c.result());
+        ASSERT_TRUE(t.run(c, expected).ok());
+        ASSERT_TRUE(within_bound(c, t, expected));
+        for (const gk::algorithm a : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+            SCOPED_TRACE(static_cast<int>(a));
+            test_tensor<float> out = output_for(random, c, strided);
+            ASSERT_TRUE(t.run(c, out, a).ok());
+            ASSERT_TRUE(out.equals(expected));
+        }
+    }
+}
+
+// Copies a tensor into another order of its axes: axis a of `to` is axis order[a] of `from`.
+void copy_canonical(const test_tensor<float>& from, const std::vector<std::size_t>& order, const test_tensor<float>& to) {
+    for (std::int64_t i = 0; i < from.count(); ++i) {
+        std::int64_t rest = i;
+        std::array<std::int64_t, gk::extents::capacity> index{};
+        for (std::size_t a = from.shape().rank(); a-- > 0;) {
+            index[a] = rest % from.shape()[a];
+            rest /= from.shape()[a];
+        }
+        std::int64_t flat = 0;
+        for (std::size_t a = 0; a < order.size(); ++a) flat = flat * to.shape()[a] + index[order[a]];
+        to[flat] = from[i];
+    }
+}
+
+// Axis orders for copy_canonical.
+std::vector<std::size_t> data_order(std::size_t r) {  // NCX -> NXC
+    std::vector<std::size_t> o{0};
+    for (std::size_t i = 0; i < r; ++i) o.push_back(2 + i);
+    o.push_back(1);
+    return o;
+}
+std::vector<std::size_t> filter_order(std::size_t r) {  // OIX -> XIO
+    std::vector<std::size_t> o;
+    for (std::size_t i = 0; i < r; ++i) o.push_back(2 + i);
+    o.push_back(1);
+    o.push_back(0);
+    return o;
+}
+
+TEST(convolution, layouts_do_not_change_bits) {
+    random_source random("convolution.layouts");
+    for (int i = 0; i < 400; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = with_formats(random_conv_case(random), gk::data_format::ncx, gk::weights_format::oix);
+        SCOPED_TRACE(c.text());
+        const std::size_t r = c.large.rank() - 2;
+        tensors t(random, c, false);
+        t.mode = gk::output_mode::overwrite;
+        t.fill_reals(random);
+        test_tensor<float> plain(c.result());
+        ASSERT_TRUE(t.run(c, plain).ok());
+        for (const bool nxc : {false, true}) {
+            for (const bool xio : {false, true}) {
+                const conv_case other = with_formats(c, nxc ? gk::data_format::nxc : gk::data_format::ncx,
+                                                     xio ? gk::weights_format::xio : gk::weights_format::oix);
+                random_source same = random;  // the same draws, so that bias and mode agree
+                tensors u(same, other, false);
+                u.mode = t.mode;
+                u.has_bias = t.has_bias;
+                const auto convert = [&](const test_tensor<float>& from, const test_tensor<float>& to, bool weights) {
+                    std::vector<std::size_t> order(from.shape().rank());
+                    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+                    if (weights ? xio : nxc) order = weights ? filter_order(r) : data_order(r);
+                    copy_canonical(from, order, to);
+                };
+                convert(t.first, u.first, false);
+                convert(t.second, u.second, !c.writes_weights());
+                u.bias.fill([&](std::int64_t k) { return t.bias.value(k); });
+                test_tensor<float> out(other.result());
+                ASSERT_TRUE(u.run(other, out).ok());
+                test_tensor<float> expected(other.result());
+                convert(plain, expected, c.writes_weights());
+                ASSERT_TRUE(out.equals(expected)) << (nxc ? "NXC " : "NCX ") << (xio ? "XIO" : "OIX");
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace gradkern_test

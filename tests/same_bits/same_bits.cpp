@@ -1,0 +1,411 @@
+// The same-bits law: a fixed list of problems, a hash of each result, and a file that holds them for good.
+//
+//     same_bits --check hashes.txt [--quick]    computes every problem and compares with the file
+//     same_bits --write hashes.txt              writes the file (only when the definition of results changes)
+//
+// Every problem is computed in all layouts, filter formats, algorithms, numbers of lanes and task orders (--quick: in
+// one of each, chosen by the problem's number), and all must give one hash, the same for every compiler, optimisation
+// level and instruction set with fused multiply-add. No test framework: the program also runs where there is none.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gradkern/gradkern.hpp>
+
+namespace {
+
+using namespace gradkern;
+
+/// Small counter-based generator: the same numbers everywhere, in any order.
+std::uint64_t mix(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31);
+}
+
+class numbers {
+public:
+    explicit numbers(std::uint64_t seed) : seed_(mix(seed)) {}
+    std::int64_t next(std::int64_t low, std::int64_t high) {
+        return low + static_cast<std::int64_t>(mix(seed_ + ++count_) % static_cast<std::uint64_t>(high - low + 1));
+    }
+    template <class T, std::size_t N>
+    T pick(const std::array<T, N>& from) {
+        return from[static_cast<std::size_t>(next(0, N - 1))];
+    }
+
+private:
+    std::uint64_t seed_;
+    std::uint64_t count_ = 0;
+};
+
+/// Element `index` of tensor `seed`: 24 random bits in [-1, 1), which f32 holds exactly.
+float value(std::uint64_t seed, std::int64_t index) {
+    const auto bits = static_cast<std::int32_t>(mix(seed ^ (static_cast<std::uint64_t>(index) * 0x2545f4914f6cdd1dU)) >> 40);
+    return static_cast<float>(bits - (1 << 23)) * 0x1p-23F;
+}
+
+/// Claims `lanes` threads and runs the lanes on real ones, last lane first, so that tasks mix.
+struct mixing_executor {
+    std::ptrdiff_t lanes;
+    template <class F>
+    void parallel_for(std::ptrdiff_t n, const F& fn) const {
+        std::vector<std::thread> threads;
+        for (std::ptrdiff_t i = n; i-- > 0;) threads.emplace_back([&fn, i] { fn(i); });
+        for (std::thread& t : threads) t.join();
+    }
+    [[nodiscard]] std::ptrdiff_t concurrency() const { return lanes; }
+};
+
+enum class op { convolution, convolution_backward_data, convolution_backward_weights, conv_transpose,
+                conv_transpose_backward_data, conv_transpose_backward_weights, bias_backward, avg_pool,
+                avg_pool_backward };
+constexpr std::array<const char*, 9> op_names{
+    "convolution", "convolution_backward_data", "convolution_backward_weights", "conv_transpose",
+    "conv_transpose_backward_data", "conv_transpose_backward_weights", "bias_backward", "avg_pool",
+    "avg_pool_backward"};
+
+/// One problem, as a forward problem: src (large side of a convolution, small side of a conv_transpose) and its filter.
+struct problem {
+    std::uint64_t seed = 0;
+    op kind{};
+    data_type type{};
+    std::size_t rank = 2;
+    std::int64_t batch = 1, groups = 1, in_channels = 1, out_channels = 1;  // channels in one group
+    std::array<std::int64_t, 3> size{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{}, end{};
+    auto_pad pad = auto_pad::none;
+    rounding_type rounding = rounding_type::floor;
+    bool exclude_pad = false, with_bias = false, accumulate = false;
+    std::optional<std::int64_t> divisor{};
+};
+
+problem make_problem(std::uint64_t index) {
+    numbers r(index + 1);
+    problem p;
+    p.seed = index;
+    p.kind = static_cast<op>(index % op_names.size());
+    constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32, data_type::f32,
+                                             data_type::f16, data_type::bf16};
+    p.type = r.pick(types);
+    p.rank = static_cast<std::size_t>(r.next(1, 3));
+    const bool pool = p.kind >= op::avg_pool;
+    p.batch = r.next(1, 3);
+    const std::int64_t style = r.next(0, 5);
+    if (pool || p.kind == op::bias_backward) {
+        p.in_channels = r.pick(std::array<std::int64_t, 9>{1, 3, 7, 8, 9, 16, 17, 33, 64});
+        p.out_channels = p.in_channels;
+    } else if (style <= 2) {  // dense
+        p.in_channels = r.pick(std::array<std::int64_t, 9>{1, 3, 8, 15, 32, 64, 65, 100, 130});
+        p.out_channels = r.pick(std::array<std::int64_t, 9>{1, 3, 8, 16, 17, 31, 33, 48, 64});
+    } else if (style == 3) {  // depthwise
+        p.groups = r.pick(std::array<std::int64_t, 6>{2, 7, 8, 16, 33, 48});
+    } else {  // groups, few channels or many
+        p.groups = r.next(2, 5);
+        p.in_channels = r.next(1, 12);
+        p.out_channels = r.next(1, 20);
+    }
+    const std::int64_t limit = p.rank == 1 ? 600 : p.rank == 2 ? 24 : 8;
+    for (std::size_t i = 3 - p.rank; i < 3; ++i) {
+        p.kernel[i] = r.next(1, p.rank == 1 ? 9 : 3);
+        p.stride[i] = r.next(1, 3);
+        p.dilation[i] = r.next(1, 2);
+        p.begin[i] = r.next(0, 3);
+        p.end[i] = r.next(0, 3);
+        p.size[i] = r.next(1, limit);
+        if (p.in_channels * p.out_channels > 2000 && p.rank > 1) p.size[i] = std::min<std::int64_t>(p.size[i], 10);
+        // large enough for one window, also transposed
+        p.size[i] = std::max(p.size[i], (p.kernel[i] - 1) * p.dilation[i] + 1);
+    }
+    constexpr std::array<auto_pad, 6> pads{auto_pad::none, auto_pad::none, auto_pad::none, auto_pad::same_upper,
+                                           auto_pad::same_lower, auto_pad::valid};
+    p.pad = r.pick(pads);
+    constexpr std::array<rounding_type, 3> roundings{rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch};
+    p.rounding = r.pick(roundings);
+    p.exclude_pad = r.next(0, 1) == 1;
+    p.with_bias = r.next(0, 1) == 1;
+    p.accumulate = r.next(0, 3) == 0;
+    if (pool && r.next(0, 3) == 0) p.divisor = r.next(-7, -1);
+    if (index % 97 == 5) p.batch = 40;  // many chunks of positions: the second level of sums
+    return p;
+}
+
+/// How a problem is computed; the result must not depend on it.
+struct variant {
+    data_format format;
+    weights_format weights;
+    gradkern::algorithm algorithm;
+    std::ptrdiff_t lanes;
+};
+
+template <class T>
+struct tensor {
+    std::vector<T> data;
+    tensor_layout layout;
+    std::vector<std::int64_t> logical;  // place of element i of the canonical order (N, C, spatial) or (O, I, K)
+    [[nodiscard]] tensor_view<const T> in() const { return {data.data(), layout}; }
+    [[nodiscard]] tensor_view<T> out() { return {data.data(), layout}; }
+};
+
+/// A dense tensor whose canonical order is a permutation of its own: `axes` lists its axes in canonical order.
+template <class T>
+tensor<T> make_tensor(const extents& shape, const std::vector<std::size_t>& axes, std::uint64_t seed) {
+    tensor<T> t;
+    t.layout = tensor_layout(shape);
+    std::vector<std::int64_t> stride(shape.rank(), 1);
+    for (std::size_t i = shape.rank(); i-- > 1;) stride[i - 1] = stride[i] * shape[i];
+    std::int64_t count = 1;
+    for (const std::int64_t e : shape.values()) count *= e;
+    t.data.resize(static_cast<std::size_t>(count));
+    t.logical.resize(t.data.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+        std::int64_t rest = i;
+        std::int64_t at = 0;
+        for (std::size_t a = axes.size(); a-- > 0;) {
+            at += rest % shape[axes[a]] * stride[axes[a]];
+            rest /= shape[axes[a]];
+        }
+        t.logical[static_cast<std::size_t>(i)] = at;
+        t.data[static_cast<std::size_t>(at)] = T(value(seed, i));
+    }
+    return t;
+}
+
+std::vector<std::size_t> activation_axes(data_format f, std::size_t r) {
+    std::vector<std::size_t> a{0, f == data_format::ncx ? 1 : r + 1};
+    for (std::size_t i = 0; i < r; ++i) a.push_back((f == data_format::ncx ? 2 : 1) + i);
+    return a;
+}
+std::vector<std::size_t> filter_axes(weights_format f, std::size_t r) {
+    std::vector<std::size_t> a{f == weights_format::oix ? 0 : r + 1, f == weights_format::oix ? 1 : r};
+    for (std::size_t i = 0; i < r; ++i) a.push_back((f == weights_format::oix ? 2 : 0) + i);
+    return a;
+}
+extents activation_shape(data_format f, std::int64_t n, std::int64_t c, const std::array<std::int64_t, 3>& s, std::size_t r) {
+    extents e{n};
+    if (f == data_format::ncx) e.push_back(c);
+    for (std::size_t i = 3 - r; i < 3; ++i) e.push_back(s[i]);
+    if (f == data_format::nxc) e.push_back(c);
+    return e;
+}
+extents filter_shape(weights_format f, std::int64_t o, std::int64_t i, const std::array<std::int64_t, 3>& k, std::size_t r) {
+    extents e;
+    if (f == weights_format::oix) e = {o, i};
+    for (std::size_t a = 3 - r; a < 3; ++a) e.push_back(k[a]);
+    if (f == weights_format::xio) {
+        e.push_back(i);
+        e.push_back(o);
+    }
+    return e;
+}
+extents tail(const std::array<std::int64_t, 3>& v, std::size_t r) {
+    extents e;
+    for (std::size_t i = 3 - r; i < 3; ++i) e.push_back(v[i]);
+    return e;
+}
+
+template <class T>
+std::uint64_t hash_of(const tensor<T>& t) {
+    std::uint64_t h = 0xcbf29ce484222325U;
+    for (const std::int64_t at : t.logical) {
+        float f = static_cast<float>(t.data[static_cast<std::size_t>(at)]);
+        if (f != f) f = __builtin_nanf("");
+        h = (h ^ std::bit_cast<std::uint32_t>(f)) * 0x100000001b3U;
+    }
+    return h;
+}
+
+[[noreturn]] void fail(const problem& p, const status& s) {
+    std::array<char, 256> text{};
+    const std::size_t n = std::min(s.error().format(text), text.size());
+    std::fprintf(stderr, "problem %llu: %.*s\n", static_cast<unsigned long long>(p.seed), static_cast<int>(n), text.data());
+    std::exit(2);
+}
+
+template <class T>
+std::uint64_t run(const problem& p, const variant& v) {
+    static std::vector<std::byte> workspace(std::size_t{64} << 20);
+    const mixing_executor executor{v.lanes};
+    call_options options;
+    options.plan.output = p.accumulate ? output_mode::accumulate : output_mode::overwrite;
+    options.plan.algorithm = v.algorithm;
+    options.workspace = workspace;
+    options.executor = executor;
+    const std::size_t r = p.rank;
+    const auto axes = activation_axes(v.format, r);
+    const auto w_axes = filter_axes(v.weights, r);
+    const std::int64_t ic = p.groups * p.in_channels;
+    const std::int64_t oc = p.groups * p.out_channels;
+    const std::uint64_t base = p.seed * 16;
+    const auto must = [&](const status& s) {
+        if (!s) fail(p, s);
+    };
+    const auto shape_of = [&](const result<extents>& e) {
+        if (!e) fail(p, e.error());
+        return *e;
+    };
+
+    auto src = make_tensor<T>(activation_shape(v.format, p.batch, ic, p.size, r), axes, base);
+    if (p.kind == op::bias_backward) {
+        auto db = make_tensor<T>({ic}, {0}, base + 1);
+        must(bias_backward<T, T>(src.in(), {.data_format = v.format}, db.out(), options));
+        return hash_of(db);
+    }
+    if (p.kind >= op::avg_pool) {
+        avg_pool_attributes a;
+        a.kernel = tail(p.kernel, r);
+        a.strides = tail(p.stride, r);
+        a.dilations = tail(p.dilation, r);
+        a.pads_begin = tail(p.begin, r);
+        a.pads_end = tail(p.end, r);
+        a.auto_pad = p.pad;
+        a.rounding_type = p.rounding;
+        a.exclude_pad = p.exclude_pad;
+        a.divisor_override = p.divisor;
+        a.data_format = v.format;
+        auto dst = make_tensor<T>(shape_of(infer_avg_pool(src.layout.shape, a)), axes, base + 1);
+        if (p.kind == op::avg_pool) {
+            must(avg_pool<T>(src.in(), a, dst.out(), options));
+            return hash_of(dst);
+        }
+        must(avg_pool_backward<T>(dst.in(), a, src.out(), options));
+        return hash_of(src);
+    }
+    const auto fill = [&](auto& a) {
+        a.strides = tail(p.stride, r);
+        a.dilations = tail(p.dilation, r);
+        a.pads_begin = tail(p.begin, r);
+        a.pads_end = tail(p.end, r);
+        a.auto_pad = p.pad;
+        a.groups = p.groups;
+        a.data_format = v.format;
+        a.weights_format = v.weights;
+    };
+    auto bias = make_tensor<T>({oc}, {0}, base + 3);
+    const tensor_view<const T> bias_view = p.with_bias ? bias.in() : tensor_view<const T>{};
+    if (p.kind <= op::convolution_backward_weights) {
+        convolution_attributes a;
+        fill(a);
+        auto w = make_tensor<T>(filter_shape(v.weights, oc, p.in_channels, p.kernel, r), w_axes, base + 2);
+        auto dst = make_tensor<T>(shape_of(infer_convolution(src.layout.shape, w.layout.shape, a)), axes, base + 1);
+        if (p.kind == op::convolution) {
+            must(convolution<T>(src.in(), w.in(), bias_view, a, dst.out(), options));
+            return hash_of(dst);
+        }
+        if (p.kind == op::convolution_backward_data) {
+            must(convolution_backward_data<T>(dst.in(), w.in(), a, src.out(), options));
+            return hash_of(src);
+        }
+        must(convolution_backward_weights<T, T>(src.in(), dst.in(), a, w.out(), options));
+        return hash_of(w);
+    }
+    conv_transpose_attributes a;
+    fill(a);
+    auto w = make_tensor<T>(filter_shape(v.weights, p.out_channels, ic, p.kernel, r), w_axes, base + 2);
+    auto dst_shape = infer_conv_transpose(src.layout.shape, w.layout.shape, a);
+    if (!dst_shape) {  // the pads leave nothing: without them something is left
+        a.auto_pad = auto_pad::valid;
+        dst_shape = infer_conv_transpose(src.layout.shape, w.layout.shape, a);
+    }
+    auto dst = make_tensor<T>(shape_of(dst_shape), axes, base + 1);
+    if (p.kind == op::conv_transpose) {
+        must(conv_transpose<T>(src.in(), w.in(), bias_view, a, dst.out(), options));
+        return hash_of(dst);
+    }
+    if (p.kind == op::conv_transpose_backward_data) {
+        must(conv_transpose_backward_data<T>(dst.in(), w.in(), a, src.out(), options));
+        return hash_of(src);
+    }
+    must(conv_transpose_backward_weights<T, T>(src.in(), dst.in(), a, w.out(), options));
+    return hash_of(w);
+}
+
+std::uint64_t run(const problem& p, const variant& v) {
+    switch (p.type) {
+        case data_type::f16: return run<float16>(p, v);
+        case data_type::bf16: return run<bfloat16>(p, v);
+        default: return run<float>(p, v);
+    }
+}
+
+std::vector<variant> variants(std::uint64_t index, bool quick) {
+    constexpr std::array<data_format, 2> formats{data_format::nxc, data_format::ncx};
+    constexpr std::array<weights_format, 2> filters{weights_format::xio, weights_format::oix};
+    constexpr std::array<algorithm, 4> algorithms{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
+                                                  algorithm::channelwise};
+    constexpr std::array<std::ptrdiff_t, 4> lanes{1, 2, 3, 7};
+    if (quick) return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % 4], lanes[index / 8 % 4]}};
+    std::vector<variant> all;
+    for (std::size_t i = 0; i < 16; ++i) all.push_back({formats[i % 2], filters[i / 2 % 2], algorithms[i / 4], lanes[i % 4]});
+    return all;
+}
+
+constexpr std::uint64_t problem_count = 702;
+
+std::string line_of(std::uint64_t index, const problem& p, std::uint64_t hash) {
+    constexpr std::array<const char*, 3> types{"f32", "f16", "bf16"};
+    std::array<char, 128> text{};
+    const int n = std::snprintf(text.data(), text.size(), "%03llu %s %zu-D %s %016llx",
+                                static_cast<unsigned long long>(index), op_names[static_cast<std::size_t>(p.kind)],
+                                p.rank, types[static_cast<std::size_t>(p.type)], static_cast<unsigned long long>(hash));
+    return {text.data(), static_cast<std::size_t>(n)};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string mode = argc > 1 ? argv[1] : "";
+    if ((mode != "--check" && mode != "--write") || argc < 3) {
+        std::fprintf(stderr, "usage: same_bits --check FILE [--quick] | --write FILE\n");
+        return 2;
+    }
+    if (!detail::simd::is_fused) {
+        std::printf("skipped: this target has no fused multiply-add; its results have bits of their own\n");
+        return 77;
+    }
+    const bool quick = argc > 3 && std::string(argv[3]) == "--quick";
+    std::vector<std::string> expected;
+    if (mode == "--check") {
+        std::ifstream in(argv[2]);
+        for (std::string line; std::getline(in, line);)
+            if (!line.empty() && line[0] != '#') expected.push_back(line);
+        if (expected.size() != problem_count) {
+            std::fprintf(stderr, "%s holds %zu hashes, not %llu\n", argv[2], expected.size(),
+                         static_cast<unsigned long long>(problem_count));
+            return 2;
+        }
+    }
+    std::ostringstream written;
+    written << "# Hashes of results: number, operator, rank, type, hash. Made and checked by same_bits.cpp.\n";
+    int wrong = 0;
+    for (std::uint64_t i = 0; i < problem_count; ++i) {
+        const problem p = make_problem(i);
+        std::string first;
+        for (const variant& v : variants(i, quick)) {
+            const std::string line = line_of(i, p, run(p, v));
+            if (first.empty()) first = line;
+            const std::string& want = mode == "--check" ? expected[static_cast<std::size_t>(i)] : first;
+            if (line != want) {
+                std::printf("%s, expected %s (format %d, filter %d, algorithm %d, %td lanes)\n", line.c_str(),
+                            want.c_str(), static_cast<int>(v.format), static_cast<int>(v.weights),
+                            static_cast<int>(v.algorithm), v.lanes);
+                ++wrong;
+            }
+        }
+        written << first << "\n";
+    }
+    if (mode == "--write" && wrong == 0) std::ofstream(argv[2]) << written.str();
+    std::printf("%llu problems, %d differences, %s\n", static_cast<unsigned long long>(problem_count), wrong,
+                std::string(detail::isa_name).c_str());
+    return wrong == 0 ? 0 : 1;
+}

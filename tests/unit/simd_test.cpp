@@ -1,0 +1,362 @@
+// The vector layer: arithmetic, partial accesses at guard pages, conversions against the scalar ones, transposes.
+
+#include <gradkern/detail/simd.hpp>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace framework {
+
+struct alignas(2) half_lookalike {
+    unsigned short x;
+};
+
+struct wrapped_float {
+    float value;
+};
+
+}  // namespace framework
+
+template <>
+struct gradkern::element_traits<framework::half_lookalike> : gradkern::f16_storage {};
+template <>
+struct gradkern::element_traits<framework::wrapped_float> : gradkern::f32_storage {};
+
+namespace {
+
+namespace simd = gradkern::detail::simd;
+using gradkern::bfloat16;
+using gradkern::float16;
+using simd::lanes;
+using simd::vec;
+
+constexpr auto count = static_cast<std::size_t>(lanes);
+using floats = std::array<float, count>;
+
+std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+floats to_array(vec value) {
+    floats r;
+    simd::store(r.data(), value);
+    return r;
+}
+
+vec from_array(const floats& values) { return simd::load(values.data()); }
+
+// Unlike equality of floats, this tells zeros apart and knows a NaN again.
+bool same_bits(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
+
+// One readable page between two that fault.
+class guarded_page {
+public:
+    guarded_page() : size_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
+        void* const all = mmap(nullptr, 3 * size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (all == MAP_FAILED) return;
+        base_ = static_cast<unsigned char*>(all);
+        if (mprotect(base_ + size_, size_, PROT_READ | PROT_WRITE) != 0) {
+            munmap(base_, 3 * size_);
+            base_ = nullptr;
+        }
+    }
+    ~guarded_page() {
+        if (base_ != nullptr) munmap(base_, 3 * size_);
+    }
+    guarded_page(const guarded_page&) = delete;
+    guarded_page& operator=(const guarded_page&) = delete;
+
+    explicit operator bool() const { return base_ != nullptr; }
+
+    // n objects that end where the page ends, or begin where it begins.
+    template <class T>
+    T* place(std::ptrdiff_t n, bool at_end) const {
+        unsigned char* const first = base_ + size_;
+        return reinterpret_cast<T*>(at_end ? first + size_ - static_cast<std::size_t>(n) * sizeof(T) : first);
+    }
+
+private:
+    std::size_t size_;
+    unsigned char* base_ = nullptr;
+};
+
+TEST(simd, lanes_and_memory) {
+    floats values;
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i) + 0.5f;
+    EXPECT_EQ(to_array(from_array(values)), values);
+    EXPECT_EQ(to_array(simd::broadcast(2.5f))[count - 1], 2.5f);
+    for (const float z : to_array(simd::zero())) EXPECT_EQ(bits_of(z), 0u);
+
+    // An address that is aligned for a float and for nothing longer.
+    alignas(64) float memory[2 * lanes + 1];
+    for (std::ptrdiff_t i = 0; i < 2 * lanes + 1; ++i) memory[i] = static_cast<float>(i);
+    simd::store(memory, simd::load(memory + 1));
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) EXPECT_EQ(memory[i], static_cast<float>(i + 1));
+#if defined(GRADKERN_SIMD_EMULATE_LANES)
+    EXPECT_EQ(lanes, GRADKERN_SIMD_EMULATE_LANES);
+    EXPECT_TRUE(simd::is_fused);
+#elif defined(__FMA__) || defined(__aarch64__)
+    EXPECT_TRUE(simd::is_fused);
+#endif
+}
+
+TEST(simd, arithmetic_is_ieee_in_every_lane) {
+    std::mt19937 random(20250101);
+    for (int round = 0; round < 20000; ++round) {
+        floats a;
+        floats b;
+        floats c;
+        for (std::size_t i = 0; i < count; ++i) {
+            // Any patterns, non-finite and subnormal ones included; every other round near one, where rounding shows.
+            const auto draw = [&] {
+                const auto bits = static_cast<std::uint32_t>(random());
+                return round % 2 == 0 ? float_of(bits) : float_of((bits & 0x807fffffu) | 0x3f800000u);
+            };
+            a[i] = draw();
+            b[i] = draw();
+            c[i] = round % 4 == 1 ? -(a[i] * b[i]) : draw();
+        }
+        const vec va = from_array(a);
+        const vec vb = from_array(b);
+        const vec vc = from_array(c);
+        const floats sum = to_array(simd::add(va, vb));
+        const floats difference = to_array(simd::sub(va, vb));
+        const floats product = to_array(simd::mul(va, vb));
+        const floats quotient = to_array(simd::div(va, vb));
+        const floats fused = to_array(simd::fma(va, vb, vc));
+        const floats separate = to_array(simd::add(simd::mul(va, vb), vc));
+        const floats less = to_array(simd::min(va, vb));
+        const floats more = to_array(simd::max(va, vb));
+        for (std::size_t i = 0; i < count; ++i) {
+            // volatile: the expectations shall not be contracted or folded.
+            volatile float rounded_product = a[i] * b[i];
+            const float two_roundings = rounded_product + c[i];
+            ASSERT_TRUE(same_bits(sum[i], a[i] + b[i])) << a[i] << ' ' << b[i];
+            ASSERT_TRUE(same_bits(difference[i], a[i] - b[i])) << a[i] << ' ' << b[i];
+            ASSERT_TRUE(same_bits(product[i], rounded_product)) << a[i] << ' ' << b[i];
+            ASSERT_TRUE(same_bits(quotient[i], a[i] / b[i])) << a[i] << ' ' << b[i];
+            ASSERT_TRUE(same_bits(separate[i], two_roundings)) << a[i] << ' ' << b[i] << ' ' << c[i];
+            ASSERT_TRUE(same_bits(fused[i], simd::is_fused ? std::fma(a[i], b[i], c[i]) : two_roundings))
+                << a[i] << ' ' << b[i] << ' ' << c[i];
+            ASSERT_TRUE(same_bits(simd::fma(a[i], b[i], c[i]), fused[i])) << a[i] << ' ' << b[i] << ' ' << c[i];
+            ASSERT_TRUE(same_bits(simd::mul(a[i], b[i]) + c[i], two_roundings)) << a[i] << ' ' << b[i] << ' ' << c[i];
+            ASSERT_EQ(bits_of(less[i]), bits_of(a[i] < b[i] ? a[i] : b[i])) << a[i] << ' ' << b[i];
+            ASSERT_EQ(bits_of(more[i]), bits_of(a[i] > b[i] ? a[i] : b[i])) << a[i] << ' ' << b[i];
+        }
+    }
+}
+
+TEST(simd, min_and_max_return_the_second_operand_when_undecided) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::array<float, 5> values{nan, -0.0f, 0.0f, 1.0f, -std::numeric_limits<float>::infinity()};
+    for (const float a : values) {
+        for (const float b : values) {
+            const vec va = simd::broadcast(a);
+            const vec vb = simd::broadcast(b);
+            for (const float r : to_array(simd::min(va, vb))) EXPECT_EQ(bits_of(r), bits_of(a < b ? a : b)) << a << ' ' << b;
+            for (const float r : to_array(simd::max(va, vb))) EXPECT_EQ(bits_of(r), bits_of(a > b ? a : b)) << a << ' ' << b;
+        }
+    }
+}
+
+TEST(simd, partial_floats_stay_inside) {
+    const guarded_page source_page;
+    const guarded_page target_page;
+    ASSERT_TRUE(source_page && target_page);
+    for (const bool at_end : {false, true}) {
+        for (std::ptrdiff_t n = 0; n <= lanes + 1; ++n) {
+            const std::ptrdiff_t used = std::min(n, lanes);
+            float* const source = source_page.place<float>(used, at_end);
+            float* const target = target_page.place<float>(used, at_end);
+            for (std::ptrdiff_t i = 0; i < used; ++i) source[i] = static_cast<float>(i + 1);
+            const vec value = simd::load_partial(source, n);
+            const floats lane = to_array(value);
+            for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+                EXPECT_EQ(bits_of(lane[static_cast<std::size_t>(i)]), bits_of(i < n ? static_cast<float>(i + 1) : 0.0f));
+            }
+            simd::store_partial(target, value, n);
+            for (std::ptrdiff_t i = 0; i < used; ++i) EXPECT_EQ(target[i], static_cast<float>(i + 1));
+
+            float untouched[lanes + 2];
+            std::fill(untouched, untouched + lanes + 2, -7.0f);
+            simd::store_partial(untouched, value, n);
+            for (std::ptrdiff_t i = used; i < lanes + 2; ++i) EXPECT_EQ(untouched[i], -7.0f) << n << ' ' << i;
+        }
+    }
+    for (const float z : to_array(simd::load_partial(nullptr, 0))) EXPECT_EQ(bits_of(z), 0u);
+    simd::store_partial(nullptr, simd::zero(), 0);
+    simd::store_partial(nullptr, simd::zero(), -1);
+    EXPECT_EQ(to_array(simd::load_partial(nullptr, -1))[0], 0.0f);
+}
+
+template <class T>
+class simd_elements : public testing::Test {};
+using element_types = testing::Types<float, float16, bfloat16, framework::half_lookalike, framework::wrapped_float>;
+TYPED_TEST_SUITE(simd_elements, element_types);
+
+TYPED_TEST(simd_elements, widen_and_narrow_stay_inside) {
+    using T = TypeParam;
+    const guarded_page narrow_page;
+    const guarded_page wide_page;
+    const guarded_page again_page;
+    ASSERT_TRUE(narrow_page && wide_page && again_page);
+    for (const bool at_end : {false, true}) {
+        for (std::ptrdiff_t n = 0; n <= 3 * lanes + 2; ++n) {
+            T* const elements = narrow_page.place<T>(n, at_end);
+            float* const wide = wide_page.place<float>(n, at_end);
+            T* const again = again_page.place<T>(n, at_end);
+            for (std::ptrdiff_t i = 0; i < n; ++i) {
+                gradkern::detail::store_element(elements + i, static_cast<float>(i) - 5.25f);
+                wide[i] = -1.0f;
+            }
+            simd::widen(elements, wide, n);
+            for (std::ptrdiff_t i = 0; i < n; ++i) {
+                ASSERT_EQ(wide[i], gradkern::detail::load_element(elements + i)) << n << ' ' << i;
+            }
+            simd::narrow(wide, again, n);
+            ASSERT_EQ(n == 0 ? 0 : std::memcmp(again, elements, static_cast<std::size_t>(n) * sizeof(T)), 0) << n;
+
+            if (n <= lanes) {
+                const vec value = simd::load_wide_partial(elements, n);
+                const floats lane = to_array(value);
+                for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+                    ASSERT_EQ(bits_of(lane[static_cast<std::size_t>(i)]), i < n ? bits_of(wide[i]) : 0u) << n << ' ' << i;
+                }
+                if (n != 0) std::memset(static_cast<void*>(again), 0, static_cast<std::size_t>(n) * sizeof(T));
+                simd::store_narrow_partial(again, value, n);
+                ASSERT_EQ(n == 0 ? 0 : std::memcmp(again, elements, static_cast<std::size_t>(n) * sizeof(T)), 0) << n;
+            }
+        }
+    }
+    simd::widen(static_cast<const T*>(nullptr), nullptr, 0);
+    simd::narrow(nullptr, static_cast<T*>(nullptr), 0);
+}
+
+TYPED_TEST(simd_elements, whole_vectors) {
+    using T = TypeParam;
+    std::array<T, count + 2> elements;
+    for (std::size_t i = 0; i < count + 2; ++i) gradkern::detail::store_element(&elements[i], static_cast<float>(i) * 0.5f);
+    const floats lane = to_array(simd::load_wide(elements.data() + 1));
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(lane[i], gradkern::detail::load_element(&elements[i + 1]));
+    simd::store_narrow(elements.data(), simd::load_wide(elements.data() + 1));
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(gradkern::detail::load_element(&elements[i]), lane[i]);
+    EXPECT_EQ(gradkern::detail::load_element(&elements[count + 1]), static_cast<float>(count + 1) * 0.5f);
+}
+
+TEST(simd, widens_all_patterns_as_the_scalar_form_does) {
+    // One byte off any alignment.
+    std::array<unsigned char, 2 * count + 1> memory{};
+    for (std::uint32_t p = 0; p < 0x10000u; p += static_cast<std::uint32_t>(lanes)) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const auto pattern = static_cast<std::uint16_t>(p + i);
+            std::memcpy(memory.data() + 1 + 2 * i, &pattern, sizeof pattern);
+        }
+        const floats f16 = to_array(simd::widen_f16(memory.data() + 1));
+        const floats bf16 = to_array(simd::widen_bf16(memory.data() + 1));
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const auto pattern = static_cast<std::uint16_t>(p + i);
+            ASSERT_EQ(bits_of(f16[i]), bits_of(gradkern::half_bits::f16_to_f32(pattern))) << p + i;
+            ASSERT_EQ(bits_of(bf16[i]), bits_of(gradkern::half_bits::bf16_to_f32(pattern))) << p + i;
+        }
+    }
+}
+
+// Collects float patterns to whole vectors and compares both narrowing forms with the scalar ones.
+class narrowing_check {
+public:
+    void operator()(std::uint32_t pattern) {
+        value_[filled_++] = float_of(pattern);
+        if (filled_ == count) flush();
+    }
+    void flush() {
+        std::array<unsigned char, 2 * count + 1> f16{};
+        std::array<unsigned char, 2 * count + 1> bf16{};
+        const vec value = from_array(value_);
+        simd::narrow_f16(value, f16.data() + 1);
+        simd::narrow_bf16(value, bf16.data() + 1);
+        std::array<std::uint16_t, count> expected_f16;
+        std::array<std::uint16_t, count> expected_bf16;
+        for (std::size_t i = 0; i < count; ++i) {
+            expected_f16[i] = gradkern::half_bits::f32_to_f16(value_[i]);
+            expected_bf16[i] = gradkern::half_bits::f32_to_bf16(value_[i]);
+        }
+        if (std::memcmp(f16.data() + 1, expected_f16.data(), 2 * count) != 0 ||
+            std::memcmp(bf16.data() + 1, expected_bf16.data(), 2 * count) != 0) {
+            if (failures_++ < 10) ADD_FAILURE() << std::hex << "in the vector from float pattern " << bits_of(value_[0]);
+        }
+        filled_ = 0;
+    }
+    std::uint64_t failures() const { return failures_; }
+
+private:
+    floats value_{};
+    std::size_t filled_ = 0;
+    std::uint64_t failures_ = 0;
+};
+
+TEST(simd, narrows_as_the_scalar_form_does) {
+    narrowing_check check;
+    for (std::uint32_t high = 0; high < (1u << 20); ++high) {
+        for (const std::uint32_t low : {0x000u, 0x001u, 0x002u, 0x7ffu, 0x800u, 0x801u, 0xffeu, 0xfffu}) check(high << 12 | low);
+    }
+#if defined(__OPTIMIZE__)
+    constexpr std::uint64_t stride = 29;
+#else
+    constexpr std::uint64_t stride = 1013;
+#endif
+    for (std::uint64_t pattern = 0; pattern <= 0xffffffffu; pattern += stride) check(static_cast<std::uint32_t>(pattern));
+    check.flush();
+    EXPECT_EQ(check.failures(), 0u);
+}
+
+TEST(simd, transposes_one_block) {
+    constexpr std::ptrdiff_t source_stride = lanes + 3;
+    constexpr std::ptrdiff_t target_stride = lanes + 5;
+    std::vector<float> source(static_cast<std::size_t>(lanes * source_stride));
+    for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
+    std::vector<float> target(static_cast<std::size_t>(lanes * target_stride), -1.0f);
+    const auto check = [&](const float* from, std::ptrdiff_t from_stride, const float* to, std::ptrdiff_t to_stride) {
+        for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+            for (std::ptrdiff_t j = 0; j < lanes; ++j) {
+                ASSERT_EQ(to[j * to_stride + i], from[i * from_stride + j]) << i << ' ' << j;
+            }
+        }
+    };
+    simd::transpose(source.data(), source_stride, target.data(), target_stride);
+    check(source.data(), source_stride, target.data(), target_stride);
+    for (std::ptrdiff_t j = 0; j < lanes; ++j) {
+        for (std::ptrdiff_t i = lanes; i < target_stride; ++i) ASSERT_EQ(target[static_cast<std::size_t>(j * target_stride + i)], -1.0f);
+    }
+
+    // Rows from the last to the first.
+    const float* const last = source.data() + (lanes - 1) * source_stride;
+    float* const last_out = target.data() + (lanes - 1) * target_stride;
+    simd::transpose(last, -source_stride, last_out, -target_stride);
+    check(last, -source_stride, last_out, -target_stride);
+
+    // Dense blocks that touch the guards on both sides.
+    const guarded_page source_page;
+    const guarded_page target_page;
+    ASSERT_TRUE(source_page && target_page);
+    for (const bool at_end : {false, true}) {
+        if (lanes * lanes * static_cast<std::ptrdiff_t>(sizeof(float)) > sysconf(_SC_PAGESIZE)) continue;
+        float* const from = source_page.place<float>(lanes * lanes, at_end);
+        float* const to = target_page.place<float>(lanes * lanes, at_end);
+        for (std::ptrdiff_t i = 0; i < lanes * lanes; ++i) from[i] = static_cast<float>(i) * 3.0f;
+        simd::transpose(from, lanes, to, lanes);
+        check(from, lanes, to, lanes);
+    }
+}
+
+}  // namespace
