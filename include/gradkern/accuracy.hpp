@@ -43,7 +43,7 @@ inline constexpr double result_roundoff = element_traits<T>::type == data_type::
 
 /// Forward and data gradients: outputs that are sums of up to `terms` (channel, inside tap) pairs.
 [[nodiscard]] constexpr double gather(std::int64_t terms, int more_terms = 0) noexcept {
-    // A part is closed when the next stretch, of up to channel_block terms, would not fit: only the last one is shorter.
+    // A part is closed when the next stretch, of up to channel_block terms, would not fit: only the last is shorter.
     constexpr std::int64_t shortest_part = detail::part_terms - detail::channel_block + 1;
     return roundings(std::min(terms, detail::part_terms) + terms / shortest_part + more_terms);
 }

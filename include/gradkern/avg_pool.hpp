@@ -47,7 +47,10 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << op_ << ": lines, columns " << (plan_.by_taps ? "tap by tap" : plan_.tiles ? "tiled" : "in runs")
+        out << op_ << ": lines, columns "
+            << (plan_.by_taps ? "tap by tap"
+                : plan_.tiles ? "tiled"
+                              : "in runs")
             << (plan_.extended ? " with borders" : "") << ", segments of " << plan_.segment << " columns x "
             << plan_.inner_block << ", ring of " << plan_.ring_depths * plan_.ring_lines << " lines, " << plan_.tasks()
             << " tasks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
@@ -175,8 +178,7 @@ public:
 private:
     template <class U>
     friend result<avg_pool_backward_plan<U>> plan_avg_pool_backward(const tensor_layout&, const avg_pool_attributes&,
-                                                                    const tensor_layout&,
-                                                                    const plan_options&) noexcept;
+                                                                    const tensor_layout&, const plan_options&) noexcept;
 };
 
 /// Plans avg_pool_backward_plan::run. `diff_src` wins over attributes.diff_src_shape; neither: missing_shape. Errors:

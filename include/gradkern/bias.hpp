@@ -70,15 +70,15 @@ private:
     detail::bias_plan plan_{};
 };
 
-/// Plans bias_backward_plan::run. `diff_bias` is (C) with any stride, or empty: dense. Errors: those of the shape rules,
-/// in the order of shape/check.hpp.
+/// Plans bias_backward_plan::run. `diff_bias` is (C) with any stride, or empty: dense. Errors: those of the shape
+/// rules, in the order of shape/check.hpp.
 template <class T, class G = T>
 [[nodiscard]] result<bias_backward_plan<T, G>> plan_bias_backward(const tensor_layout& diff_dst,
                                                                   const bias_attributes& attributes,
                                                                   const tensor_layout& diff_bias = {},
                                                                   const plan_options& options = {}) noexcept {
-    const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
-                                               std::max(sizeof(T), sizeof(G)));
+    const auto p =
+        shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true, std::max(sizeof(T), sizeof(G)));
     if (!p) return p.error();
     tensor_layout out = diff_bias;
     if (out.empty()) out.shape = p->diff_bias_shape;

@@ -1,9 +1,9 @@
 // Transposed convolution: forward, backward data and backward weights. (The bias gradient is in bias.hpp.)
 //
-// The engines and their roles are in the table at the top of convolution.hpp. The large side is dst here, the small side
-// src; p(o, k) = o * stride - pads_begin + k * dilation is the position of dst that position o of src and tap k meet.
-// Taps with p outside dst do not exist: they are skipped, never multiplied by zero. g counts groups, ic and oc channels
-// inside a group of ICg and OCg. The filter has all IC channels and divides OC: the opposite of convolution.
+// The engines and their roles are in the table at the top of convolution.hpp. The large side is dst here, the small
+// side src; p(o, k) = o * stride - pads_begin + k * dilation is the position of dst that position o of src and tap k
+// meet. Taps with p outside dst do not exist: they are skipped, never multiplied by zero. g counts groups, ic and oc
+// channels inside a group of ICg and OCg. The filter has all IC channels and divides OC: the opposite of convolution.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 
 // ------------------------------------------------------------------------------------------------------------ forward
 
-/// The shape of dst: `dst` where given, else attributes.dst_shape, else stride * (O - 1) + Ke - pads + output_padding on
-/// every axis (same_*: rule T of shape/padding.hpp).
+/// The shape of dst: `dst` where given, else attributes.dst_shape, else stride * (O - 1) + Ke - pads + output_padding
+/// on every axis (same_*: rule T of shape/padding.hpp).
 [[nodiscard]] constexpr result<extents> infer_conv_transpose(const extents& src, const extents& weights,
                                                              const conv_transpose_attributes& attributes,
                                                              const extents& dst = {}) noexcept {
@@ -59,7 +59,8 @@ private:
 };
 
 /// Plans conv_transpose_plan::run. `bias` is (OC) or empty for none; `dst` wins over attributes.dst_shape, and where it
-/// is empty the result is dense in the inferred shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+/// is empty the result is dense in the inferred shape. Errors: those of the shape rules, in the order of
+/// shape/check.hpp.
 template <class T, class Bias = T>
 [[nodiscard]] result<conv_transpose_plan<T, Bias>> plan_conv_transpose(const tensor_layout& src,
                                                                        const tensor_layout& weights,
@@ -84,8 +85,8 @@ template <class T, class Bias = T>
                                     const conv_transpose_attributes& attributes,
                                     std::type_identity_t<tensor_view<T>> dst,
                                     const call_options& options = {}) noexcept {
-    const auto plan = plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout,
-                                                   options.plan);
+    const auto plan =
+        plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options.plan);
     if (!plan) return plan.error();
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(src.data, weights.data, bias.data, dst.data, workspace, options.executor);
@@ -131,13 +132,13 @@ template <class T>
 [[nodiscard]] result<conv_transpose_backward_data_plan<T>> plan_conv_transpose_backward_data(
     const tensor_layout& diff_dst, const tensor_layout& weights, const conv_transpose_attributes& attributes,
     const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes,
-                                                              diff_src.shape, true, sizeof(T));
+    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
+                                                              true, sizeof(T));
     if (!p) return p.error();
     conv_transpose_backward_data_plan<T> plan;
-    const status s = plan.prepare(
-        {"conv_transpose_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p,
-        shape::side::small, true, attributes.data_format, attributes.weights_format, options);
+    const status s =
+        plan.prepare({"conv_transpose_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p,
+                     shape::side::small, true, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
@@ -194,9 +195,8 @@ template <class T, class G = T>
 [[nodiscard]] result<conv_transpose_backward_weights_plan<T, G>> plan_conv_transpose_backward_weights(
     const tensor_layout& src, const tensor_layout& diff_dst, const conv_transpose_attributes& attributes,
     const tensor_layout& diff_weights = {}, const plan_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_backward_weights_shapes(src.shape, diff_dst.shape, attributes,
-                                                                 diff_weights.shape, true,
-                                                                 std::max(sizeof(T), sizeof(G)));
+    const auto p = shape::conv_transpose_backward_weights_shapes(
+        src.shape, diff_dst.shape, attributes, diff_weights.shape, true, std::max(sizeof(T), sizeof(G)));
     if (!p) return p.error();
     conv_transpose_backward_weights_plan<T, G> plan;
     const status s = plan.prepare({"conv_transpose_backward_weights", "diff_dst", "src", diff_dst, src, diff_weights},

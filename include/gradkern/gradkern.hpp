@@ -3,7 +3,8 @@
 //     using namespace gradkern;
 //     const tensor_layout diff_dst{1, 64, 56, 56};                     // (N, OC, OH, OW), dense
 //     const tensor_layout weights{64, 32, 3, 3};                       // (OC, IC, KH, KW)
-//     const convolution_attributes conv{.strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1},
+//     const convolution_attributes conv{.strides = {1, 1}, .dilations = {1, 1},
+//                                       .pads_begin = {1, 1}, .pads_end = {1, 1},
 //                                       .data_format = data_format::ncx, .weights_format = weights_format::oix};
 //     const auto plan = plan_convolution_backward_data<float>(diff_dst, weights, conv);   // checks everything once
 //     if (!plan) return plan.error();                                  // errors are values; nothing throws

@@ -26,7 +26,7 @@ public:
     explicit workspace(std::size_t bytes) noexcept : complete_(bytes == 0) {
         // Allocators round sizes up to the alignment; near the end of the range some would wrap around.
         if (bytes == 0 || bytes > static_cast<std::size_t>(PTRDIFF_MAX) - alignment) return;
-        data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}, std::nothrow));
+        data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment}, std::nothrow));
         if (data_ == nullptr) return;
         bytes_ = bytes;
         complete_ = true;
@@ -60,7 +60,7 @@ public:
 
 private:
     void release() noexcept {
-        if (data_ != nullptr) ::operator delete(data_, std::align_val_t{alignment});
+        if (data_ != nullptr) ::operator delete (data_, std::align_val_t{alignment});
     }
 
     std::byte* data_ = nullptr;

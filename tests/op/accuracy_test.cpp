@@ -36,8 +36,10 @@ static_assert(gk::accuracy::result_roundoff<gk::float16> == 0x1p-11);
 static_assert(gk::accuracy::result_roundoff<gk::bfloat16> == 0x1p-8);
 static_assert(gk::accuracy::unit_roundoff == 0x1p-24);
 
-constexpr gk::convolution_attributes oix_stride_2{
-    .strides = {2, 2}, .dilations = {1, 1}, .data_format = gk::data_format::ncx, .weights_format = gk::weights_format::oix};
+constexpr gk::convolution_attributes oix_stride_2{.strides = {2, 2},
+                                                  .dilations = {1, 1},
+                                                  .data_format = gk::data_format::ncx,
+                                                  .weights_format = gk::weights_format::oix};
 static_assert(gk::accuracy::convolution({8, 4, 3, 3}, oix_stride_2) >= 36.0);
 static_assert(gk::accuracy::convolution({8, 4, 3, 3}, oix_stride_2) < 36.001);
 static_assert(gk::accuracy::convolution_backward_data({8, 4, 3, 3}, oix_stride_2) < 32.001, "2 x 2 taps of a phase");
@@ -94,10 +96,12 @@ TEST_P(long_gradients, stay_near_double) {
     ASSERT_TRUE(plan);
     std::vector<std::byte> workspace(plan->workspace_bytes());
     ASSERT_TRUE(plan->run(x.data(), dy.data(), dw, workspace).ok());
-    ASSERT_TRUE(gk::ref::convolution_backward_weights(gk::tensor_view<const double>(xd.data(), shape), {dyd.data(), shape}, a,
-                                                      gk::tensor_view<double>(exact, small)).ok());
-    ASSERT_TRUE(gk::ref::convolution_backward_weights(gk::tensor_view<const double>(xa.data(), shape), {dya.data(), shape}, a,
-                                                      gk::tensor_view<double>(sizes, small)).ok());
+    ASSERT_TRUE(gk::ref::convolution_backward_weights(gk::tensor_view<const double>(xd.data(), shape),
+                                                      {dyd.data(), shape}, a, gk::tensor_view<double>(exact, small))
+                    .ok());
+    ASSERT_TRUE(gk::ref::convolution_backward_weights(gk::tensor_view<const double>(xa.data(), shape),
+                                                      {dya.data(), shape}, a, gk::tensor_view<double>(sizes, small))
+                    .ok());
     expect_near(dw, exact, sizes, 4, gk::accuracy::convolution_backward_weights(shape, a));
 
     // k = 1: the transposed convolution's gradient is the same sum with the sides swapped
@@ -110,9 +114,14 @@ TEST_P(long_gradients, stay_near_double) {
     expect_near(dw, exact, sizes, 4, gk::accuracy::conv_transpose_backward_weights(shape, t));
 
     float db[2];
-    ASSERT_TRUE(gk::bias_backward(gk::tensor_view<const float>(dy.data(), shape), {}, gk::tensor_view<float>(db, {2})).ok());
-    ASSERT_TRUE(gk::ref::bias_backward(gk::tensor_view<const double>(dyd.data(), shape), {}, gk::tensor_view<double>(exact, {2})).ok());
-    ASSERT_TRUE(gk::ref::bias_backward(gk::tensor_view<const double>(dya.data(), shape), {}, gk::tensor_view<double>(sizes, {2})).ok());
+    ASSERT_TRUE(
+        gk::bias_backward(gk::tensor_view<const float>(dy.data(), shape), {}, gk::tensor_view<float>(db, {2})).ok());
+    ASSERT_TRUE(gk::ref::bias_backward(gk::tensor_view<const double>(dyd.data(), shape), {},
+                                       gk::tensor_view<double>(exact, {2}))
+                    .ok());
+    ASSERT_TRUE(gk::ref::bias_backward(gk::tensor_view<const double>(dya.data(), shape), {},
+                                       gk::tensor_view<double>(sizes, {2}))
+                    .ok());
     expect_near(db, exact, sizes, 2, gk::accuracy::bias_backward(shape, {}));
 }
 
@@ -128,7 +137,9 @@ TEST(long_sums, count_every_position_once) {
             const std::vector<float> ones(static_cast<std::size_t>(lines * width), 1.0F);
             const gk::extents shape{1, lines, width, 1};
             float sum = 0;
-            ASSERT_TRUE(gk::bias_backward(gk::tensor_view<const float>(ones.data(), shape), {}, gk::tensor_view<float>(&sum, {1})).ok());
+            ASSERT_TRUE(gk::bias_backward(gk::tensor_view<const float>(ones.data(), shape), {},
+                                          gk::tensor_view<float>(&sum, {1}))
+                            .ok());
             EXPECT_EQ(sum, static_cast<float>(lines * width));
             const gk::convolution_attributes a{.strides = {1, 1}, .dilations = {1, 1}};
             const auto plan = gk::plan_convolution_backward_weights<float>({shape}, {shape}, a, {{1, 1, 1, 1}});

@@ -105,8 +105,13 @@ void check_all_types(const example& x) {
 
 avg_pool_attributes line(std::int64_t k, std::int64_t s, std::int64_t begin, std::int64_t end, bool exclude,
                          rounding_type r = rounding_type::floor, auto_pad mode = auto_pad::none) {
-    return {.kernel = {k}, .strides = {s}, .pads_begin = {begin}, .pads_end = {end}, .exclude_pad = exclude,
-            .auto_pad = mode, .rounding_type = r};
+    return {.kernel = {k},
+            .strides = {s},
+            .pads_begin = {begin},
+            .pads_end = {end},
+            .exclude_pad = exclude,
+            .auto_pad = mode,
+            .rounding_type = r};
 }
 
 TEST(AvgPoolSpec, padding_included) {  // 1
@@ -116,20 +121,26 @@ TEST(AvgPoolSpec, padding_excluded) {  // 2
     check_all_types({6, line(3, 2, 1, 0, true), {1, 2, 3}, {0.5F, 7.0F / 6, 2.0F / 3, 5.0F / 3, 1, 1}});
 }
 TEST(AvgPoolSpec, same_lower) {  // 3
-    check_all_types({5, line(2, 1, 0, 0, true, rounding_type::floor, auto_pad::same_lower), {1, 2, 3, 4, 5},
+    check_all_types({5,
+                     line(2, 1, 0, 0, true, rounding_type::floor, auto_pad::same_lower),
+                     {1, 2, 3, 4, 5},
                      {2, 2.5F, 3.5F, 4.5F, 2.5F}});
 }
 TEST(AvgPoolSpec, same_upper) {  // 4
-    check_all_types({5, line(2, 1, 0, 0, true, rounding_type::floor, auto_pad::same_upper), {1, 2, 3, 4, 5},
+    check_all_types({5,
+                     line(2, 1, 0, 0, true, rounding_type::floor, auto_pad::same_upper),
+                     {1, 2, 3, 4, 5},
                      {0.5F, 1.5F, 2.5F, 3.5F, 7}});
 }
 TEST(AvgPoolSpec, valid_ignores_pads) {  // 5
-    check_all_types({6, line(2, 2, 1, 1, false, rounding_type::floor, auto_pad::valid), {1, 1, 1},
+    check_all_types({6,
+                     line(2, 2, 1, 1, false, rounding_type::floor, auto_pad::valid),
+                     {1, 1, 1},
                      {0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F}});
 }
 TEST(AvgPoolSpec, same_upper_with_a_stride_above_the_kernel) {  // 6
-    check_all_types({7, line(1, 4, 0, 0, false, rounding_type::floor, auto_pad::same_upper), {5, 9},
-                     {5, 0, 0, 0, 9, 0, 0}});
+    check_all_types(
+        {7, line(1, 4, 0, 0, false, rounding_type::floor, auto_pad::same_upper), {5, 9}, {5, 0, 0, 0, 9, 0, 0}});
 }
 TEST(AvgPoolSpec, empty_windows_pass_nothing_on) {  // 7
     check_all_types({3, line(2, 1, 2, 2, true), {1, 2, 3, 4, 5, 6}, {3.5F, 3.5F, 7}});
@@ -248,7 +259,8 @@ TEST(AvgPoolSpec, attributes_out_of_range) {  // 16
 TEST(AvgPoolSpec, no_images) {  // 17
     EXPECT_TRUE(gradkern::avg_pool_backward<float>({nullptr, {0, 1, 3}}, first_example(), {nullptr, {0, 1, 6}}).ok());
     EXPECT_TRUE(gradkern::avg_pool<float>({nullptr, {0, 1, 6}}, first_example(), {nullptr, {0, 1, 3}}).ok());
-    EXPECT_TRUE(gradkern::ref::avg_pool_backward<float>({nullptr, {0, 1, 3}}, first_example(), {nullptr, {0, 1, 6}}).ok());
+    EXPECT_TRUE(
+        gradkern::ref::avg_pool_backward<float>({nullptr, {0, 1, 3}}, first_example(), {nullptr, {0, 1, 6}}).ok());
 }
 template <class T>
 float largest_of_many_ones() {
@@ -381,7 +393,8 @@ TEST(AvgPoolSpec, errors_of_the_shape_attribute) {
 }
 TEST(AvgPoolSpec, errors_of_the_forward_operator) {
     avg_pool_attributes a = first_example();
-    expect_forward_error({1, 6}, a, {1, 1, 3}, forward_error(errc::unsupported, "src", -1, 2, 3, expectation::at_least));
+    expect_forward_error({1, 6}, a, {1, 1, 3},
+                         forward_error(errc::unsupported, "src", -1, 2, 3, expectation::at_least));
     expect_forward_error({1, 1, 6}, a, {1, 3}, forward_error(errc::unsupported, "dst", -1, 2, 3));
     expect_forward_error({1, 1, 6}, a, {1, 1, 4}, forward_error(errc::invalid_shape, "dst", 2, 4, 3));
     expect_forward_error({1, 2, 6}, a, {1, 1, 3}, forward_error(errc::invalid_shape, "dst", 1, 1, 2));

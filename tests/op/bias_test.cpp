@@ -89,7 +89,8 @@ TYPED_TEST(bias_backward, integers_are_exact) {
             expected.fill([](std::int64_t k) { return static_cast<float>(k % 9 - 4); });
             for (std::int64_t k = 0; k < b.channels; ++k) out[k] = expected[k];
         }
-        const gk::status r = gk::ref::bias_backward(x.const_view(), b.attributes, expected.view(), {.plan = {.output = b.mode}});
+        const gk::status r =
+            gk::ref::bias_backward(x.const_view(), b.attributes, expected.view(), {.plan = {.output = b.mode}});
         ASSERT_TRUE(r.ok()) << gk::to_string(r);
         const gk::status s = run(b, x, out);
         ASSERT_TRUE(s.ok()) << gk::to_string(s);
@@ -165,7 +166,8 @@ TEST(bias_backward_errors, shapes_and_memory) {
     std::array<float, 3> db{7, 7, 7};
     const gk::bias_attributes a{.data_format = gk::data_format::ncx};
     const auto code = [&](const gk::tensor_layout& in, const gk::tensor_layout& out) {
-        return gk::bias_backward(gk::tensor_view<const float>(x.data(), in), a, gk::tensor_view<float>(db.data(), out)).code();
+        return gk::bias_backward(gk::tensor_view<const float>(x.data(), in), a, gk::tensor_view<float>(db.data(), out))
+            .code();
     };
     EXPECT_EQ(gk::infer_bias_backward({2, 3, 2}, a).value(), gk::extents{3});
     EXPECT_EQ(code({2, 3, 2}, {3}), gk::errc::ok);
@@ -179,13 +181,19 @@ TEST(bias_backward_errors, shapes_and_memory) {
     EXPECT_EQ(code({2, 3, 0}, {3}), gk::errc::invalid_shape);
     EXPECT_EQ(code({INT64_C(1) << 31, 3, INT64_C(1) << 31}, {3}), gk::errc::overflow);
     EXPECT_EQ(code({2, 3, 2}, {gk::extents{3}, gk::extents{0}}), gk::errc::invalid_argument);
-    EXPECT_EQ(gk::bias_backward(gk::tensor_view<const float>(nullptr, {2, 3, 2}), a, gk::tensor_view<float>(db.data(), {3})).code(),
-              gk::errc::null_pointer);
-    EXPECT_EQ(gk::bias_backward(gk::tensor_view<const float>(x.data(), {2, 3, 2}), a, gk::tensor_view<float>(x.data(), {3})).code(),
-              gk::errc::invalid_argument);
+    EXPECT_EQ(
+        gk::bias_backward(gk::tensor_view<const float>(nullptr, {2, 3, 2}), a, gk::tensor_view<float>(db.data(), {3}))
+            .code(),
+        gk::errc::null_pointer);
+    EXPECT_EQ(
+        gk::bias_backward(gk::tensor_view<const float>(x.data(), {2, 3, 2}), a, gk::tensor_view<float>(x.data(), {3}))
+            .code(),
+        gk::errc::invalid_argument);
     db = {7, 7, 7};
-    EXPECT_EQ(gk::bias_backward(gk::tensor_view<const float>(nullptr, {0, 3, 2}), a, gk::tensor_view<float>(db.data(), {3})).code(),
-              gk::errc::ok);
+    EXPECT_EQ(
+        gk::bias_backward(gk::tensor_view<const float>(nullptr, {0, 3, 2}), a, gk::tensor_view<float>(db.data(), {3}))
+            .code(),
+        gk::errc::ok);
     EXPECT_EQ(db, (std::array<float, 3>{0, 0, 0}));
 }
 

@@ -30,18 +30,18 @@ std::vector<conv_case> large_cases() {
         std::int64_t kernel, stride, dilation, pad;
     };
     const std::array<row, 12> rows{{
-        {conv_operator::convolution, 2, 1, 40, 20, {70, 61}, 3, 1, 1, 1},
-        {conv_operator::convolution, 1, 2, 9, 130, {40, 40}, 3, 2, 1, 1},
-        {conv_operator::convolution_backward_data, 3, 1, 130, 17, {39, 41}, 3, 2, 1, 1},
+        {conv_operator::convolution, 2, 1, 20, 6, {70, 61}, 3, 1, 1, 1},
+        {conv_operator::convolution, 1, 2, 7, 130, {32, 40}, 3, 2, 1, 1},
+        {conv_operator::convolution_backward_data, 3, 1, 130, 5, {39, 41}, 3, 2, 1, 1},
         {conv_operator::convolution_backward_data, 1, 40, 1, 1, {90, 90}, 3, 1, 2, 2},
         {conv_operator::convolution_backward_data, 1, 4, 3, 2, {20, 30, 20}, 2, 1, 1, 0},
-        {conv_operator::convolution_backward_weights, 2, 1, 33, 3, {80, 130}, 3, 1, 1, 1},
+        {conv_operator::convolution_backward_weights, 2, 1, 17, 2, {80, 130}, 3, 1, 1, 1},
         {conv_operator::convolution_backward_weights, 1, 35, 1, 1, {110, 90}, 3, 1, 1, 1},
         {conv_operator::convolution_backward_weights, 3, 1, 70, 70, {30}, 1, 1, 1, 0},
         {conv_operator::convolution_backward_weights, 1, 5, 3, 2, {100, 301}, 3, 2, 2, 2},
-        {conv_operator::conv_transpose, 1, 1, 70, 20, {40, 40}, 2, 2, 1, 0},
-        {conv_operator::conv_transpose_backward_data, 2, 1, 20, 33, {50, 51}, 3, 2, 1, 1},
-        {conv_operator::conv_transpose_backward_weights, 2, 2, 9, 17, {70, 70}, 3, 1, 1, 1},
+        {conv_operator::conv_transpose, 1, 1, 66, 6, {40, 40}, 2, 2, 1, 0},
+        {conv_operator::conv_transpose_backward_data, 2, 1, 9, 33, {50, 51}, 3, 2, 1, 1},
+        {conv_operator::conv_transpose_backward_weights, 2, 2, 5, 9, {70, 70}, 3, 1, 1, 1},
     }};
     std::vector<conv_case> cases;
     for (const row& r : rows) {
@@ -110,8 +110,10 @@ void expect_no_influence_of_lanes(random_source& random, const conv_case& c, gk:
             const auto extra = static_cast<std::size_t>(random.integer(0, 200));
             const auto between = static_cast<std::size_t>(
                 random.integer(static_cast<std::int64_t>(needed), static_cast<std::int64_t>(p.workspace_bytes(lanes))));
-            for (const std::size_t bytes : {needed, p.workspace_bytes(lanes), between, p.workspace_bytes(lanes) + extra}) {
-                expect_same_bits(c, t, expected, p, out, bytes, static_cast<std::size_t>(random.integer(0, 70)), executor);
+            for (const std::size_t bytes :
+                 {needed, p.workspace_bytes(lanes), between, p.workspace_bytes(lanes) + extra}) {
+                expect_same_bits(c, t, expected, p, out, bytes, static_cast<std::size_t>(random.integer(0, 70)),
+                                 executor);
                 if (::testing::Test::HasFatalFailure()) return;
             }
         }
@@ -190,7 +192,9 @@ TEST(convolution_contract, non_finite_values_reach_what_they_touch_and_no_more) 
         const std::int64_t where = random.integer(1, 3);
         const auto put = [&](const test_tensor<float>& x) {
             if (x.count() == 0) return;
-            const std::int64_t at = random.chance(1, 3) ? 0 : random.chance(1, 2) ? x.count() - 1 : random.integer(0, x.count() - 1);
+            const std::int64_t at = random.chance(1, 3)   ? 0
+                                    : random.chance(1, 2) ? x.count() - 1
+                                                          : random.integer(0, x.count() - 1);
             x.set(at, random.pick({infinity, -infinity, nan}));
         };
         if ((where & 1) != 0) put(t.first);
@@ -301,7 +305,7 @@ TEST(convolution_contract, memory_mistakes_are_errors) {
     EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {8, 0, 1}}).code, gk::errc::invalid_argument);
     EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {8, 1}}).code, gk::errc::invalid_argument);
     EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {8, INT64_MAX, 1}}).code, gk::errc::overflow);
-    EXPECT_EQ(run(x.data(), x.data(), {}, y.data(), {{1, 8, 1}, {INT64_MIN, -1, 1}}).code, gk::errc::ok)
+    EXPECT_EQ(run(x.data(), x.data(), {}, y.data() + 7, {{1, 8, 1}, {INT64_MIN, -1, 1}}).code, gk::errc::ok)
         << "the stride of an axis of extent 1 is never used";
     // empty tensors need no memory
     const gk::tensor_view<const float> none(nullptr, {0, 8, 1});
@@ -351,8 +355,9 @@ TEST(convolution_contract, sizes_of_scratch_memory_do_not_wrap_around) {
         if (c.large.empty() || c.small.empty()) continue;  // refused
         SCOPED_TRACE(c.text());
         for (const gk::algorithm a : all_algorithms) {
-            const planned p = make_plan<float, float, float>(c, {nullptr, c.first()}, {nullptr, c.second()}, {},
-                                                             gk::tensor_view<float>(nullptr, c.result()), {.algorithm = a});
+            const planned p =
+                make_plan<float, float, float>(c, {nullptr, c.first()}, {nullptr, c.second()}, {},
+                                               gk::tensor_view<float>(nullptr, c.result()), {.algorithm = a});
             if (!p.status) {
                 ASSERT_EQ(p.status.code(), gk::errc::overflow);
                 continue;

@@ -20,9 +20,9 @@ struct types {
 
 template <class Types>
 class convolution_half : public ::testing::Test {};
-using all_types = ::testing::Types<types<gk::float16, gk::float16, gk::float16>,
-                                   types<gk::bfloat16, gk::bfloat16, gk::bfloat16>,
-                                   types<gk::float16, gk::float16, float>, types<gk::bfloat16, float, gk::bfloat16>>;
+using all_types =
+    ::testing::Types<types<gk::float16, gk::float16, gk::float16>, types<gk::bfloat16, gk::bfloat16, gk::bfloat16>,
+                     types<gk::float16, gk::float16, float>, types<gk::bfloat16, float, gk::bfloat16>>;
 TYPED_TEST_SUITE(convolution_half, all_types);
 
 // f32 outputs of 16-bit inputs exist for weight gradients alone.

@@ -64,7 +64,8 @@ TEST(convolution, reals_keep_the_bound_and_their_bits) {
 }
 
 // Copies a tensor into another order of its axes: axis a of `to` is axis order[a] of `from`.
-void copy_canonical(const test_tensor<float>& from, const std::vector<std::size_t>& order, const test_tensor<float>& to) {
+void copy_canonical(const test_tensor<float>& from, const std::vector<std::size_t>& order,
+                    const test_tensor<float>& to) {
     for (std::int64_t i = 0; i < from.count(); ++i) {
         std::int64_t rest = i;
         std::array<std::int64_t, gk::extents::capacity> index{};

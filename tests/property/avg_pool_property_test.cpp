@@ -38,8 +38,8 @@ pool_case random_case(random_source& random) {
         const std::int64_t channels = random.integer(1, 5);
         a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
         a.exclude_pad = random.chance(1, 2);
-        a.auto_pad = random.pick({auto_pad::none, auto_pad::none, auto_pad::valid, auto_pad::same_upper,
-                                  auto_pad::same_lower});
+        a.auto_pad =
+            random.pick({auto_pad::none, auto_pad::none, auto_pad::valid, auto_pad::same_upper, auto_pad::same_lower});
         a.rounding_type = random.pick({rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch});
         if (random.chance(1, 5)) a.divisor_override = random.pick<std::int64_t>({1, 4, -8});
         p.src = {random.integer(1, 2)};
@@ -63,7 +63,8 @@ pool_case random_case(random_source& random) {
 template <class T>
 double product(const test_tensor<T>& a, const test_tensor<T>& b) {
     double sum = 0;
-    for (std::int64_t i = 0; i < a.count(); ++i) sum += static_cast<double>(a.value(i)) * static_cast<double>(b.value(i));
+    for (std::int64_t i = 0; i < a.count(); ++i)
+        sum += static_cast<double>(a.value(i)) * static_cast<double>(b.value(i));
     return sum;
 }
 
@@ -121,8 +122,9 @@ TEST(AvgPoolProperty, both_are_linear) {
         const auto out_shape = [&](bool backward) { return backward ? p.src : p.dst; };
         for (const bool backward : {false, true}) {
             const auto apply = [&](const test_tensor<float>& in, const test_tensor<float>& out) {
-                return backward ? gradkern::avg_pool_backward(in.const_view(), p.attributes, out.view(), {.workspace = scratch()})
-                                : gradkern::avg_pool(in.const_view(), p.attributes, out.view(), {.workspace = scratch()});
+                const gradkern::call_options options{.workspace = scratch()};
+                return backward ? gradkern::avg_pool_backward(in.const_view(), p.attributes, out.view(), options)
+                                : gradkern::avg_pool(in.const_view(), p.attributes, out.view(), options);
             };
             const test_tensor<float> a(in_shape(backward));
             const test_tensor<float> b(in_shape(backward));

@@ -22,8 +22,7 @@ struct layer {
     test_tensor<float> small;
     test_tensor<float> weights;
 
-    layer(random_source& random, const conv_case& c)
-        : shapes(c), large(c.large), small(c.small), weights(c.weights) {
+    layer(random_source& random, const conv_case& c) : shapes(c), large(c.large), small(c.small), weights(c.weights) {
         for (const test_tensor<float>* t : {&large, &small, &weights}) fill(random, *t);
     }
     static void fill(random_source& random, const test_tensor<float>& t) {
@@ -39,7 +38,8 @@ struct layer {
         conv_case c = shapes;
         c.op = member(of_convolution);
         test_tensor<float> out(c.result());
-        const planned p = make_plan<float, float, float>(c, first.const_view(), second.const_view(), {}, out.view(), {});
+        const planned p =
+            make_plan<float, float, float>(c, first.const_view(), second.const_view(), {}, out.view(), {});
         EXPECT_TRUE(p.status.ok()) << gk::to_string(p.status);
         if (!p.status) return out;
         std::vector<std::byte> workspace(p.workspace_bytes(1));
@@ -55,7 +55,8 @@ struct layer {
     [[nodiscard]] test_tensor<float> backward_data(const test_tensor<float>& dy, const test_tensor<float>& w) const {
         return apply(conv_operator::convolution_backward_data, dy, w);
     }
-    [[nodiscard]] test_tensor<float> backward_weights(const test_tensor<float>& src, const test_tensor<float>& dy) const {
+    [[nodiscard]] test_tensor<float> backward_weights(const test_tensor<float>& src,
+                                                      const test_tensor<float>& dy) const {
         return apply(conv_operator::convolution_backward_weights, src, dy);
     }
 };
@@ -63,7 +64,8 @@ struct layer {
 double dot(const test_tensor<float>& a, const test_tensor<float>& b) {
     EXPECT_EQ(a.shape(), b.shape());
     double sum = 0;
-    for (std::int64_t i = 0; i < a.count(); ++i) sum += static_cast<double>(a.value(i)) * static_cast<double>(b.value(i));
+    for (std::int64_t i = 0; i < a.count(); ++i)
+        sum += static_cast<double>(a.value(i)) * static_cast<double>(b.value(i));
     return sum;
 }
 
@@ -168,12 +170,15 @@ TEST(convolution_laws, families_are_one_another_s_gradients) {
         ASSERT_TRUE(dst.equals(l.backward_data(l.small, l.weights)));
 
         const test_tensor<float> diff_src(c.small);
-        ASSERT_TRUE(gk::conv_transpose_backward_data<float>(l.large.const_view(), filter_view, a, diff_src.view(), options).ok());
+        ASSERT_TRUE(
+            gk::conv_transpose_backward_data<float>(l.large.const_view(), filter_view, a, diff_src.view(), options)
+                .ok());
         ASSERT_TRUE(diff_src.equals(l.forward(l.large, l.weights)));
 
         const test_tensor<float> diff_weights(c.weights);
         ASSERT_TRUE(gk::conv_transpose_backward_weights(l.small.const_view(), l.large.const_view(), a,
-                                                        gk::tensor_view<float>(diff_weights.data(), {shape, strides}), options)
+                                                        gk::tensor_view<float>(diff_weights.data(), {shape, strides}),
+                                                        options)
                         .ok());
         ASSERT_TRUE(diff_weights.equals(l.backward_weights(l.large, l.small)));
     }
@@ -192,8 +197,8 @@ TEST(convolution_laws, bias_gradient_is_the_adjoint_of_adding_a_bias) {
         const test_tensor<float> bias(c.bias());
         layer::fill(random, bias);
         const test_tensor<float> with(c.result());
-        const planned p = make_plan<float, float, float>(c, l.x().const_view(), l.weights.const_view(), bias.const_view(),
-                                                         with.view(), {});
+        const planned p = make_plan<float, float, float>(c, l.x().const_view(), l.weights.const_view(),
+                                                         bias.const_view(), with.view(), {});
         ASSERT_TRUE(p.status.ok());
         std::vector<std::byte> workspace(p.workspace_bytes(1));
         ASSERT_TRUE(p.run(workspace, {}).ok());

@@ -41,10 +41,12 @@ enum class conv_operator : std::uint8_t {
     conv_transpose_backward_data,
     conv_transpose_backward_weights
 };
-inline constexpr std::array all_conv_operators{
-    conv_operator::convolution,    conv_operator::convolution_backward_data,
-    conv_operator::convolution_backward_weights, conv_operator::conv_transpose,
-    conv_operator::conv_transpose_backward_data, conv_operator::conv_transpose_backward_weights};
+inline constexpr std::array all_conv_operators{conv_operator::convolution,
+                                               conv_operator::convolution_backward_data,
+                                               conv_operator::convolution_backward_weights,
+                                               conv_operator::conv_transpose,
+                                               conv_operator::conv_transpose_backward_data,
+                                               conv_operator::conv_transpose_backward_weights};
 inline constexpr std::array all_algorithms{gk::algorithm::automatic, gk::algorithm::dense, gk::algorithm::dense_staged,
                                            gk::algorithm::channelwise};
 
@@ -60,7 +62,8 @@ struct conv_case {
 
     [[nodiscard]] bool transposed() const noexcept { return op >= conv_operator::conv_transpose; }
     [[nodiscard]] bool writes_weights() const noexcept {
-        return op == conv_operator::convolution_backward_weights || op == conv_operator::conv_transpose_backward_weights;
+        return op == conv_operator::convolution_backward_weights ||
+               op == conv_operator::conv_transpose_backward_weights;
     }
     [[nodiscard]] bool takes_bias() const noexcept {
         return op == conv_operator::convolution || op == conv_operator::conv_transpose;
@@ -130,7 +133,8 @@ struct conv_case {
 };
 
 /// An activation's shape.
-[[nodiscard]] inline gk::extents activation(gk::data_format f, std::int64_t n, std::int64_t c, const gk::extents& space) {
+[[nodiscard]] inline gk::extents activation(gk::data_format f, std::int64_t n, std::int64_t c,
+                                            const gk::extents& space) {
     gk::extents e{n};
     if (f == gk::data_format::ncx) e.push_back(c);
     for (const std::int64_t v : space.values()) e.push_back(v);
@@ -139,7 +143,8 @@ struct conv_case {
 }
 
 /// A filter's shape; `o` and `i` are the extents of the axes with these names.
-[[nodiscard]] inline gk::extents filter(gk::weights_format f, std::int64_t o, std::int64_t i, const gk::extents& kernel) {
+[[nodiscard]] inline gk::extents filter(gk::weights_format f, std::int64_t o, std::int64_t i,
+                                        const gk::extents& kernel) {
     gk::extents e;
     if (f == gk::weights_format::oix) {
         e.push_back(o);
@@ -167,9 +172,9 @@ struct conv_case {
     const std::size_t si = gk::shape::spatial_index(d0);
     c.large = activation(d, c.large[0], c.large[ci], space_of(c.large, si, r));
     c.small = activation(d, c.small[0], c.small[ci], space_of(c.small, si, r));
-    c.weights = filter(w, c.weights[gk::shape::output_channel_index(w0, r)],
-                       c.weights[gk::shape::input_channel_index(w0, r)],
-                       space_of(c.weights, gk::shape::kernel_index(w0), r));
+    c.weights =
+        filter(w, c.weights[gk::shape::output_channel_index(w0, r)], c.weights[gk::shape::input_channel_index(w0, r)],
+               space_of(c.weights, gk::shape::kernel_index(w0), r));
     c.conv.data_format = c.transpose.data_format = d;
     c.conv.weights_format = c.transpose.weights_format = w;
     return c;
@@ -184,7 +189,8 @@ struct conv_case {
         c.op = op.value_or(static_cast<conv_operator>(random.integer(0, 5)));
         const auto r = static_cast<std::size_t>(random.integer(1, 3));
         const auto channels = [&] {
-            return random.pick<std::int64_t>({1, 2, 3, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 129});
+            return random.pick<std::int64_t>(
+                {1, 2, 3, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 129});
         };
         std::int64_t groups = 1;
         std::int64_t s_channels = channels();  // of the small and the large side in a group
@@ -294,30 +300,43 @@ struct planned {
 /// Plans c.op over these tensors. T: inputs, G: output (other than T for weight gradients alone), B: bias.
 template <class T, class G, class B>
 [[nodiscard]] planned make_plan(const conv_case& c, gk::tensor_view<const T> first, gk::tensor_view<const T> second,
-                                gk::tensor_view<const B> bias, gk::tensor_view<G> out, const gk::plan_options& options) {
+                                gk::tensor_view<const B> bias, gk::tensor_view<G> out,
+                                const gk::plan_options& options) {
     const auto erase = [](const auto& plan, auto run) -> planned {
         if (!plan) return {plan.error()};
-        return {{}, [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
+        return {{},
+                [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
                 [p = *plan, run](std::span<std::byte> ws, gk::executor_ref e) { return run(p, ws, e); }};
     };
     const auto three = [=](const auto& p, std::span<std::byte> ws, gk::executor_ref e) {
         return p.run(first.data, second.data, out.data, ws, e);
     };
     if (c.op == conv_operator::convolution_backward_weights)
-        return erase(gk::plan_convolution_backward_weights<T, G>(first.layout, second.layout, c.conv, out.layout, options), three);
+        return erase(
+            gk::plan_convolution_backward_weights<T, G>(first.layout, second.layout, c.conv, out.layout, options),
+            three);
     if (c.op == conv_operator::conv_transpose_backward_weights)
-        return erase(gk::plan_conv_transpose_backward_weights<T, G>(first.layout, second.layout, c.transpose, out.layout, options), three);
+        return erase(gk::plan_conv_transpose_backward_weights<T, G>(first.layout, second.layout, c.transpose,
+                                                                    out.layout, options),
+                     three);
     if constexpr (std::is_same_v<T, G>) {
         const auto four = [=](const auto& p, std::span<std::byte> ws, gk::executor_ref e) {
             return p.run(first.data, second.data, bias.data, out.data, ws, e);
         };
         if (c.op == conv_operator::convolution)
-            return erase(gk::plan_convolution<T, B>(first.layout, second.layout, bias.layout, c.conv, out.layout, options), four);
+            return erase(
+                gk::plan_convolution<T, B>(first.layout, second.layout, bias.layout, c.conv, out.layout, options),
+                four);
         if (c.op == conv_operator::conv_transpose)
-            return erase(gk::plan_conv_transpose<T, B>(first.layout, second.layout, bias.layout, c.transpose, out.layout, options), four);
+            return erase(gk::plan_conv_transpose<T, B>(first.layout, second.layout, bias.layout, c.transpose,
+                                                       out.layout, options),
+                         four);
         if (c.op == conv_operator::convolution_backward_data)
-            return erase(gk::plan_convolution_backward_data<T>(first.layout, second.layout, c.conv, out.layout, options), three);
-        return erase(gk::plan_conv_transpose_backward_data<T>(first.layout, second.layout, c.transpose, out.layout, options), three);
+            return erase(
+                gk::plan_convolution_backward_data<T>(first.layout, second.layout, c.conv, out.layout, options), three);
+        return erase(
+            gk::plan_conv_transpose_backward_data<T>(first.layout, second.layout, c.transpose, out.layout, options),
+            three);
     }
     return {gk::error{.code = gk::errc::unsupported, .op = "make_plan"}};
 }
@@ -393,7 +412,8 @@ struct conv_tensors {
                                   {.output = mode, .algorithm = a});
     }
     /// Runs the operator serially with just enough workspace at the end of guarded memory.
-    [[nodiscard]] gk::status run(const conv_case& c, test_tensor<G>& out, gk::algorithm a = gk::algorithm::automatic) const {
+    [[nodiscard]] gk::status run(const conv_case& c, test_tensor<G>& out,
+                                 gk::algorithm a = gk::algorithm::automatic) const {
         prepare(out);
         const planned p = plan(c, out, a);
         if (!p.status) return p.status;
@@ -432,8 +452,8 @@ template <class T, class G, class B>
             t.has_bias ? bias.const_view() : gk::tensor_view<const double>{}, sum.view(), t.mode);
         if (!s) return ::testing::AssertionFailure() << gk::to_string(s);
     }
-    const double factor =
-        c.error_factor((t.has_bias ? 1 : 0) + (t.mode == gk::output_mode::accumulate ? 1 : 0)) * gk::accuracy::unit_roundoff;
+    const double factor = c.error_factor((t.has_bias ? 1 : 0) + (t.mode == gk::output_mode::accumulate ? 1 : 0)) *
+                          gk::accuracy::unit_roundoff;
     constexpr double tiny = gk::element_traits<G>::type == gk::data_type::f16 ? 0x1p-25 : 0x1p-140;
     for (std::int64_t i = 0; i < out.count(); ++i) {
         const double exact = sums[0]->value(i);

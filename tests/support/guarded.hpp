@@ -1,5 +1,5 @@
-// Memory that notices stray reads and writes: guard pages where the system has them, canary bytes elsewhere, and contents
-// that are NaN in every element type until written.
+// Memory that notices stray reads and writes: guard pages where the system has them, canary bytes elsewhere, and
+// contents that are NaN in every element type until written.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -87,8 +87,8 @@ public:
             if (p == data_ && size_ != 0) {
                 p += size_ - 1;
             } else if (*p != static_cast<std::byte>(canary_byte)) {
-                return ::testing::AssertionFailure() << "a stray write " << (p - data_) << " bytes from the start of "
-                                                     << size_ << " bytes";
+                return ::testing::AssertionFailure()
+                       << "a stray write " << (p - data_) << " bytes from the start of " << size_ << " bytes";
             }
         }
         return ::testing::AssertionSuccess();

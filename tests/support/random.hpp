@@ -55,8 +55,8 @@ public:
     [[nodiscard]] std::uint64_t case_number() const noexcept { return case_; }
     /// What to print with a failure.
     [[nodiscard]] std::string description() const {
-        return "random stream \"" + name_ + "\", case " + std::to_string(case_) + ", repeat with GRADKERN_TEST_SEED=" +
-               std::to_string(seed_);
+        return "random stream \"" + name_ + "\", case " + std::to_string(case_) +
+               ", repeat with GRADKERN_TEST_SEED=" + std::to_string(seed_);
     }
 
     /// 64 random bits.

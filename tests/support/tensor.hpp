@@ -72,7 +72,8 @@ public:
         : layout_(shape, strides),
           strides_(strides.empty() ? dense_strides(shape) : strides),
           low_(reach(shape, strides_, true)),
-          memory_(count_of(shape) == 0 ? 0 : static_cast<std::size_t>(reach(shape, strides_, false) - low_ + 1), side) {}
+          memory_(count_of(shape) == 0 ? 0 : static_cast<std::size_t>(reach(shape, strides_, false) - low_ + 1), side) {
+    }
 
     [[nodiscard]] const gradkern::tensor_layout& layout() const noexcept { return layout_; }
     [[nodiscard]] const gradkern::extents& shape() const noexcept { return layout_.shape; }
@@ -137,7 +138,8 @@ private:
         for (const std::int64_t e : shape.values()) n *= e;
         return n;
     }
-    [[nodiscard]] static std::int64_t reach(const gradkern::extents& shape, const gradkern::extents& strides, bool low) {
+    [[nodiscard]] static std::int64_t reach(const gradkern::extents& shape, const gradkern::extents& strides,
+                                            bool low) {
         std::int64_t sum = 0;
         if (count_of(shape) == 0) return 0;
         for (std::size_t i = 0; i < shape.rank(); ++i)

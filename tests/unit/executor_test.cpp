@@ -131,7 +131,8 @@ TEST(thread_pool, calls_from_several_threads_do_not_wait_for_ever) {
 TEST(openmp_executor, visits_every_index_once) {
     gk::openmp_executor omp;
     EXPECT_GE(omp.concurrency(), 1);
-    for (const std::ptrdiff_t n : {0, 1, 2, 100}) EXPECT_EQ(visits(omp, n), std::vector<int>(static_cast<std::size_t>(n), 1));
+    for (const std::ptrdiff_t n : {0, 1, 2, 100})
+        EXPECT_EQ(visits(omp, n), std::vector<int>(static_cast<std::size_t>(n), 1));
 }
 
 static_assert(!std::is_copy_constructible_v<gk::workspace> && std::is_nothrow_move_constructible_v<gk::workspace>);

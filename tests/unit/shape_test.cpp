@@ -122,7 +122,8 @@ void expect_classes(const axis& a, side outputs, std::int64_t begin, std::int64_
             ASSERT_EQ(c.taps, static_cast<std::int64_t>(m.size()));
             for (std::int64_t t = 0; t < c.taps; ++t) {
                 ASSERT_EQ(c.first_tap + t * c.tap_step, m[static_cast<std::size_t>(t)].first);
-                ASSERT_EQ(c.first_read + i * c.read_per_position + t * c.read_per_tap, m[static_cast<std::size_t>(t)].second);
+                ASSERT_EQ(c.first_read + i * c.read_per_position + t * c.read_per_tap,
+                          m[static_cast<std::size_t>(t)].second);
             }
         }
     }
@@ -139,8 +140,9 @@ TEST(tap_class_walk, partitions_every_range_of_both_sides) {
                 for (std::int64_t end = begin; end <= extent; ++end) {
                     expect_classes(a, s, begin, end, m);
                     ASSERT_FALSE(::testing::Test::HasFatalFailure())
-                        << "large " << a.large << " small " << a.small << " kernel " << a.kernel << " stride " << a.stride
-                        << " dilation " << a.dilation << " pad " << a.pad_begin << " range " << begin << " " << end;
+                        << "large " << a.large << " small " << a.small << " kernel " << a.kernel << " stride "
+                        << a.stride << " dilation " << a.dilation << " pad " << a.pad_begin << " range " << begin << " "
+                        << end;
                 }
         }
     });
@@ -227,13 +229,18 @@ constexpr bool unknown(std::string_view word) {
 static_assert(parses("same_upper", gk::auto_pad::same_upper) && parses("SAME_UPPER", gk::auto_pad::same_upper));
 static_assert(parses("same_lower", gk::auto_pad::same_lower) && parses("SAME_LOWER", gk::auto_pad::same_lower));
 static_assert(parses("valid", gk::auto_pad::valid) && parses("VALID", gk::auto_pad::valid));
-static_assert(parses("none", gk::auto_pad::none) && parses("None", gk::auto_pad::none) && parses("NOTSET", gk::auto_pad::none));
+static_assert(parses("none", gk::auto_pad::none) && parses("None", gk::auto_pad::none) &&
+              parses("NOTSET", gk::auto_pad::none));
 static_assert(unknown("") && unknown("Same_Upper") && unknown("same"));
 
 // ---------------------------------------------------------------------------------------------------------- operators
 
 constexpr gk::avg_pool_attributes pool(extents kernel, extents strides, extents begin, extents end) {
-    return {.kernel = kernel, .strides = strides, .pads_begin = begin, .pads_end = end, .data_format = gk::data_format::ncx};
+    return {.kernel = kernel,
+            .strides = strides,
+            .pads_begin = begin,
+            .pads_end = end,
+            .data_format = gk::data_format::ncx};
 }
 constexpr gk::avg_pool_attributes with(gk::avg_pool_attributes a, gk::rounding_type r) {
     a.rounding_type = r;
@@ -266,7 +273,8 @@ static_assert(pool_code({1, 1, 3}, {1, 1, 6}, pool({3}, {2, 2}, {1}, {0})) == er
 static_assert(pool_code({1, 1, 3}, {1, 1, 6}, pool({3}, {}, {1}, {0})) == errc::invalid_argument);
 static_assert(pool_code({1, 1, 3}, {1, 1, 6}, pool({3}, {2}, {1, 1}, {0})) == errc::invalid_argument);
 static_assert(pool_code({0, 1, 3}, {0, 1, 6}, row_1) == errc::ok);  // 17
-static_assert(pool_code({1, 1, 2}, {1, 1, 7}, with(pool({1}, {4}, {}, {}), gk::auto_pad::same_upper)) == errc::ok);  // 6
+static_assert(pool_code({1, 1, 2}, {1, 1, 7}, with(pool({1}, {4}, {}, {}), gk::auto_pad::same_upper)) ==
+              errc::ok);  // 6
 static_assert(pool_code({1, 1, 3}, {1, 1, 6}, with(pool({2}, {2}, {-1}, {1}), gk::auto_pad::valid)) ==
               errc::invalid_argument);  // ignored, but not below zero
 static_assert(pool_code({1, 1, 3}, {1, 1, 6}, with(pool({2}, {2}, {1, 2, 3}, {1}), gk::auto_pad::valid)) == errc::ok);
@@ -279,10 +287,13 @@ static_assert(pool_code({1, 1, 1}, {1, 1, 1}, with(pool({3}, {2}, {0}, {1}), gk:
               errc::invalid_shape);  // n = -1 is refused, not rounded to one window
 
 constexpr gk::convolution_attributes conv(extents strides, extents dilations = {1}) {
-    return {.strides = strides, .dilations = dilations, .data_format = gk::data_format::ncx, .weights_format = gk::weights_format::oix};
+    return {.strides = strides,
+            .dilations = dilations,
+            .data_format = gk::data_format::ncx,
+            .weights_format = gk::weights_format::oix};
 }
-constexpr auto backward(const gk::convolution_attributes& a, const extents& diff_src, const extents& diff_dst = {1, 1, 3},
-                        const extents& weights = {1, 1, 3}) {
+constexpr auto backward(const gk::convolution_attributes& a, const extents& diff_src,
+                        const extents& diff_dst = {1, 1, 3}, const extents& weights = {1, 1, 3}) {
     return shape::convolution_backward_data_shapes(diff_dst, weights, a, diff_src, false, 4);
 }
 constexpr std::int64_t begin_pad(gk::auto_pad p) {
@@ -290,8 +301,8 @@ constexpr std::int64_t begin_pad(gk::auto_pad p) {
     a.auto_pad = p;
     return backward(a, {1, 1, 3}, {1, 1, 3}, {1, 1, 4})->axes[2].pad_begin;
 }
-static_assert(begin_pad(gk::auto_pad::same_upper) == 1);  // 21
-static_assert(begin_pad(gk::auto_pad::same_lower) == 2);  // 22
+static_assert(begin_pad(gk::auto_pad::same_upper) == 1);                          // 21
+static_assert(begin_pad(gk::auto_pad::same_lower) == 2);                          // 22
 static_assert(backward(conv({2}), {1, 1, 7}) && backward(conv({2}), {1, 1, 8}));  // 23
 static_assert(backward(conv({2}), {1, 1, 6}).error().code == errc::invalid_shape);
 static_assert(backward(conv({2}), {1, 1, 9}).error().code == errc::invalid_shape);
@@ -316,14 +327,17 @@ constexpr auto grouped() {
     a.groups = 2;
     return a;
 }
-static_assert(backward(grouped(), {}, {1, 4, 1}, {4, 3, 1})->large_shape == extents{1, 6, 1});  // 26
+static_assert(backward(grouped(), {}, {1, 4, 1}, {4, 3, 1})->large_shape == extents{1, 6, 1});     // 26
 static_assert(backward(grouped(), {}, {1, 3, 1}, {3, 3, 1}).error().code == errc::invalid_shape);  // 27
 static_assert(backward(conv({0}), {}).error().code == errc::invalid_argument);
 static_assert(backward(conv({1}, {0}), {}).error().code == errc::invalid_argument);
 static_assert(backward(conv({1}, {}), {}).error().code == errc::invalid_argument);
 
 constexpr gk::conv_transpose_attributes transposed(std::int64_t stride, std::int64_t groups = 1) {
-    return {.strides = {stride}, .dilations = {1}, .groups = groups, .data_format = gk::data_format::ncx,
+    return {.strides = {stride},
+            .dilations = {1},
+            .groups = groups,
+            .data_format = gk::data_format::ncx,
             .weights_format = gk::weights_format::oix};
 }
 constexpr errc transposed_weights(const gk::conv_transpose_attributes& a, const extents& src, const extents& diff_dst,
@@ -333,7 +347,7 @@ constexpr errc transposed_weights(const gk::conv_transpose_attributes& a, const 
 static_assert(transposed_weights(transposed(2), {1, 1, 3}, {1, 1, 7}, {1, 1, 3}) == errc::ok);  // 30
 static_assert(transposed_weights(transposed(2), {1, 1, 3}, {1, 1, 8}, {1, 1, 3}) == errc::ok);
 static_assert(transposed_weights(transposed(2), {1, 1, 3}, {1, 1, 9}, {1, 1, 3}) == errc::invalid_shape);
-static_assert(transposed_weights(transposed(1, 2), {1, 4, 1}, {1, 6, 1}, {3, 4, 1}) == errc::ok);  // 32
+static_assert(transposed_weights(transposed(1, 2), {1, 4, 1}, {1, 6, 1}, {3, 4, 1}) == errc::ok);      // 32
 static_assert(transposed_weights(transposed(1, 2), {1, 4, 1}, {1, 6, 1}, {}) == errc::missing_shape);  // 33
 static_assert(transposed_weights(transposed(1, 2), {1, 4, 1}, {1, 6, 1}, {4, 3, 1}) == errc::invalid_shape);
 
@@ -412,7 +426,9 @@ template <class F>
 void for_each_operator(const extents& large, const extents& small, const extents& kernel, const F& f) {
     const std::size_t r = large.rank() - 2;
     auto c = conv(extents::filled(r, 1), extents::filled(r, 1));
-    gk::conv_transpose_attributes t{.strides = c.strides, .dilations = c.dilations, .data_format = c.data_format,
+    gk::conv_transpose_attributes t{.strides = c.strides,
+                                    .dilations = c.dilations,
+                                    .data_format = c.data_format,
                                     .weights_format = c.weights_format};
     gk::avg_pool_attributes p{.strides = c.strides, .data_format = c.data_format};
     for (std::size_t i = 0; i < r; ++i) p.kernel.push_back(kernel[2 + i]);
@@ -432,8 +448,9 @@ TEST(operators, sizes_that_overflow_are_refused) {
                       [](const gk::error& e) { EXPECT_EQ(e.code, errc::overflow) << e.op; });
     for_each_operator({1, 1, INT64_C(1) << 61}, {1, 1, INT64_C(1) << 61}, {1, 1, 1},
                       [](const gk::error& e) { EXPECT_EQ(e.code, errc::overflow) << e.op << ": bytes"; });
-    for_each_operator({0, big, big}, {0, big, big}, {big, big, 1},
-                      [](const gk::error& e) { EXPECT_NE(e.code, errc::ok) << e.op << ": an empty batch of such images"; });
+    for_each_operator({0, big, big}, {0, big, big}, {big, big, 1}, [](const gk::error& e) {
+        EXPECT_NE(e.code, errc::ok) << e.op << ": an empty batch of such images";
+    });
     for_each_operator({1, 1, 4}, {1, 1, 4}, {1, 1, INT64_C(1) << 62}, [](const gk::error& e) {
         EXPECT_TRUE(e.code == errc::overflow || e.code == errc::invalid_shape) << e.op;
     });

@@ -31,7 +31,8 @@ static_assert(gk::to_string(static_cast<gk::errc>(200)) == "unknown");
 TEST(status, messages_name_operator_argument_axis_and_numbers) {
     const gk::error e{gk::errc::invalid_argument, "convolution", "strides", 1, 0, 1, gk::expectation::at_least};
     EXPECT_EQ(gk::to_string(e), "convolution: strides[1]: got 0, expected at least 1 (invalid_argument)");
-    EXPECT_EQ(gk::to_string(gk::error{gk::errc::missing_shape, "avg_pool_backward", "diff_src", -1, 0, 0, gk::expectation::none}),
+    EXPECT_EQ(gk::to_string(
+                  gk::error{gk::errc::missing_shape, "avg_pool_backward", "diff_src", -1, 0, 0, gk::expectation::none}),
               "avg_pool_backward: diff_src (missing_shape)");
     EXPECT_EQ(gk::to_string(gk::error{gk::errc::invalid_shape, "op", "x", 0, std::numeric_limits<std::int64_t>::min(),
                                       std::numeric_limits<std::int64_t>::max()}),

@@ -45,7 +45,8 @@ TEST(extents, appends_and_never_writes_past_its_array) {
     gk::extents e;
     for (std::int64_t i = 0; i < 9; ++i) e.push_back(i);
     EXPECT_EQ(e.rank(), 9U);
-    EXPECT_EQ(std::vector<std::int64_t>(e.values().begin(), e.values().end()), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(std::vector<std::int64_t>(e.values().begin(), e.values().end()),
+              (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(extents, operators_refuse_longer_ones) {
@@ -65,12 +66,15 @@ TEST(tensor_layout, strides_default_to_dense_rows) {
     EXPECT_EQ(ncx, (gk::shape::canonical_strides{60, 20, 0, 5, 1}));
     const gk::shape::canonical_strides nxc = gk::shape::activation_strides({2, 4, 5, 3}, gk::data_format::nxc);
     EXPECT_EQ(nxc, (gk::shape::canonical_strides{60, 1, 0, 15, 3}));
-    EXPECT_EQ(gk::shape::filter_strides({6, 2, 5}, gk::weights_format::oix, false), (gk::shape::canonical_strides{10, 5, 0, 0, 1}));
-    EXPECT_EQ(gk::shape::filter_strides({6, 2, 5}, gk::weights_format::oix, true), (gk::shape::canonical_strides{5, 10, 0, 0, 1}));
-    EXPECT_EQ(gk::shape::filter_strides({5, 2, 6}, gk::weights_format::xio, false), (gk::shape::canonical_strides{1, 6, 0, 0, 12}));
+    EXPECT_EQ(gk::shape::filter_strides({6, 2, 5}, gk::weights_format::oix, false),
+              (gk::shape::canonical_strides{10, 5, 0, 0, 1}));
+    EXPECT_EQ(gk::shape::filter_strides({6, 2, 5}, gk::weights_format::oix, true),
+              (gk::shape::canonical_strides{5, 10, 0, 0, 1}));
+    EXPECT_EQ(gk::shape::filter_strides({5, 2, 6}, gk::weights_format::xio, false),
+              (gk::shape::canonical_strides{1, 6, 0, 0, 12}));
 }
 
-// Two elements of an output in one place are refused; distinct ones are accepted, found by brute force over small cases.
+// Two elements of an output in one place are refused; distinct ones are accepted: brute force over small cases.
 TEST(tensor_layout, overlapping_outputs_are_found) {
     const auto accepted = [](const gk::extents& shape, const gk::extents& strides) {
         gk::shape::operator_checks checks("test");

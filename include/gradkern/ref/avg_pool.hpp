@@ -1,9 +1,9 @@
 // Reference average pooling: forward and backward as plain loops beside their equations.
 //
 // The same arguments, shapes and errors as avg_pool.hpp (overlapping tensors are not looked for), also for double; no
-// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in the order that the operators keep too,
-// so that both give the same bits: per column of the window (kw, or ow) ascending, the sum over (kd, kh), or (od, oh),
-// row-major; then the sum of the columns; every sum starts from +0.
+// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in the order that the operators keep
+// too, so that both give the same bits: per column of the window (kw, or ow) ascending, the sum over (kd, kh), or
+// (od, oh), row-major; then the sum of the columns; every sum starts from +0.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,8 @@ template <class T>
     const auto p = shape::avg_pool_shapes(src.layout.shape, attributes, dst.layout.shape, true, sizeof(T));
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
-    const status s = check_arguments("avg_pool", {{"src", src.data, src.layout, sizeof(T)},
-                                                  {"dst", dst.data, dst.layout, sizeof(T), true}});
+    const status s = check_arguments(
+        "avg_pool", {{"src", src.data, src.layout, sizeof(T)}, {"dst", dst.data, dst.layout, sizeof(T), true}});
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -60,8 +60,9 @@ template <class T>
                 for (std::int64_t j = kw.first; j < kw.first + kw.count; ++j) {
                     sum_type column = 0;
                     for_each_index({kd.count, kh.count, 1}, [&](const index3& k) {
-                        column += x(n, c, {d.position(o[0], kd.first + k[0]), h.position(o[1], kh.first + k[1]),
-                                           w.position(o[2], j)});
+                        column += x(n, c,
+                                    {d.position(o[0], kd.first + k[0]), h.position(o[1], kh.first + k[1]),
+                                     w.position(o[2], j)});
                     });
                     total += column;
                 }
@@ -84,9 +85,9 @@ template <class T>
         shape::avg_pool_backward_shapes(diff_dst.layout.shape, attributes, diff_src.layout.shape, true, sizeof(T));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
-    const status s = check_arguments("avg_pool_backward",
-                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    const status s =
+        check_arguments("avg_pool_backward", {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                              {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
     if (!s) return s;
 
     const tensor5<const T> y{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
@@ -98,17 +99,16 @@ template <class T>
                 sum_type column = 0;
                 std::int64_t ow = -1;  // column of the windows being added
                 // The windows of one column must follow each other: for_each_window with the axes as (w, d, h).
-                for_each_window({p->axes[2], p->axes[0], p->axes[1]}, {q[2], q[0], q[1]},
-                                [&](const index3&, const index3& o) {
-                                    if (o[0] != ow) {
-                                        total += column;
-                                        column = 0;
-                                        ow = o[0];
-                                    }
-                                    const index3 window{o[1], o[2], o[0]};
-                                    column += y(n, c, window) /
-                                              static_cast<sum_type>(average_divisor(*p, attributes, window));
-                                });
+                for_each_window(
+                    {p->axes[2], p->axes[0], p->axes[1]}, {q[2], q[0], q[1]}, [&](const index3&, const index3& o) {
+                        if (o[0] != ow) {
+                            total += column;
+                            column = 0;
+                            ow = o[0];
+                        }
+                        const index3 window{o[1], o[2], o[0]};
+                        column += y(n, c, window) / static_cast<sum_type>(average_divisor(*p, attributes, window));
+                    });
                 store(x.at(n, c, q), total + column, options.plan.output);
             });
         }

@@ -31,8 +31,8 @@ template <class T, class Bias = T>
                                     const conv_transpose_attributes& attributes,
                                     std::type_identity_t<tensor_view<T>> dst,
                                     const call_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes,
-                                                dst.layout.shape, true, std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
+    const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape,
+                                                true, std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->large_shape;
     const status s = check_arguments("conv_transpose", {{"src", src.data, src.layout, sizeof(T)},
@@ -51,9 +51,8 @@ template <class T, class Bias = T>
             for_each_index(large_extent(*p), [&](const index3& q) {
                 accumulate_t<T> sum = 0;
                 for (std::int64_t ic = g * p->small_channels; ic < (g + 1) * p->small_channels; ++ic) {
-                    for_each_window(p->axes, q, [&](const index3& k, const index3& o) {
-                        sum += x(n, ic, o) * w(ic, oc, k);
-                    });
+                    for_each_window(p->axes, q,
+                                    [&](const index3& k, const index3& o) { sum += x(n, ic, o) * w(ic, oc, k); });
                 }
                 store(y.at(n, c, q), sum + bias_at<accumulate_t<T>>(bias, c), options.plan.output);
             });
@@ -106,9 +105,9 @@ template <class T, class G>
                                                      const conv_transpose_attributes& attributes,
                                                      tensor_view<G> diff_weights,
                                                      const call_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
-                                                                 diff_weights.layout.shape, true,
-                                                                 std::max(sizeof(T), sizeof(G)));
+    const auto p =
+        shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                      diff_weights.layout.shape, true, std::max(sizeof(T), sizeof(G)));
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("conv_transpose_backward_weights",

@@ -27,8 +27,8 @@ template <class T, class Bias = T>
                                  std::type_identity_t<tensor_view<const Bias>> bias,
                                  const convolution_attributes& attributes, std::type_identity_t<tensor_view<T>> dst,
                                  const call_options& options = {}) noexcept {
-    const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes,
-                                             dst.layout.shape, true, std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
+    const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape, true,
+                                             std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
     const status s = check_arguments("convolution", {{"src", src.data, src.layout, sizeof(T)},
@@ -69,10 +69,10 @@ template <class T>
                                                            diff_src.layout.shape, true, sizeof(T));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
-    const status s = check_arguments("convolution_backward_data",
-                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                      {"weights", weights.data, weights.layout, sizeof(T)},
-                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    const status s =
+        check_arguments("convolution_backward_data", {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                                      {"weights", weights.data, weights.layout, sizeof(T)},
+                                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
     if (!s) return s;
 
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
@@ -85,9 +85,8 @@ template <class T>
             for_each_index(large_extent(*p), [&](const index3& q) {
                 accumulate_t<T> sum = 0;
                 for (std::int64_t oc = g * p->small_channels; oc < (g + 1) * p->small_channels; ++oc) {
-                    for_each_window(p->axes, q, [&](const index3& k, const index3& o) {
-                        sum += dy(n, oc, o) * w(oc, ic, k);
-                    });
+                    for_each_window(p->axes, q,
+                                    [&](const index3& k, const index3& o) { sum += dy(n, oc, o) * w(oc, ic, k); });
                 }
                 store(dx.at(n, c, q), sum, options.plan.output);
             });
@@ -102,9 +101,9 @@ template <class T, class G>
                                                   std::type_identity_t<tensor_view<const T>> diff_dst,
                                                   const convolution_attributes& attributes, tensor_view<G> diff_weights,
                                                   const call_options& options = {}) noexcept {
-    const auto p = shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
-                                                              diff_weights.layout.shape, true,
-                                                              std::max(sizeof(T), sizeof(G)));
+    const auto p =
+        shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                   diff_weights.layout.shape, true, std::max(sizeof(T), sizeof(G)));
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("convolution_backward_weights",

@@ -22,7 +22,8 @@ namespace ref {
 /// Where the three spatial axes of a position or of a filter tap stand: (d, h, w).
 using index3 = std::array<std::int64_t, 3>;
 
-/// A tensor of five canonical axes by index: (n, c, d, h, w), or (small channel, large channel, kd, kh, kw) for filters.
+/// A tensor of five canonical axes by index: (n, c, d, h, w), or (small channel, large channel, kd, kh, kw) for
+/// filters.
 template <class T>
 struct tensor5 {
     T* data;
@@ -135,7 +136,8 @@ struct argument {
 };
 
 /// The checks that need strides and pointers. (Unlike the operators, references do not look for overlapping tensors.)
-[[nodiscard]] constexpr status check_arguments(std::string_view op, std::initializer_list<argument> arguments) noexcept {
+[[nodiscard]] constexpr status check_arguments(std::string_view op,
+                                               std::initializer_list<argument> arguments) noexcept {
     shape::operator_checks checks(op);
     for (const argument& a : arguments)
         checks.addresses(a.name, a.layout, static_cast<std::int64_t>(a.element_bytes), a.is_output);

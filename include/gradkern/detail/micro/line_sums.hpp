@@ -1,5 +1,5 @@
-// Sums, quotients and interleaving of lines: the streams that pooling consists of. Lines are f32 scratch or tensor memory;
-// nothing outside the n elements named is read or written.
+// Sums, quotients and interleaving of lines: the streams that pooling consists of. Lines are f32 scratch or tensor
+// memory; nothing outside the n elements named is read or written.
 #pragma once
 
 #include <bit>
@@ -17,11 +17,10 @@ namespace detail {
 /// How many lines one call of sum_lines takes; longer lists are added in several.
 inline constexpr std::ptrdiff_t lines_at_once = 32;
 
-/// out[x] = (Continue ? out[x] : +0) + lines[0][offset + x] + ... + lines[count - 1][offset + x] for x < n, added in this
-/// order. `out` must not overlap the lines.
+/// out[x] = (Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x] for x < n, added in this order. `out`
+/// must not overlap the lines.
 template <bool Continue, simd::float_element In, simd::float_element Out>
-inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t offset, std::ptrdiff_t n,
-                      Out* out) noexcept {
+inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t n, Out* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
@@ -36,7 +35,7 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
             s3 = simd::load_wide(out + x + 3 * lanes);
         }
         for (std::ptrdiff_t k = 0; k < count; ++k) {
-            const In* line = lines[k] + offset + x;
+            const In* line = lines[k] + x;
             s0 = simd::add(s0, simd::load_wide(line));
             s1 = simd::add(s1, simd::load_wide(line + lanes));
             s2 = simd::add(s2, simd::load_wide(line + 2 * lanes));
@@ -54,15 +53,14 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
         }
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide(out + x);
-        for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + offset + x));
+        for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + x));
         simd::store_narrow(out + x, sum);
     }
     if (x < n) {
         const std::ptrdiff_t rest = n - x;
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide_partial(out + x, rest);
-        for (std::ptrdiff_t k = 0; k < count; ++k)
-            sum = simd::add(sum, simd::load_wide_partial(lines[k] + offset + x, rest));
+        for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide_partial(lines[k] + x, rest));
         simd::store_narrow_partial(out + x, sum, rest);
     }
 }
@@ -125,7 +123,7 @@ inline void divide_by_one(const In* source, std::ptrdiff_t n, const divisor& d, 
 template <addend Onto, simd::float_element In>
 inline void divide_by_each(const In* source, std::ptrdiff_t n, const float* divisors, float* out) noexcept {
     quotients<Onto>(source, n, out,
-                   [&](std::ptrdiff_t x, simd::vec v) { return simd::div(v, simd::load(divisors + x)); });
+                    [&](std::ptrdiff_t x, simd::vec v) { return simd::div(v, simd::load(divisors + x)); });
 }
 
 /// out[x] = T(f32(out[x]) + line[x]) for x < n.

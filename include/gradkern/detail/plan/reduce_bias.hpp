@@ -6,8 +6,8 @@
 //     chunk     at most 256 positions, summed from +0 in row-major order; 32 chunks are added up, and so are these sums
 //     position  one vector load and add per vector of lanes
 //
-// Channels that lie side by side are read in place, others are packed piece by piece with the channels innermost. A piece
-// only feeds the chunk's running sums, so its length is no part of the order of summation.
+// Channels that lie side by side are read in place, others are packed piece by piece with the channels innermost. A
+// piece only feeds the chunk's running sums, so its length is no part of the order of summation.
 #pragma once
 
 #include <algorithm>
@@ -86,15 +86,13 @@ inline void add_rows(const T* row, std::int64_t step, std::int64_t count, std::i
     const std::int64_t in_last = lanes_used - (Vectors - 1) * width;
     if (in_last == width) {
         for (std::int64_t i = 0; i < count; ++i, row += step)
-            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                sum[v] = simd::add(sum[v], simd::load_wide(row + v * width));
-            });
+            unroll<Vectors>(
+                [&](auto v) GRADKERN_INLINE_LAMBDA { sum[v] = simd::add(sum[v], simd::load_wide(row + v * width)); });
         return;
     }
     for (std::int64_t i = 0; i < count; ++i, row += step) {
-        unroll<Vectors - 1>([&](auto v) GRADKERN_INLINE_LAMBDA {
-            sum[v] = simd::add(sum[v], simd::load_wide(row + v * width));
-        });
+        unroll<Vectors - 1>(
+            [&](auto v) GRADKERN_INLINE_LAMBDA { sum[v] = simd::add(sum[v], simd::load_wide(row + v * width)); });
         sum[Vectors - 1] = simd::add(sum[Vectors - 1], simd::load_wide_partial(row + (Vectors - 1) * width, in_last));
     }
 }
@@ -106,8 +104,8 @@ inline void add_rows_by_width(std::integer_sequence<int, I...>, const T* row, st
     static_cast<void>(((vectors == I + 1 ? (add_rows<I + 1>(row, step, count, lanes_used, sum), true) : false) || ...));
 }
 
-/// Packs `count` positions of the channels [0, used) as [position][tile_lanes]. Neighbouring 16-bit positions are widened
-/// first, which makes the transposition one of floats.
+/// Packs `count` positions of the channels [0, used) as [position][tile_lanes]. Neighbouring 16-bit positions are
+/// widened first, which makes the transposition one of floats.
 template <class T>
 inline void pack_piece(const T* source, const shape::canonical_strides& in, std::int64_t used, std::int64_t count,
                        float* packed, float* wide) noexcept {
@@ -144,7 +142,8 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
             const std::int64_t used = std::min<std::int64_t>(tile_lanes, b.channels - first);
             const T* base = diff_dst + first * b.in[1];
             // packed rows are whole vectors; lanes without a channel hold zeros that no result shows
-            const std::int64_t packed_lanes = shape::ceil_div(used, static_cast<std::int64_t>(simd::lanes)) * simd::lanes;
+            const std::int64_t packed_lanes =
+                shape::ceil_div(used, static_cast<std::int64_t>(simd::lanes)) * simd::lanes;
             if (b.packed()) clear_lanes(used, packed_lanes, piece_positions, packed, tile_lanes);
             vectors total = zeros();
             vectors sum = zeros();
@@ -155,7 +154,8 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
                     // lines that continue one another become one run
                     const std::int64_t offset = b.line_offset(line);
                     std::int64_t count = c.columns();
-                    while (++line < c.last_line && b.line_offset(line) == offset + count * b.in[4]) count += c.columns();
+                    while (++line < c.last_line && b.line_offset(line) == offset + count * b.in[4])
+                        count += c.columns();
                     const T* run = base + offset + c.first_column * b.in[4];
                     if (!b.packed()) {
                         add_rows_by_width(widths, run, b.in[4], count, used, chunk);
@@ -164,7 +164,8 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
                     for (std::int64_t at = 0; at < count; at += piece_positions) {
                         const std::int64_t piece = std::min(piece_positions, count - at);
                         pack_piece(run + at * b.in[4], b.in, used, piece, packed, wide);
-                        add_rows_by_width(widths, static_cast<const float*>(packed), tile_lanes, piece, packed_lanes, chunk);
+                        add_rows_by_width(widths, static_cast<const float*>(packed), tile_lanes, piece, packed_lanes,
+                                          chunk);
                     }
                 }
                 fold_into(sum, chunk);
