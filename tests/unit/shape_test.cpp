@@ -121,9 +121,10 @@ void expect_classes(const axis& a, side outputs, std::int64_t begin, std::int64_
             const std::vector<meeting>& m = expected[static_cast<std::size_t>(q)];
             ASSERT_EQ(c.taps, static_cast<std::int64_t>(m.size()));
             for (std::int64_t t = 0; t < c.taps; ++t) {
-                ASSERT_EQ(c.first_tap + t * c.tap_step, m[static_cast<std::size_t>(t)].first);
-                ASSERT_EQ(c.first_read + i * c.read_per_position + t * c.read_per_tap,
-                          m[static_cast<std::size_t>(t)].second);
+                // what is read ascends: with outputs on the large side that is the last tap first
+                const meeting& met = m[static_cast<std::size_t>(outputs == side::small ? t : c.taps - 1 - t)];
+                ASSERT_EQ(c.first_tap + t * c.tap_step, met.first);
+                ASSERT_EQ(c.first_read + i * c.read_per_position + t * c.read_per_tap, met.second);
             }
         }
     }

@@ -80,7 +80,8 @@ struct axis {
 enum class side : std::uint8_t { small, large };
 
 /// A run of output positions that share one set of inside taps. Positions, taps and the coordinates that they read on
-/// the other side are arithmetic progressions:
+/// the other side are arithmetic progressions, in ascending order of what is read (on the large side later taps read
+/// earlier positions, so that taps descend):
 ///
 ///     output position  first_position + i * position_step         i in [0, positions)
 ///     tap              first_tap      + t * tap_step              t in [0, taps)
@@ -169,9 +170,12 @@ public:
             c.read_per_position = axis_.stride;
             c.read_per_tap = axis_.dilation;
         } else {
-            c.first_read = (here + axis_.pad_begin - taps.first * axis_.dilation) / axis_.stride;
+            // a later tap reads an earlier position: begin with the last one
+            c.first_tap = taps.first + (taps.count - 1) * taps.step;
+            c.tap_step = -taps.step;
+            c.first_read = (here + axis_.pad_begin - c.first_tap * axis_.dilation) / axis_.stride;
             c.read_per_position = 1;
-            c.read_per_tap = -read_step_;
+            c.read_per_tap = read_step_;
         }
         // Steps that nobody takes are 0, so that products with strides of memory stay small.
         if (c.positions == 1) c.position_step = c.read_per_position = 0;

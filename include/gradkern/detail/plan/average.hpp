@@ -103,8 +103,7 @@ private:
     /// What class c's position i of an axis reads, in ascending order.
     [[nodiscard]] axis_reads reads_of_class(const shape::tap_class& c, std::int64_t i) const noexcept {
         if (c.taps == 0) return {0, 0};
-        const std::int64_t lowest = c.read_per_tap < 0 ? (c.taps - 1) * c.read_per_tap : 0;
-        return {c.first_read + i * c.read_per_position + lowest, c.taps};
+        return {c.first_read + i * c.read_per_position, c.taps};
     }
     [[nodiscard]] axis_reads reads_at(std::size_t axis, std::int64_t position) const noexcept {
         shape::tap_class_walk walk(p_.axes[axis], p_.outputs(), position, position + 1);

@@ -73,6 +73,10 @@ struct gather_plan {
     [[nodiscard]] constexpr std::int64_t taps() const noexcept {
         return axes[0].kernel * axes[1].kernel * axes[2].kernel;
     }
+    /// Where a packed panel holds a tap: in the order in which taps are read.
+    [[nodiscard]] constexpr std::int64_t tap_place(std::int64_t tap) const noexcept {
+        return outputs == shape::side::small ? tap : taps() - 1 - tap;
+    }
     [[nodiscard]] constexpr std::int64_t channel_blocks() const noexcept {
         return shape::ceil_div(in_channels, channel_block);
     }
@@ -119,8 +123,9 @@ struct gather_plan {
 
     slice_layout slice;
     // A tap pitch of a multiple of 4 KB would send the stores of all taps to one cache set.
+    // Not where there is one block of channels: taps that follow one another in both memories then join into long stretches.
     const std::int64_t pitch = std::min(g.in_channels, channel_block) * g.panel_width;
-    g.tap_pitch = pitch % 1024 == 0 ? pitch + 32 : pitch;
+    g.tap_pitch = pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
     g.at_panel = slice.reserve<float>(g.channel_blocks() * g.taps() * g.tap_pitch);
 
     g.staged_channels = g.channelwise ? g.in_channels * g.panel_width : g.in_channels;
@@ -151,7 +156,7 @@ struct gather_plan {
     return g;
 }
 
-/// The weights of one panel as [block of 64 k][tap][k][lane].
+/// The weights of one panel as [block of 64 k][tap][k][lane], taps in the order in which they are read.
 template <class T>
 inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t group, std::int64_t first_lane,
                               std::int64_t lanes_used, float* panel) noexcept {
@@ -184,8 +189,9 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
         const std::int64_t kl = std::min(channel_block, g.in_channels - k0);
         float* block = panel + k0 / channel_block * taps * g.tap_pitch;
         if (taps_contiguous && taps > 1) {
+            const std::int64_t step = g.outputs == shape::side::small ? g.tap_pitch : -g.tap_pitch;
             for (std::int64_t k = 0; k < kl; ++k)
-                pack((k0 + k) * g.w_reduce, 1, taps, block + k * g.panel_width, g.tap_pitch);
+                pack((k0 + k) * g.w_reduce, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step);
             continue;
         }
         std::int64_t tap = 0;
@@ -193,7 +199,7 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
             for (std::int64_t h = 0; h < kh; ++h)
                 for (std::int64_t x = 0; x < kw; ++x, ++tap)
                     pack(k0 * g.w_reduce + d * g.w_tap[0] + h * g.w_tap[1] + x * g.w_tap[2], g.w_reduce, kl,
-                         block + tap * g.tap_pitch, g.panel_width);
+                         block + g.tap_place(tap) * g.tap_pitch, g.panel_width);
     }
 }
 
@@ -214,7 +220,7 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
     r.b_step = g.panel_width;
     if (g.in_channels == 1) {  // one term a tap: let the taps of a row make up a stretch
         r.a_step = c[2].read_per_tap * in[4];
-        r.b_step = c[2].tap_step * g.tap_pitch;
+        r.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * g.tap_pitch;
     }
     stretch* end = r.list;
     r.part_count = 0;
@@ -230,7 +236,7 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
                                              c[2].first_tap + x * c[2].tap_step;
                     const stretch s{k0 * channel_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
                                         x * c[2].read_per_tap * in[4],
-                                    block + tap * g.tap_pitch, kl};
+                                    block + g.tap_place(tap) * g.tap_pitch, kl};
                     if (terms + kl > part_terms) {
                         terms = 0;
                         r.parts[r.part_count++] = 0;

@@ -11,7 +11,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 // Forward and data gradients. The terms of one output run over blocks of 64 channels, in each over the inside taps in
-// row-major order, in each over the channels. A part ends before it would exceed 576 terms (a 3x3 window of one block);
+// row-major order of what they read, in each over the channels. A part ends before it would exceed 576 terms (a 3x3 window of one block);
 // parts are summed from zero and added in order.
 inline constexpr std::int64_t channel_block = 64;
 inline constexpr std::int64_t part_terms = 576;
