@@ -102,11 +102,12 @@ struct float16 {
 
     /// \brief Not there for wider types: by way of `float` the value would be rounded twice.
     template <std::floating_point Wider>
-        requires(sizeof(Wider) > sizeof(float))
-    explicit float16(Wider) = delete;
+    requires(sizeof(Wider) > sizeof(float)) explicit float16(Wider) = delete;
 
     /// \brief Exact.
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE explicit constexpr operator float() const noexcept { return half_bits::f16_to_f32(bits); }
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE explicit constexpr operator float() const noexcept {
+        return half_bits::f16_to_f32(bits);
+    }
 
     /// \brief The number with this pattern.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static constexpr float16 from_bits(std::uint16_t pattern) noexcept {
@@ -120,7 +121,8 @@ struct float16 {
         return static_cast<float>(a) == static_cast<float>(b);
     }
     /// \brief Order of the values; unordered with a NaN.
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE friend constexpr std::partial_ordering operator<=>(float16 a, float16 b) noexcept {
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE friend constexpr std::partial_ordering operator<=>(float16 a,
+                                                                                            float16 b) noexcept {
         return static_cast<float>(a) <=> static_cast<float>(b);
     }
 };
@@ -139,11 +141,12 @@ struct bfloat16 {
 
     /// \brief Not there for wider types: by way of `float` the value would be rounded twice.
     template <std::floating_point Wider>
-        requires(sizeof(Wider) > sizeof(float))
-    explicit bfloat16(Wider) = delete;
+    requires(sizeof(Wider) > sizeof(float)) explicit bfloat16(Wider) = delete;
 
     /// \brief Exact.
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE explicit constexpr operator float() const noexcept { return half_bits::bf16_to_f32(bits); }
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE explicit constexpr operator float() const noexcept {
+        return half_bits::bf16_to_f32(bits);
+    }
 
     /// \brief The number with this pattern.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static constexpr bfloat16 from_bits(std::uint16_t pattern) noexcept {
@@ -157,7 +160,8 @@ struct bfloat16 {
         return static_cast<float>(a) == static_cast<float>(b);
     }
     /// \brief Order of the values; unordered with a NaN.
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE friend constexpr std::partial_ordering operator<=>(bfloat16 a, bfloat16 b) noexcept {
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE friend constexpr std::partial_ordering operator<=>(bfloat16 a,
+                                                                                            bfloat16 b) noexcept {
         return static_cast<float>(a) <=> static_cast<float>(b);
     }
 };
@@ -166,7 +170,8 @@ static_assert(sizeof(float16) == 2 && alignof(float16) == alignof(std::uint16_t)
 static_assert(sizeof(bfloat16) == 2 && alignof(bfloat16) == alignof(std::uint16_t));
 static_assert(std::is_trivially_copyable_v<float16> && std::is_standard_layout_v<float16>);
 static_assert(std::is_trivially_copyable_v<bfloat16> && std::is_standard_layout_v<bfloat16>);
-static_assert(std::is_trivially_default_constructible_v<float16> && std::is_trivially_default_constructible_v<bfloat16>);
+static_assert(std::is_trivially_default_constructible_v<float16> &&
+              std::is_trivially_default_constructible_v<bfloat16>);
 static_assert(std::numeric_limits<float>::is_iec559, "gradkern needs IEEE 754 binary32 floats");
 
 /// \brief The formats of elements in memory; names a type at run time.
@@ -255,14 +260,14 @@ template <>
 struct element_traits<std::bfloat16_t> : bf16_storage {};
 #endif
 
-
 namespace half_bits {
 
 /// Unsatisfied where a trait is missing, an error with a text where it is there and wrong.
 template <class T>
 [[nodiscard]] consteval bool check_element() noexcept {
     static_assert(std::is_trivially_copyable_v<T>, "gradkern: an element type must be trivially copyable");
-    static_assert(sizeof(T) == size_of(element_traits<T>::type), "gradkern: element_traits names a format of another size");
+    static_assert(sizeof(T) == size_of(element_traits<T>::type),
+                  "gradkern: element_traits names a format of another size");
     static_assert(size_of(element_traits<T>::type) != 2 || alignof(T) == alignof(std::uint16_t),
                   "gradkern: a 16-bit element type must be aligned as std::uint16_t is");
     return true;
@@ -275,7 +280,8 @@ template <class T>
 concept element = requires {
     { element_traits<T>::type } -> std::convertible_to<data_type>;
     typename element_traits<T>::accumulate_type;
-} && half_bits::check_element<T>();
+}
+&&half_bits::check_element<T>();
 
 /// \brief The type in which sums over elements of type `T` are kept.
 template <element T>
@@ -354,15 +360,15 @@ public:
     static constexpr bool traps = false;
     static constexpr bool tinyness_before = false;
 
-    [[nodiscard]] static constexpr type min() noexcept { return type::from_bits(0x0400); }            // 2^-14
-    [[nodiscard]] static constexpr type lowest() noexcept { return type::from_bits(0xfbff); }         // -65504
-    [[nodiscard]] static constexpr type max() noexcept { return type::from_bits(0x7bff); }            // 65504
-    [[nodiscard]] static constexpr type epsilon() noexcept { return type::from_bits(0x1400); }        // 2^-10
-    [[nodiscard]] static constexpr type round_error() noexcept { return type::from_bits(0x3800); }    // 0.5
+    [[nodiscard]] static constexpr type min() noexcept { return type::from_bits(0x0400); }          // 2^-14
+    [[nodiscard]] static constexpr type lowest() noexcept { return type::from_bits(0xfbff); }       // -65504
+    [[nodiscard]] static constexpr type max() noexcept { return type::from_bits(0x7bff); }          // 65504
+    [[nodiscard]] static constexpr type epsilon() noexcept { return type::from_bits(0x1400); }      // 2^-10
+    [[nodiscard]] static constexpr type round_error() noexcept { return type::from_bits(0x3800); }  // 0.5
     [[nodiscard]] static constexpr type infinity() noexcept { return type::from_bits(0x7c00); }
     [[nodiscard]] static constexpr type quiet_NaN() noexcept { return type::from_bits(0x7e00); }
     [[nodiscard]] static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7d00); }
-    [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }     // 2^-24
+    [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }  // 2^-24
 };
 
 /// \brief Limits of bfloat16.
@@ -395,15 +401,15 @@ public:
     static constexpr bool traps = false;
     static constexpr bool tinyness_before = false;
 
-    [[nodiscard]] static constexpr type min() noexcept { return type::from_bits(0x0080); }            // 2^-126
+    [[nodiscard]] static constexpr type min() noexcept { return type::from_bits(0x0080); }  // 2^-126
     [[nodiscard]] static constexpr type lowest() noexcept { return type::from_bits(0xff7f); }
-    [[nodiscard]] static constexpr type max() noexcept { return type::from_bits(0x7f7f); }            // (2 - 2^-7) * 2^127
-    [[nodiscard]] static constexpr type epsilon() noexcept { return type::from_bits(0x3c00); }        // 2^-7
-    [[nodiscard]] static constexpr type round_error() noexcept { return type::from_bits(0x3f00); }    // 0.5
+    [[nodiscard]] static constexpr type max() noexcept { return type::from_bits(0x7f7f); }      // (2 - 2^-7) * 2^127
+    [[nodiscard]] static constexpr type epsilon() noexcept { return type::from_bits(0x3c00); }  // 2^-7
+    [[nodiscard]] static constexpr type round_error() noexcept { return type::from_bits(0x3f00); }  // 0.5
     [[nodiscard]] static constexpr type infinity() noexcept { return type::from_bits(0x7f80); }
     [[nodiscard]] static constexpr type quiet_NaN() noexcept { return type::from_bits(0x7fc0); }
     [[nodiscard]] static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7fa0); }
-    [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }     // 2^-133
+    [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }  // 2^-133
 };
 
 #endif  // GRADKERN_HALF_HPP

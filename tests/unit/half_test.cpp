@@ -95,7 +95,8 @@ private:
 template <class Visit>
 void visit_edges(Visit visit) {
     for (std::uint32_t high = 0; high < (1u << 19); ++high) {
-        for (const std::uint32_t low : {0x000u, 0x001u, 0x002u, 0x7ffu, 0x800u, 0x801u, 0xffeu, 0xfffu}) visit(high << 12 | low);
+        for (const std::uint32_t low : {0x000u, 0x001u, 0x002u, 0x7ffu, 0x800u, 0x801u, 0xffeu, 0xfffu})
+            visit(high << 12 | low);
     }
 }
 
@@ -122,9 +123,9 @@ public:
                           half_bits::f32_to_bf16(float_of(magnitude | 0x80000000u)) == (bf16 | 0x8000u);
         ++visited_;
         if (!good && failures_++ < 10) {
-            ADD_FAILURE() << std::hex << "float pattern " << magnitude << ": f16 " << half_bits::f32_to_f16(float_of(magnitude))
-                          << ", expected " << f16 << "; bf16 " << half_bits::f32_to_bf16(float_of(magnitude)) << ", expected "
-                          << bf16;
+            ADD_FAILURE() << std::hex << "float pattern " << magnitude << ": f16 "
+                          << half_bits::f32_to_f16(float_of(magnitude)) << ", expected " << f16 << "; bf16 "
+                          << half_bits::f32_to_bf16(float_of(magnitude)) << ", expected " << bf16;
         }
     }
 
@@ -197,11 +198,11 @@ TEST(half, named_boundaries) {
     EXPECT_EQ(half_bits::f32_to_f16(65520.0f), 0x7c00u);
     EXPECT_EQ(half_bits::f32_to_f16(-65520.0f), 0xfc00u);
     EXPECT_EQ(half_bits::f32_to_f16(0x1p-24f), 0x0001u);
-    EXPECT_EQ(half_bits::f32_to_f16(0x1p-25f), 0x0000u);             // tie, to even
-    EXPECT_EQ(half_bits::f32_to_f16(0x1.000002p-25f), 0x0001u);      // just above
-    EXPECT_EQ(half_bits::f32_to_f16(0x1.8p-24f), 0x0002u);           // tie, to even
-    EXPECT_EQ(half_bits::f32_to_f16(-0x1p-25f), 0x8000u);            // the sign of zero stays
-    EXPECT_EQ(half_bits::f32_to_f16(0x1.ffcp-15f), 0x0400u);         // from subnormal into normal
+    EXPECT_EQ(half_bits::f32_to_f16(0x1p-25f), 0x0000u);         // tie, to even
+    EXPECT_EQ(half_bits::f32_to_f16(0x1.000002p-25f), 0x0001u);  // just above
+    EXPECT_EQ(half_bits::f32_to_f16(0x1.8p-24f), 0x0002u);       // tie, to even
+    EXPECT_EQ(half_bits::f32_to_f16(-0x1p-25f), 0x8000u);        // the sign of zero stays
+    EXPECT_EQ(half_bits::f32_to_f16(0x1.ffcp-15f), 0x0400u);     // from subnormal into normal
     EXPECT_EQ(half_bits::f32_to_f16(2049.0f), half_bits::f32_to_f16(2048.0f));
     EXPECT_EQ(half_bits::f32_to_f16(2051.0f), half_bits::f32_to_f16(2052.0f));
     EXPECT_EQ(half_bits::f32_to_bf16(257.0f), half_bits::f32_to_bf16(256.0f));
@@ -228,7 +229,8 @@ TEST(half, types) {
 
     static_assert(float16(1.0f) == float16::from_bits(0x3c00) && bfloat16(1.0f) == bfloat16::from_bits(0x3f80));
     static_assert(float16::from_bits(0x8000) == float16(0.0f) && bfloat16::from_bits(0x8000) == bfloat16(0.0f));
-    static_assert(float16(-2.0f) < float16(-1.0f) && bfloat16(-2.0f) < bfloat16(1.0f) && float16(3.0f) >= float16(3.0f));
+    static_assert(float16(-2.0f) < float16(-1.0f) && bfloat16(-2.0f) < bfloat16(1.0f) &&
+                  float16(3.0f) >= float16(3.0f));
     constexpr auto nan16 = std::numeric_limits<float16>::quiet_NaN();
     constexpr auto nanbf = std::numeric_limits<bfloat16>::quiet_NaN();
     static_assert(nan16 != nan16 && !(nan16 == nan16) && !(nan16 < nan16) && !(nan16 >= nan16));
@@ -270,12 +272,14 @@ TEST(half, element_concept) {
     using gradkern::element;
     using gradkern::element_traits;
     static_assert(element<float> && element<double> && element<float16> && element<bfloat16>);
-    static_assert(element<framework::half_lookalike> && element<framework::brain_lookalike> && element<framework::wrapped_float>);
+    static_assert(element<framework::half_lookalike> && element<framework::brain_lookalike> &&
+                  element<framework::wrapped_float>);
     static_assert(!element<int> && !element<std::uint16_t> && !element<const float> && !element<float*>);
     static_assert(std::is_same_v<gradkern::accumulate_t<framework::half_lookalike>, float>);
     static_assert(std::is_same_v<gradkern::accumulate_t<double>, double>);
     static_assert(element_traits<framework::brain_lookalike>::type == data_type::bf16);
-    static_assert(sizeof(data_type) == 1 && gradkern::size_of(data_type::f16) == 2 && gradkern::size_of(data_type::f64) == 8);
+    static_assert(sizeof(data_type) == 1 && gradkern::size_of(data_type::f16) == 2 &&
+                  gradkern::size_of(data_type::f64) == 8);
 #if defined(__FLT16_MANT_DIG__) && defined(__x86_64__)
     static_assert(element<_Float16> && element_traits<_Float16>::type == data_type::f16);
 #endif

@@ -157,6 +157,41 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
     }
 }
 
+// A product that nothing but the sum uses is what compilers contract.
+GRADKERN_NOINLINE void product_and_sum(const float* a, const float* b, const float* c, float* target) {
+    simd::store(target, simd::add(simd::mul(simd::load(a), simd::load(b)), simd::load(c)));
+}
+
+GRADKERN_NOINLINE void product_and_difference(const float* a, const float* b, const float* c, float* target) {
+    simd::store(target, simd::sub(simd::load(c), simd::mul(simd::load(a), simd::load(b))));
+}
+
+GRADKERN_NOINLINE float product_and_sum(const float* a, const float* b, const float* c) {
+    return simd::mul(*a, *b) + *c;
+}
+
+TEST(simd, a_product_is_rounded_before_it_is_added) {
+    // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24, which rounds to 1 + 2^-11.
+    volatile float hidden_factor = 0x1.001p0f;
+    volatile float hidden_square = 0x1.002p0f;
+    const float factor = hidden_factor;
+    const float square = hidden_square;
+    floats a;
+    floats positive;
+    floats negative;
+    a.fill(factor);
+    positive.fill(square);
+    negative.fill(-square);
+    floats r;
+    product_and_sum(a.data(), a.data(), negative.data(), r.data());
+    for (const float x : r) EXPECT_EQ(x, 0.0f);
+    product_and_difference(a.data(), a.data(), positive.data(), r.data());
+    for (const float x : r) EXPECT_EQ(x, 0.0f);
+    EXPECT_EQ(product_and_sum(a.data(), a.data(), negative.data()), 0.0f);
+    const floats fused = to_array(simd::fma(from_array(a), from_array(a), from_array(negative)));
+    for (const float x : fused) EXPECT_EQ(x, simd::is_fused ? 0x1p-24f : 0.0f);
+}
+
 TEST(simd, min_and_max_return_the_second_operand_when_undecided) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const std::array<float, 5> values{nan, -0.0f, 0.0f, 1.0f, -std::numeric_limits<float>::infinity()};
@@ -164,8 +199,10 @@ TEST(simd, min_and_max_return_the_second_operand_when_undecided) {
         for (const float b : values) {
             const vec va = simd::broadcast(a);
             const vec vb = simd::broadcast(b);
-            for (const float r : to_array(simd::min(va, vb))) EXPECT_EQ(bits_of(r), bits_of(a < b ? a : b)) << a << ' ' << b;
-            for (const float r : to_array(simd::max(va, vb))) EXPECT_EQ(bits_of(r), bits_of(a > b ? a : b)) << a << ' ' << b;
+            for (const float r : to_array(simd::min(va, vb)))
+                EXPECT_EQ(bits_of(r), bits_of(a < b ? a : b)) << a << ' ' << b;
+            for (const float r : to_array(simd::max(va, vb)))
+                EXPECT_EQ(bits_of(r), bits_of(a > b ? a : b)) << a << ' ' << b;
         }
     }
 }
@@ -183,7 +220,8 @@ TEST(simd, partial_floats_stay_inside) {
             const vec value = simd::load_partial(source, n);
             const floats lane = to_array(value);
             for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-                EXPECT_EQ(bits_of(lane[static_cast<std::size_t>(i)]), bits_of(i < n ? static_cast<float>(i + 1) : 0.0f));
+                EXPECT_EQ(bits_of(lane[static_cast<std::size_t>(i)]),
+                          bits_of(i < n ? static_cast<float>(i + 1) : 0.0f));
             }
             simd::store_partial(target, value, n);
             for (std::ptrdiff_t i = 0; i < used; ++i) EXPECT_EQ(target[i], static_cast<float>(i + 1));
@@ -231,7 +269,8 @@ TYPED_TEST(simd_elements, widen_and_narrow_stay_inside) {
                 const vec value = simd::load_wide_partial(elements, n);
                 const floats lane = to_array(value);
                 for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-                    ASSERT_EQ(bits_of(lane[static_cast<std::size_t>(i)]), i < n ? bits_of(wide[i]) : 0u) << n << ' ' << i;
+                    ASSERT_EQ(bits_of(lane[static_cast<std::size_t>(i)]), i < n ? bits_of(wide[i]) : 0u)
+                        << n << ' ' << i;
                 }
                 if (n != 0) std::memset(static_cast<void*>(again), 0, static_cast<std::size_t>(n) * sizeof(T));
                 simd::store_narrow_partial(again, value, n);
@@ -246,7 +285,8 @@ TYPED_TEST(simd_elements, widen_and_narrow_stay_inside) {
 TYPED_TEST(simd_elements, whole_vectors) {
     using T = TypeParam;
     std::array<T, count + 2> elements;
-    for (std::size_t i = 0; i < count + 2; ++i) gradkern::detail::store_element(&elements[i], static_cast<float>(i) * 0.5f);
+    for (std::size_t i = 0; i < count + 2; ++i)
+        gradkern::detail::store_element(&elements[i], static_cast<float>(i) * 0.5f);
     const floats lane = to_array(simd::load_wide(elements.data() + 1));
     for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(lane[i], gradkern::detail::load_element(&elements[i + 1]));
     simd::store_narrow(elements.data(), simd::load_wide(elements.data() + 1));
@@ -293,7 +333,8 @@ public:
         }
         if (std::memcmp(f16.data() + 1, expected_f16.data(), 2 * count) != 0 ||
             std::memcmp(bf16.data() + 1, expected_bf16.data(), 2 * count) != 0) {
-            if (failures_++ < 10) ADD_FAILURE() << std::hex << "in the vector from float pattern " << bits_of(value_[0]);
+            if (failures_++ < 10)
+                ADD_FAILURE() << std::hex << "in the vector from float pattern " << bits_of(value_[0]);
         }
         filled_ = 0;
     }
@@ -308,14 +349,16 @@ private:
 TEST(simd, narrows_as_the_scalar_form_does) {
     narrowing_check check;
     for (std::uint32_t high = 0; high < (1u << 20); ++high) {
-        for (const std::uint32_t low : {0x000u, 0x001u, 0x002u, 0x7ffu, 0x800u, 0x801u, 0xffeu, 0xfffu}) check(high << 12 | low);
+        for (const std::uint32_t low : {0x000u, 0x001u, 0x002u, 0x7ffu, 0x800u, 0x801u, 0xffeu, 0xfffu})
+            check(high << 12 | low);
     }
 #if defined(__OPTIMIZE__)
     constexpr std::uint64_t stride = 29;
 #else
     constexpr std::uint64_t stride = 1013;
 #endif
-    for (std::uint64_t pattern = 0; pattern <= 0xffffffffu; pattern += stride) check(static_cast<std::uint32_t>(pattern));
+    for (std::uint64_t pattern = 0; pattern <= 0xffffffffu; pattern += stride)
+        check(static_cast<std::uint32_t>(pattern));
     check.flush();
     EXPECT_EQ(check.failures(), 0u);
 }
@@ -336,7 +379,8 @@ TEST(simd, transposes_one_block) {
     simd::transpose(source.data(), source_stride, target.data(), target_stride);
     check(source.data(), source_stride, target.data(), target_stride);
     for (std::ptrdiff_t j = 0; j < lanes; ++j) {
-        for (std::ptrdiff_t i = lanes; i < target_stride; ++i) ASSERT_EQ(target[static_cast<std::size_t>(j * target_stride + i)], -1.0f);
+        for (std::ptrdiff_t i = lanes; i < target_stride; ++i)
+            ASSERT_EQ(target[static_cast<std::size_t>(j * target_stride + i)], -1.0f);
     }
 
     // Rows from the last to the first.

@@ -107,7 +107,8 @@ GRADKERN_ALWAYS_INLINE void store_narrow(T* target, vec value) noexcept {
 
 /// Copies n < 2 * Step elements of `Bytes` bytes in pieces of fixed, falling size.
 template <std::ptrdiff_t Step, std::size_t Bytes>
-GRADKERN_ALWAYS_INLINE void copy_elements(unsigned char* target, const unsigned char* source, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void copy_elements(unsigned char* target, const unsigned char* source,
+                                          std::ptrdiff_t n) noexcept {
     if constexpr (Step > 0) {
         if ((n & Step) != 0) {
             constexpr std::size_t piece = static_cast<std::size_t>(Step) * Bytes;

@@ -21,7 +21,8 @@ inline constexpr std::ptrdiff_t lanes = GRADKERN_SIMD_EMULATE_LANES;
 #else
 inline constexpr std::ptrdiff_t lanes = 4;
 #endif
-static_assert(lanes >= 1 && lanes <= 64 && (lanes & (lanes - 1)) == 0, "GRADKERN_SIMD_EMULATE_LANES must be 1, 2, 4, ... 64");
+static_assert(lanes >= 1 && lanes <= 64 && (lanes & (lanes - 1)) == 0,
+              "GRADKERN_SIMD_EMULATE_LANES must be 1, 2, 4, ... 64");
 
 struct vec {
     float lane[lanes];
@@ -41,7 +42,9 @@ inline constexpr bool is_fused = true;
     return r;
 }
 
-GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept { std::memcpy(target, value.lane, sizeof value.lane); }
+GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
+    std::memcpy(target, value.lane, sizeof value.lane);
+}
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);

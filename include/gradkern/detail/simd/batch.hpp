@@ -68,7 +68,9 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
     return vec(registers::fma(register_type(a), register_type(b), register_type(c)));
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept { return vec(registers::opaque(register_type(a * b))); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
+    return vec(registers::opaque(register_type(a * b)));
+}
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {
     return vec(registers::min(register_type(a), register_type(b)));

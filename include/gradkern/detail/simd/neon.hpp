@@ -25,11 +25,17 @@ GRADKERN_ALWAYS_INLINE float32x4_t opaque(float32x4_t value) noexcept {
     return value;
 }
 
-GRADKERN_ALWAYS_INLINE float32x4_t fma(float32x4_t a, float32x4_t b, float32x4_t c) noexcept { return vfmaq_f32(c, a, b); }
+GRADKERN_ALWAYS_INLINE float32x4_t fma(float32x4_t a, float32x4_t b, float32x4_t c) noexcept {
+    return vfmaq_f32(c, a, b);
+}
 
 // By comparison: FMIN and FMAX return a NaN where the others return their second operand.
-GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept { return vbslq_f32(vcltq_f32(a, b), a, b); }
-GRADKERN_ALWAYS_INLINE float32x4_t max(float32x4_t a, float32x4_t b) noexcept { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept {
+    return vbslq_f32(vcltq_f32(a, b), a, b);
+}
+GRADKERN_ALWAYS_INLINE float32x4_t max(float32x4_t a, float32x4_t b) noexcept {
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
 
 /// The first n (0 ... 3) lanes, zero above.
 GRADKERN_ALWAYS_INLINE float32x4_t load_first(const float* source, std::ptrdiff_t n, float32x4_t) noexcept {

@@ -43,7 +43,8 @@ GRADKERN_ALWAYS_INLINE __m128 max(__m128 a, __m128 b) noexcept { return _mm_max_
 GRADKERN_ALWAYS_INLINE __m128 load_first(const float* source, std::ptrdiff_t n, __m128) noexcept {
     // Pairs by way of integers: those loads may alias anything and need no alignment.
     const bool pair = (n & 2) != 0;
-    const __m128 low = pair ? _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))) : _mm_setzero_ps();
+    const __m128 low =
+        pair ? _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))) : _mm_setzero_ps();
     if ((n & 1) == 0) return low;
     const __m128 single = _mm_load_ss(source + (n & 2));
     return pair ? _mm_movelh_ps(low, single) : single;
@@ -63,7 +64,9 @@ GRADKERN_ALWAYS_INLINE __m128i select_bits(__m128i mask, __m128i yes, __m128i no
 }
 
 /// Four patterns in the low half -> one in each 32-bit lane.
-GRADKERN_ALWAYS_INLINE __m128i words_to_lanes(__m128i words) noexcept { return _mm_unpacklo_epi16(words, _mm_setzero_si128()); }
+GRADKERN_ALWAYS_INLINE __m128i words_to_lanes(__m128i words) noexcept {
+    return _mm_unpacklo_epi16(words, _mm_setzero_si128());
+}
 
 /// Four lanes, each a sign-extended 16-bit pattern -> four patterns in the low half.
 GRADKERN_ALWAYS_INLINE __m128i lanes_to_words(__m128i wide) noexcept { return _mm_packs_epi32(wide, wide); }
@@ -122,8 +125,7 @@ GRADKERN_ALWAYS_INLINE __m128 widen_bf16(__m128i words) noexcept {
 /// One bfloat16, sign-extended, in each lane.
 GRADKERN_ALWAYS_INLINE __m128i round_bf16(__m128 value) noexcept {
     const __m128i word = _mm_castps_si128(value);
-    const __m128i is_nan =
-        _mm_cmpgt_epi32(_mm_and_si128(word, _mm_set1_epi32(0x7fffffff)), _mm_set1_epi32(0x7f800000));
+    const __m128i is_nan = _mm_cmpgt_epi32(_mm_and_si128(word, _mm_set1_epi32(0x7fffffff)), _mm_set1_epi32(0x7f800000));
     const __m128i odd = _mm_and_si128(_mm_srli_epi32(word, 16), _mm_set1_epi32(1));
     const __m128i rounded = _mm_add_epi32(_mm_add_epi32(word, _mm_set1_epi32(0x7fff)), odd);
     const __m128i quiet = _mm_or_si128(word, _mm_set1_epi32(0x00400000));
@@ -145,7 +147,9 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m128 value) noexce
 
 // The transposes of 4, 8 and 16 rows are one algorithm: the 128-bit quarter q of a register holds four elements of row 4q + i, loads put
 // them there (cheaper than shuffles across quarters), and a 4x4 transpose within each quarter leaves whole columns.
-GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t, __m128) noexcept { return _mm_loadu_ps(source); }
+GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t, __m128) noexcept {
+    return _mm_loadu_ps(source);
+}
 GRADKERN_ALWAYS_INLINE __m128 unpack_low(__m128 a, __m128 b) noexcept { return _mm_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return _mm_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
@@ -275,7 +279,9 @@ GRADKERN_ALWAYS_INLINE __m512 min(__m512 a, __m512 b) noexcept { return _mm512_m
 GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_maskz_max_ps(all_lanes, a, b); }
 
 /// A mask of the first n (0 ... 15) lanes.
-GRADKERN_ALWAYS_INLINE __mmask16 first_lanes(std::ptrdiff_t n) noexcept { return static_cast<__mmask16>((1u << n) - 1u); }
+GRADKERN_ALWAYS_INLINE __mmask16 first_lanes(std::ptrdiff_t n) noexcept {
+    return static_cast<__mmask16>((1u << n) - 1u);
+}
 
 GRADKERN_ALWAYS_INLINE __m512 load_first(const float* source, std::ptrdiff_t n, __m512) noexcept {
     return _mm512_maskz_loadu_ps(first_lanes(n), source);
@@ -295,18 +301,20 @@ GRADKERN_ALWAYS_INLINE __m512 load_wide_bf16(const void* source, __m512) noexcep
 }
 
 GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m512 value) noexcept {
-    _mm256_storeu_si256(static_cast<__m256i*>(target), _mm512_maskz_cvtps_ph(all_lanes, value, _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256(static_cast<__m256i*>(target),
+                        _mm512_maskz_cvtps_ph(all_lanes, value, _MM_FROUND_TO_NEAREST_INT));
 }
 
 // Not by vcvtneps2bf16 (AVX512-BF16): that one flushes subnormal numbers.
 GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexcept {
     const __m512i word = _mm512_castps_si512(value);
-    const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(word, _mm512_set1_epi32(0x7fffffff)),
-                                                     _mm512_set1_epi32(0x7f800000));
+    const __mmask16 is_nan =
+        _mm512_cmpgt_epi32_mask(_mm512_and_si512(word, _mm512_set1_epi32(0x7fffffff)), _mm512_set1_epi32(0x7f800000));
     const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(all_lanes, word, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(word, _mm512_set1_epi32(0x7fff)), odd);
     const __m512i mended = _mm512_mask_or_epi32(rounded, is_nan, word, _mm512_set1_epi32(0x00400000));
-    _mm256_storeu_si256(static_cast<__m256i*>(target), _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16)));
+    _mm256_storeu_si256(static_cast<__m256i*>(target),
+                        _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16)));
 }
 
 GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t stride, __m512) noexcept {
@@ -315,10 +323,18 @@ GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t 
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 8 * stride), 2);
     return _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 12 * stride), 3);
 }
-GRADKERN_ALWAYS_INLINE __m512 unpack_low(__m512 a, __m512 b) noexcept { return _mm512_maskz_unpacklo_ps(all_lanes, a, b); }
-GRADKERN_ALWAYS_INLINE __m512 unpack_high(__m512 a, __m512 b) noexcept { return _mm512_maskz_unpackhi_ps(all_lanes, a, b); }
-GRADKERN_ALWAYS_INLINE __m512 low_pairs(__m512 a, __m512 b) noexcept { return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0x44); }
-GRADKERN_ALWAYS_INLINE __m512 high_pairs(__m512 a, __m512 b) noexcept { return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0xee); }
+GRADKERN_ALWAYS_INLINE __m512 unpack_low(__m512 a, __m512 b) noexcept {
+    return _mm512_maskz_unpacklo_ps(all_lanes, a, b);
+}
+GRADKERN_ALWAYS_INLINE __m512 unpack_high(__m512 a, __m512 b) noexcept {
+    return _mm512_maskz_unpackhi_ps(all_lanes, a, b);
+}
+GRADKERN_ALWAYS_INLINE __m512 low_pairs(__m512 a, __m512 b) noexcept {
+    return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0x44);
+}
+GRADKERN_ALWAYS_INLINE __m512 high_pairs(__m512 a, __m512 b) noexcept {
+    return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0xee);
+}
 GRADKERN_ALWAYS_INLINE void store_all(float* target, __m512 value) noexcept { _mm512_storeu_ps(target, value); }
 
 #endif  // __AVX512F__

@@ -1,0 +1,127 @@
+// Attributes of the oneDNN Graph operators in the documents' spelling (see ../onednn_graph.hpp).
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace onednn_graph {
+
+/// An attribute whose value is one of a few words; absent unless given. Text is not copied: it must live until the call
+/// that takes the attributes returns.
+template <class E>
+class word {
+public:
+    /// Absent: the attribute has its default.
+    constexpr word() noexcept = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = auto_pad::valid` must work
+    constexpr word(E value) noexcept : value_(value) {}
+    /// A word, e.g. "same_upper"; a null pointer is absent.
+    template <class S>
+        requires(std::convertible_to<const S&, std::string_view> && !std::is_null_pointer_v<S>)
+    // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = "valid"` must work
+    constexpr word(const S& text) noexcept {
+        if constexpr (std::is_pointer_v<S>) {
+            if (text == nullptr) return;
+        }
+        text_ = std::string_view(text);
+        is_text_ = true;
+    }
+
+    /// Stores the value, or leaves `target` alone where absent. Returns false where the word is unknown.
+    [[nodiscard]] constexpr bool read(E& target) const noexcept {
+        if (is_text_) return parse(text_, target);
+        if (value_) target = *value_;
+        return true;
+    }
+
+private:
+    std::optional<E> value_{};
+    std::string_view text_{};
+    bool is_text_ = false;
+};
+
+/// A list of integers: an attribute vector, or the data of a 1-D shape tensor of s32 or s64. Absent where it is empty.
+class ints {
+public:
+    /// Absent.
+    constexpr ints() noexcept = default;
+    /// From a braced list: `.strides = {2, 2}`.
+    constexpr ints(std::initializer_list<std::int64_t> values) noexcept : values_(values) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): the core's vectors are attributes, too
+    constexpr ints(const extents& values) noexcept : values_(values) {}
+    /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
+    template <std::ranges::contiguous_range R>
+        requires(std::ranges::sized_range<R> && std::signed_integral<std::ranges::range_value_t<R>> &&
+                 (sizeof(std::ranges::range_value_t<R>) == 4 || sizeof(std::ranges::range_value_t<R>) == 8))
+    // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work
+    constexpr ints(const R& values) noexcept
+        : values_(std::span<const std::ranges::range_value_t<R>>(values)) {}
+
+    /// True where nothing was given.
+    [[nodiscard]] constexpr bool empty() const noexcept { return values_.empty(); }
+    /// The integers as the core takes them.
+    [[nodiscard]] constexpr const extents& values() const noexcept { return values_; }
+
+private:
+    extents values_{};
+};
+
+/// The data of an optional shape tensor.
+using shape_input = ints;
+
+/// Attributes of AvgPoolBackprop.
+struct AvgPoolBackprop_attributes {
+    ints strides{};                                ///< required, > 0
+    ints pads_begin{};                             ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                               ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints kernel{};                                 ///< required, > 0
+    std::optional<bool> exclude_pad{};             ///< required; true: divide by the taps inside the input
+    word<gradkern::auto_pad> auto_pad{};           ///< none, same_upper, same_lower or valid; default none
+    word<gradkern::data_format> data_format{};     ///< NXC or NCX; default NXC
+    ints input_shape{};                            ///< full shape of input_delta in data_format order
+    word<gradkern::rounding_type> rounding_type{};  ///< extension: floor, ceil or ceil_torch; default floor
+    std::optional<std::int64_t> divisor_override{};  ///< extension: any non-zero number replaces the divisor
+};
+
+/// Attributes of ConvolutionBackwardData.
+struct ConvolutionBackwardData_attributes {
+    ints strides{};                                   ///< required, > 0
+    ints pads_begin{};                                ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                  ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                                 ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};              ///< none, same_upper, same_lower or valid; default none
+    ints output_padding{};                            ///< 0 <= op < stride; checked, and without effect on the result
+    std::int64_t groups = 1;                          ///< >= 1
+    word<gradkern::data_format> data_format{};        ///< NXC or NCX; default NXC
+    word<gradkern::weights_format> weights_format{};  ///< XIO or OIX; default XIO
+    ints dst_shape{};                                 ///< full shape of diff_src in data_format order
+};
+
+/// Attributes of ConvTransposeBackpropFilters.
+struct ConvTransposeBackpropFilters_attributes {
+    ints strides{};                                  ///< required, > 0
+    ints pads_begin{};                               ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                 ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                                ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};             ///< none, same_upper, same_lower or valid; default none
+    ints output_padding{};                           ///< 0 <= op < max(stride, dilation); absent accepts every size
+                                                     ///< of output_delta that fits
+    std::int64_t groups = 1;                         ///< >= 1
+    word<gradkern::data_format> data_format{};       ///< NXC or NCX; default NXC
+    word<gradkern::weights_format> filter_format{};  ///< XIO = (K..., IC, OC/g) or OIX = (OC/g, IC, K...); default XIO
+    ints filter_shape{};                             ///< full shape of filter_delta in filter_format order
+};
+
+}  // namespace onednn_graph
+GRADKERN_ISA_NAMESPACE_END
