@@ -122,8 +122,8 @@ inline void make_layer(layer& l, const gradkern_cases::convolution_case& c, role
 /// Fills `l` with one operator of an average pool. The layer must not move afterwards.
 inline void make_layer(layer& l, const gradkern_cases::average_case& c, role what, gradkern::data_format format) {
     using namespace gradkern;
-    l.name = std::string(c.name) + "/" + role_names[static_cast<int>(what)] +
-             (format == data_format::ncx ? "/NCX" : "/NXC");
+    l.name =
+        std::string(c.name) + "/" + role_names[static_cast<int>(what)] + (format == data_format::ncx ? "/NCX" : "/NXC");
     const auto attributes = c.attributes(format);
     const extents src = c.src_shape(format);
     const extents dst = infer_avg_pool(src, attributes).value_or({});
@@ -170,8 +170,6 @@ inline double difference(layer& l, const std::vector<float>& exact) {
 }
 
 /// The result of the reference; empty after an error.
-inline std::vector<float> reference_result(layer& l) {
-    return l.reference() ? l.out : std::vector<float>{};
-}
+inline std::vector<float> reference_result(layer& l) { return l.reference() ? l.out : std::vector<float>{}; }
 
 }  // namespace gradkern_bench

@@ -86,11 +86,13 @@ int gradkern_reference(const std::int64_t* p, const float* a, const float* b, fl
     if (l.weights_gradient) {
         return static_cast<int>(ref::convolution_backward_weights(tensor_view<const float>{a, l.src},
                                                                   tensor_view<const float>{b, l.dst}, l.attributes,
-                                                                  tensor_view<float>{out, l.filter}).code());
+                                                                  tensor_view<float>{out, l.filter})
+                                    .code());
     }
     return static_cast<int>(ref::convolution_backward_data(tensor_view<const float>{a, l.dst},
                                                            tensor_view<const float>{b, l.filter}, l.attributes,
-                                                           tensor_view<float>{out, l.src}).code());
+                                                           tensor_view<float>{out, l.src})
+                                .code());
 }
 
 const char* gradkern_isa() {

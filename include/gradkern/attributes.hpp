@@ -21,32 +21,32 @@ GRADKERN_NAMESPACE_BEGIN
 /// Attributes of convolution, convolution_backward_data and convolution_backward_weights: one set describes a layer
 /// for all three.
 struct convolution_attributes {
-    extents strides{};                                      ///< required, > 0
-    extents dilations{};                                    ///< required, > 0; 1 means dense
-    extents pads_begin{};                                   ///< >= 0; ignored unless auto_pad is none
-    extents pads_end{};                                     ///< >= 0; ignored unless auto_pad is none
+    extents strides{};                                       ///< required, > 0
+    extents dilations{};                                     ///< required, > 0; 1 means dense
+    extents pads_begin{};                                    ///< >= 0; ignored unless auto_pad is none
+    extents pads_end{};                                      ///< >= 0; ignored unless auto_pad is none
     gradkern::auto_pad auto_pad = gradkern::auto_pad::none;  ///< rule F (shape/padding.hpp)
-    extents output_padding{};                               ///< backward data only: 0 <= op < stride; without
-                                                            ///< diff_src_shape it chooses among the sizes that fit
-    std::int64_t groups = 1;                                ///< >= 1
+    extents output_padding{};                                ///< backward data only: 0 <= op < stride; without
+                                                             ///< diff_src_shape it chooses among the sizes that fit
+    std::int64_t groups = 1;                                 ///< >= 1
     gradkern::data_format data_format = gradkern::data_format::nxc;           ///< order of src and dst
     gradkern::weights_format weights_format = gradkern::weights_format::xio;  ///< (K..., IC/g, OC) or (OC, IC/g, K...)
-    extents diff_src_shape{};     ///< backward data: full shape of the result in data_format order ("dst_shape" in the
-                                  ///< ConvolutionBackwardData document)
+    extents diff_src_shape{};      ///< backward data: full shape of the result in data_format order ("dst_shape" in the
+                                   ///< ConvolutionBackwardData document)
     extents diff_weights_shape{};  ///< backward weights: full shape of the result in weights_format order
 };
 
 /// Attributes of conv_transpose, conv_transpose_backward_data and conv_transpose_backward_weights.
 struct conv_transpose_attributes {
-    extents strides{};                                      ///< required, > 0
-    extents dilations{};                                    ///< required, > 0; 1 means dense
-    extents pads_begin{};                                   ///< >= 0; ignored unless auto_pad is none
-    extents pads_end{};                                     ///< >= 0; ignored unless auto_pad is none
+    extents strides{};                                       ///< required, > 0
+    extents dilations{};                                     ///< required, > 0; 1 means dense
+    extents pads_begin{};                                    ///< >= 0; ignored unless auto_pad is none
+    extents pads_end{};                                      ///< >= 0; ignored unless auto_pad is none
     gradkern::auto_pad auto_pad = gradkern::auto_pad::none;  ///< rules T and TB (shape/padding.hpp)
-    extents output_padding{};                               ///< 0 <= op < max(stride, dilation). Absent is not the same
-                                                            ///< as zeros where the large size is given: absent accepts
-                                                            ///< every size that fits
-    std::int64_t groups = 1;                                ///< >= 1
+    extents output_padding{};  ///< 0 <= op < max(stride, dilation). Absent is not the same
+                               ///< as zeros where the large size is given: absent accepts
+                               ///< every size that fits
+    std::int64_t groups = 1;   ///< >= 1
     gradkern::data_format data_format = gradkern::data_format::nxc;           ///< order of src and dst
     gradkern::weights_format weights_format = gradkern::weights_format::xio;  ///< (K..., IC, OC/g) or (OC/g, IC, K...)
     extents dst_shape{};           ///< forward: full shape of dst in data_format order
@@ -61,15 +61,15 @@ struct bias_attributes {
 
 /// Attributes of avg_pool and avg_pool_backward.
 struct avg_pool_attributes {
-    extents kernel{};                                       ///< required, > 0
-    extents strides{};                                      ///< required, > 0
-    extents pads_begin{};                                   ///< >= 0; ignored unless auto_pad is none
-    extents pads_end{};                                     ///< >= 0; ignored unless auto_pad is none
-    extents dilations{};                                    ///< > 0; ones where absent
-    bool exclude_pad = false;                               ///< true: divide by the number of taps inside the input
+    extents kernel{};                                        ///< required, > 0
+    extents strides{};                                       ///< required, > 0
+    extents pads_begin{};                                    ///< >= 0; ignored unless auto_pad is none
+    extents pads_end{};                                      ///< >= 0; ignored unless auto_pad is none
+    extents dilations{};                                     ///< > 0; ones where absent
+    bool exclude_pad = false;                                ///< true: divide by the number of taps inside the input
     gradkern::auto_pad auto_pad = gradkern::auto_pad::none;  ///< rule F (shape/padding.hpp)
     gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;  ///< ignored for the sizes of same_*
-    std::optional<std::int64_t> divisor_override{};         ///< any non-zero number replaces the divisor
+    std::optional<std::int64_t> divisor_override{};                  ///< any non-zero number replaces the divisor
     gradkern::data_format data_format = gradkern::data_format::nxc;  ///< order of src and dst
     extents diff_src_shape{};  ///< backward: full shape of the result in data_format order ("input_shape" in the
                                ///< AvgPoolBackprop document)

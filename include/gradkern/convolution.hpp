@@ -87,8 +87,8 @@ template <class T, class Bias = T>
                                  std::type_identity_t<tensor_view<const Bias>> bias,
                                  const convolution_attributes& attributes, std::type_identity_t<tensor_view<T>> dst,
                                  const call_options& options = {}) noexcept {
-    const auto plan = plan_convolution<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout,
-                                                options.plan);
+    const auto plan =
+        plan_convolution<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options.plan);
     if (!plan) return plan.error();
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(src.data, weights.data, bias.data, dst.data, workspace, options.executor);
@@ -123,9 +123,11 @@ public:
 
 private:
     template <class U>
-    friend result<convolution_backward_data_plan<U>> plan_convolution_backward_data(
-        const tensor_layout&, const tensor_layout&, const convolution_attributes&, const tensor_layout&,
-        const plan_options&) noexcept;
+    friend result<convolution_backward_data_plan<U>> plan_convolution_backward_data(const tensor_layout&,
+                                                                                    const tensor_layout&,
+                                                                                    const convolution_attributes&,
+                                                                                    const tensor_layout&,
+                                                                                    const plan_options&) noexcept;
 };
 
 /// Plans convolution_backward_data_plan::run. `diff_src` wins over attributes.diff_src_shape; where it is empty the
@@ -138,9 +140,9 @@ template <class T>
                                                            true, sizeof(T));
     if (!p) return p.error();
     convolution_backward_data_plan<T> plan;
-    const status s = plan.prepare({"convolution_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src},
-                                  *p, shape::side::large, false, attributes.data_format, attributes.weights_format,
-                                  options);
+    const status s =
+        plan.prepare({"convolution_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p,
+                     shape::side::large, false, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
@@ -152,8 +154,8 @@ template <class T>
                                                const convolution_attributes& attributes,
                                                std::type_identity_t<tensor_view<T>> diff_src,
                                                const call_options& options = {}) noexcept {
-    const auto plan = plan_convolution_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
-                                                        options.plan);
+    const auto plan =
+        plan_convolution_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout, options.plan);
     if (!plan) return plan.error();
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(diff_dst.data, weights.data, diff_src.data, workspace, options.executor);

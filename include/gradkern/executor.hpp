@@ -14,7 +14,7 @@ GRADKERN_NAMESPACE_BEGIN
 /// `concurrency()` says how many calls may usefully run at once. Results never depend on either.
 template <class E>
 concept executor = requires(E& e, std::ptrdiff_t n, void (*fn)(std::ptrdiff_t)) {
-    { e.parallel_for(n, fn) };
+    {e.parallel_for(n, fn)};
     { e.concurrency() } -> std::convertible_to<std::ptrdiff_t>;
 };
 
@@ -37,9 +37,10 @@ public:
 
     /// Refers to `e`, which must outlive the call it is passed to.
     template <executor E>
-        requires(!std::same_as<std::remove_cv_t<E>, executor_ref>)
-    // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): `run(..., pool)` must work
-    executor_ref(E& e) noexcept
+    requires(!std::same_as<std::remove_cv_t<E>, executor_ref>)
+        // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): `run(..., pool)` must work
+        executor_ref(E& e)
+    noexcept
         : object_(const_cast<void*>(static_cast<const void*>(std::addressof(e)))),
           run_([](void* object, std::ptrdiff_t n, void* fn, void (*call)(void*, std::ptrdiff_t)) {
               static_cast<E*>(object)->parallel_for(n, [fn, call](std::ptrdiff_t i) { call(fn, i); });

@@ -25,24 +25,24 @@ enum class precision : std::uint8_t {
 /// Which way a convolution is computed. The bits of the result are the same for all of them; `automatic` takes the one
 /// that is quick for the shape, the others exist to be tested and measured.
 enum class algorithm : std::uint8_t {
-    automatic,       ///< the plan chooses
-    dense,           ///< lanes hold output channels of one group, activations are read in place where they are f32
-    dense_staged,    ///< the same from a bounded scratch of activations, channels innermost
-    channelwise      ///< lanes run across groups: depthwise, and groups of few channels
+    automatic,     ///< the plan chooses
+    dense,         ///< lanes hold output channels of one group, activations are read in place where they are f32
+    dense_staged,  ///< the same from a bounded scratch of activations, channels innermost
+    channelwise    ///< lanes run across groups: depthwise, and groups of few channels
 };
 
 /// Options of a plan. None of them changes a shape.
 struct plan_options {
-    output_mode output = output_mode::overwrite;        ///< overwrite or accumulate
-    gradkern::precision precision = precision::strict;  ///< numerical contract
+    output_mode output = output_mode::overwrite;           ///< overwrite or accumulate
+    gradkern::precision precision = precision::strict;     ///< numerical contract
     gradkern::algorithm algorithm = algorithm::automatic;  ///< path; the result does not depend on it
 };
 
 /// Options of a one-call operator: the plan's, scratch memory and threads.
 struct call_options {
-    plan_options plan{};                    ///< as for plan_X
-    std::span<std::byte> workspace{};       ///< may be empty while the plan needs no more than 16 KiB
-    executor_ref executor{};                ///< serial by default
+    plan_options plan{};               ///< as for plan_X
+    std::span<std::byte> workspace{};  ///< may be empty while the plan needs no more than 16 KiB
+    executor_ref executor{};           ///< serial by default
 };
 
 GRADKERN_NAMESPACE_END

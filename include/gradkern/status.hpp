@@ -28,8 +28,8 @@ enum class errc : std::uint8_t {
 /// The name of an error class as it is spelled in the code.
 [[nodiscard]] constexpr std::string_view to_string(errc code) noexcept {
     constexpr std::array<std::string_view, 9> names{
-        "ok",          "invalid_argument", "invalid_shape",      "missing_shape", "unsupported",
-        "overflow",    "index_out_of_range", "null_pointer",     "workspace_too_small"};
+        "ok",       "invalid_argument",   "invalid_shape", "missing_shape",      "unsupported",
+        "overflow", "index_out_of_range", "null_pointer",  "workspace_too_small"};
     const auto i = static_cast<std::size_t>(code);
     return i < names.size() ? names[i] : std::string_view{"unknown"};
 }
@@ -70,12 +70,12 @@ enum class expectation : std::uint8_t { equal, not_equal, at_least, at_most, bel
 /// One mistake: which operator found it, in which argument and axis, what was there and what should have been.
 /// The strings are literals of the library (or of the front end that reports); they never dangle.
 struct error {
-    errc code = errc::ok;            ///< class of the mistake
-    std::string_view op{};           ///< operator, e.g. "convolution_backward_data"
-    std::string_view argument{};     ///< tensor or attribute, e.g. "weights", "strides"
-    int axis = -1;                   ///< index into the argument's shape or vector, -1 where there is none
-    std::int64_t got = 0;            ///< the offending number
-    std::int64_t expected = 0;       ///< the number it is held against
+    errc code = errc::ok;                       ///< class of the mistake
+    std::string_view op{};                      ///< operator, e.g. "convolution_backward_data"
+    std::string_view argument{};                ///< tensor or attribute, e.g. "weights", "strides"
+    int axis = -1;                              ///< index into the argument's shape or vector, -1 where there is none
+    std::int64_t got = 0;                       ///< the offending number
+    std::int64_t expected = 0;                  ///< the number it is held against
     expectation relation = expectation::equal;  ///< how `got` should relate to `expected`
 
     friend constexpr bool operator==(const error&, const error&) noexcept = default;
@@ -90,8 +90,8 @@ struct error {
         if (!argument.empty()) out << ": " << argument;
         if (axis >= 0) out << "[" << axis << "]";
         if (relation != expectation::none) {
-            constexpr std::array<std::string_view, 6> words{"", "other than ", "at least ", "at most ", "below ",
-                                                            "a multiple of "};
+            constexpr std::array<std::string_view, 6> words{"",         "other than ", "at least ",
+                                                            "at most ", "below ",      "a multiple of "};
             out << ": got " << got << ", expected " << words[static_cast<std::size_t>(relation)] << expected;
         }
         return (out << " (" << to_string(code) << ")").size();
@@ -122,7 +122,7 @@ private:
 template <class T>
 class [[nodiscard]] result {
 public:
-    using value_type = T;             ///< what is held on success
+    using value_type = T;                ///< what is held on success
     using error_type = gradkern::error;  ///< what is held otherwise
 
     // NOLINTNEXTLINE(google-explicit-constructor): `return value;` must work

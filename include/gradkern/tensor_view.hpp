@@ -25,7 +25,8 @@ public:
     /// From a run-time list; entries past the fifth are counted, not kept.
     template <std::integral I>
     constexpr explicit extents(std::span<const I> values) noexcept : rank_(values.size()) {
-        for (std::size_t i = 0; i < values.size() && i < capacity; ++i) values_[i] = static_cast<std::int64_t>(values[i]);
+        for (std::size_t i = 0; i < values.size() && i < capacity; ++i)
+            values_[i] = static_cast<std::int64_t>(values[i]);
     }
     /// From a run-time list; entries past the fifth are counted, not kept.
     constexpr explicit extents(std::span<const std::int64_t> values) noexcept : rank_(values.size()) {
@@ -97,9 +98,10 @@ struct tensor_view {
     constexpr tensor_view(T* p, const tensor_layout& l) noexcept : data(p), layout(l) {}
     /// A view of constant elements from one of mutable elements.
     template <class U>
-        requires(std::same_as<const U, T>)
-    // NOLINTNEXTLINE(google-explicit-constructor): as T* converts to const T*
-    constexpr tensor_view(const tensor_view<U>& other) noexcept : data(other.data), layout(other.layout) {}
+    requires(std::same_as<const U, T>)
+        // NOLINTNEXTLINE(google-explicit-constructor): as T* converts to const T*
+        constexpr tensor_view(const tensor_view<U>& other) noexcept
+        : data(other.data), layout(other.layout) {}
 };
 
 GRADKERN_NAMESPACE_END

@@ -107,8 +107,8 @@ TEST(onednn_graph, avg_pool_rows) {
         for_each_variant([&](const variant& v) {
             SCOPED_TRACE(v.name());
             const auto a = attributes_of(row, v);
-            const auto delta = tensor_of<float>(
-                v.activation(1, 1, static_cast<std::int64_t>(row.output_delta.size())), row.output_delta);
+            const auto delta = tensor_of<float>(v.activation(1, 1, static_cast<std::int64_t>(row.output_delta.size())),
+                                                row.output_delta);
             const auto shape = og::infer_AvgPoolBackprop(delta.shape(), {}, a);
             ASSERT_TRUE(shape.has_value()) << gk::to_string(shape.error());
             ASSERT_EQ(*shape, a.input_shape.values());
@@ -163,9 +163,9 @@ TEST(onednn_graph, avg_pool_shape_input_wins_over_the_attribute) {
         }
         for (const auto& ignored : {extents{}, extents{9, 9, 9}, extents{-1}, extents::filled(9, 0)}) {
             a.input_shape = ignored;
-            for (const og::shape_input& given : {og::shape_input(s64), og::shape_input(s32),
-                                                 og::shape_input(std::span<const std::int64_t>(s64)),
-                                                 og::shape_input(std::span<const std::int32_t>(s32))}) {
+            for (const og::shape_input& given :
+                 {og::shape_input(s64), og::shape_input(s32), og::shape_input(std::span<const std::int64_t>(s64)),
+                  og::shape_input(std::span<const std::int32_t>(s32))}) {
                 ASSERT_EQ(*og::infer_AvgPoolBackprop(delta, given, a), shape);
                 result.poison();
                 ASSERT_TRUE(og::AvgPoolBackward<float>(dy.const_view(), given, a, result.view()).ok());
@@ -256,8 +256,8 @@ TEST(onednn_graph, avg_pool_accumulates_in_three_dimensions) {
                                                .exclude_pad = true,
                                                .data_format = format,
                                                .input_shape = ncx ? extents{1, 1, 3, 3, 3} : extents{1, 3, 3, 3, 1}};
-        const auto delta = tensor_of<float>(ncx ? extents{1, 1, 2, 2, 2} : extents{1, 2, 2, 2, 1},
-                                            std::vector<float>(8, 8.0F));
+        const auto delta =
+            tensor_of<float>(ncx ? extents{1, 1, 2, 2, 2} : extents{1, 2, 2, 2, 1}, std::vector<float>(8, 8.0F));
         test_tensor<float> result(a.input_shape.values());
         ASSERT_TRUE(og::AvgPoolBackprop<float>(delta.const_view(), {}, a, result.view()).ok());
         std::vector<float> expected;
@@ -334,8 +334,8 @@ TEST(onednn_graph, avg_pool_takes_an_empty_batch) {
 // Rows 18 and 19: sums of 16-bit types are in f32, rounded once.
 template <class T>
 float largest_of_a_thousand() {
-    og::AvgPoolBackprop_attributes a{.strides = {1}, .kernel = {3000}, .exclude_pad = false,
-                                     .input_shape = {1, 4000, 1}, .divisor_override = 1};
+    og::AvgPoolBackprop_attributes a{
+        .strides = {1}, .kernel = {3000}, .exclude_pad = false, .input_shape = {1, 4000, 1}, .divisor_override = 1};
     const auto delta = tensor_of<T>({1, 1001, 1}, std::vector<float>(1001, 1.0F));
     test_tensor<T> result({1, 4000, 1});
     const auto plan = og::plan_AvgPoolBackprop<T>(delta.layout(), {}, a);
@@ -383,16 +383,16 @@ TEST(onednn_graph, convolution_rows) {
         for_each_variant([&](const variant& v) {
             SCOPED_TRACE(v.name());
             const auto a = attributes_of(row, v);
-            const auto diff_dst = tensor_of<float>(v.activation(1, row.oc, row.o),
-                                                   v.arrange_activation(row.diff_dst, 1, row.oc, row.o));
+            const auto diff_dst =
+                tensor_of<float>(v.activation(1, row.oc, row.o), v.arrange_activation(row.diff_dst, 1, row.oc, row.o));
             const auto weights = tensor_of<float>(v.filter(row.oc, row.icg, row.k),
                                                   v.arrange_filter(row.weights, row.oc, row.icg, row.k));
             const auto shape = og::infer_ConvolutionBackwardData(diff_dst.shape(), weights.shape(), {}, a);
             ASSERT_EQ(shape.error().code, row.size || row.code != errc::ok ? row.code : errc::missing_shape);
             if (!shape) return;
             test_tensor<float> diff_src(*shape);
-            const gk::status s = og::ConvolutionBackwardData<float>(diff_dst.const_view(), weights.const_view(), {}, a,
-                                                                    diff_src.view());
+            const gk::status s =
+                og::ConvolutionBackwardData<float>(diff_dst.const_view(), weights.const_view(), {}, a, diff_src.view());
             ASSERT_TRUE(s.ok()) << gk::to_string(s);
             expect_values(diff_src, v.arrange_activation(row.diff_src, 1, row.groups * row.icg, *row.size));
             const auto plan = og::plan_ConvolutionBackpropData<float>(diff_dst.layout(), weights.layout(), {}, a);
@@ -414,17 +414,17 @@ TEST(onednn_graph, convolution_shape_input_wins_over_the_attribute) {
     EXPECT_EQ(og::infer_ConvolutionBackwardData(diff_dst.shape(), weights.shape(), {}, a).error(), missing);
     EXPECT_EQ(og::plan_ConvolutionBackwardData<float>(diff_dst.layout(), weights.layout(), {}, a).error(), missing);
     test_tensor<float> diff_src({1, 8, 1});
-    EXPECT_EQ(og::ConvolutionBackwardData<float>(diff_dst.const_view(), weights.const_view(), {}, a, diff_src.view())
-                  .error(),
-              missing);
+    EXPECT_EQ(
+        og::ConvolutionBackwardData<float>(diff_dst.const_view(), weights.const_view(), {}, a, diff_src.view()).error(),
+        missing);
     a.dst_shape = {9, 9, 9, 9, 9, 9, 9};
     const std::array<std::int32_t, 3> s32{1, 8, 1};
     const std::array<std::int64_t, 3> s64{1, 8, 1};
     for (const og::shape_input& given : {og::shape_input(s32), og::shape_input(s64)}) {
         diff_src.poison();
-        ASSERT_TRUE(og::ConvolutionBackpropData<float>(diff_dst.const_view(), weights.const_view(), given, a,
-                                                       diff_src.view())
-                        .ok());
+        ASSERT_TRUE(
+            og::ConvolutionBackpropData<float>(diff_dst.const_view(), weights.const_view(), given, a, diff_src.view())
+                .ok());
         expect_values(diff_src, {1, 10, 102, 20, 203, 30, 300, 0});
         EXPECT_EQ(*og::infer_ConvolutionBackpropData(diff_dst.shape(), weights.shape(), given, a), diff_src.shape());
     }
@@ -505,9 +505,9 @@ TEST(onednn_graph, conv_transpose_filter_delta_may_be_f32) {
     const auto forward = tensor_of<gk::float16>({1, 3, 1}, {1, 2, 3});
     const auto delta = tensor_of<gk::float16>({1, 7, 1}, {1, 10, 100, 1000, 10000, 0, 1});
     test_tensor<float> wide({3, 1, 1});
-    ASSERT_TRUE(og::ConvTransposeBackwardWeights<gk::float16>(forward.const_view(), delta.const_view(), {}, a,
-                                                              wide.view())
-                    .ok());
+    ASSERT_TRUE(
+        og::ConvTransposeBackwardWeights<gk::float16>(forward.const_view(), delta.const_view(), {}, a, wide.view())
+            .ok());
     expect_values(wide, {30201, 2010, 20103});
 }
 
@@ -516,8 +516,13 @@ TEST(onednn_graph, conv_transpose_filter_delta_may_be_f32) {
 TEST(onednn_graph, words_in_every_spelling) {
     const auto pads = [](const og::word<gk::auto_pad>& w) {
         // k = 2, s = 1 and an input of 5: the window count and the first element tell the modes apart
-        const og::AvgPoolBackprop_attributes a{.strides = {1}, .pads_begin = {1}, .pads_end = {1}, .kernel = {2},
-                                               .exclude_pad = true, .auto_pad = w, .input_shape = {1, 5, 1}};
+        const og::AvgPoolBackprop_attributes a{.strides = {1},
+                                               .pads_begin = {1},
+                                               .pads_end = {1},
+                                               .kernel = {2},
+                                               .exclude_pad = true,
+                                               .auto_pad = w,
+                                               .input_shape = {1, 5, 1}};
         for (std::int64_t o = 1; o <= 7; ++o) {
             const auto delta = tensor_of<float>({1, o, 1}, {1, 2, 3, 4, 5, 6, 7});
             test_tensor<float> result({1, 5, 1});
@@ -617,9 +622,12 @@ static_assert(infers_at_compile_time());
 
 TEST(onednn_graph, avg_pool_errors_have_the_documents_names) {
     constexpr std::string_view op = "AvgPoolBackprop";
-    const og::AvgPoolBackprop_attributes good{
-        .strides = {2}, .pads_begin = {1}, .pads_end = {0}, .kernel = {3}, .exclude_pad = false,
-        .input_shape = {1, 6, 1}};
+    const og::AvgPoolBackprop_attributes good{.strides = {2},
+                                              .pads_begin = {1},
+                                              .pads_end = {0},
+                                              .kernel = {3},
+                                              .exclude_pad = false,
+                                              .input_shape = {1, 6, 1}};
     const auto plan = [](const gk::tensor_layout& output_delta, const og::AvgPoolBackprop_attributes& a,
                          const gk::tensor_layout& input_delta = {}) {
         return og::plan_AvgPoolBackprop<float>(output_delta, {}, a, input_delta).error();
@@ -715,8 +723,7 @@ TEST(onednn_graph, conv_transpose_errors_have_the_documents_names) {
     const gk::tensor_layout x{1, 3, 2};
     const gk::tensor_layout dy{1, 7, 4};
     EXPECT_EQ(plan(x, dy, good), error{});
-    EXPECT_EQ(plan({1, 3}, dy, good),
-              (error{errc::unsupported, op, "input_forward", -1, 2, 3, expectation::at_least}));
+    EXPECT_EQ(plan({1, 3}, dy, good), (error{errc::unsupported, op, "input_forward", -1, 2, 3, expectation::at_least}));
     EXPECT_EQ(plan(x, {1, 7}, good), (error{errc::unsupported, op, "output_delta", -1, 2, 3, expectation::equal}));
     EXPECT_EQ(plan(x, dy, good, {3, 2}), (error{errc::unsupported, op, "filter_delta", -1, 2, 3, expectation::equal}));
     EXPECT_EQ(plan(x, dy, good, {4, 2, 4}),
@@ -738,13 +745,12 @@ TEST(onednn_graph, conv_transpose_errors_have_the_documents_names) {
     a.output_padding = {1};
     EXPECT_EQ(plan(x, dy, a), (error{errc::invalid_shape, op, "output_delta", 1, 7, 8, expectation::equal}));
     a.output_padding = {2};
-    EXPECT_EQ(plan(x, dy, a),
-              (error{errc::invalid_argument, op, "output_padding", 0, 2, 2, expectation::below}));
+    EXPECT_EQ(plan(x, dy, a), (error{errc::invalid_argument, op, "output_padding", 0, 2, 2, expectation::below}));
     const auto forward = tensor_of<float>({1, 3, 2}, {1, 2, 3, 4, 5, 6});
     test_tensor<float> result({3, 2, 4});
-    EXPECT_EQ(og::ConvTransposeBackpropFilters<float>(forward.const_view(), {nullptr, dy}, {}, good, result.view())
-                  .error(),
-              (error{errc::null_pointer, op, "output_delta", -1, 0, 0, expectation::none}));
+    EXPECT_EQ(
+        og::ConvTransposeBackpropFilters<float>(forward.const_view(), {nullptr, dy}, {}, good, result.view()).error(),
+        (error{errc::null_pointer, op, "output_delta", -1, 0, 0, expectation::none}));
     EXPECT_EQ(og::ConvTransposeBackpropFilters<float>({nullptr, x}, {}, {}, good, result.view()).error().argument,
               "output_delta");
     for (std::int64_t i = 0; i < 24; ++i) EXPECT_TRUE(std::isnan(result.value(i)));

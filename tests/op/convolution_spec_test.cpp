@@ -78,10 +78,10 @@ void run_backward_data_rows() {
         SCOPED_TRACE(row.name);
         for_each_variant([&](const variant& v) {
             SCOPED_TRACE(v.name());
-            const auto diff_dst = tensor_of<T>(v.activation(1, row.oc, row.o),
-                                               v.arrange_activation(row.diff_dst, 1, row.oc, row.o));
-            const auto weights = tensor_of<T>(v.filter(row.oc, row.icg, row.k),
-                                              v.arrange_filter(row.weights, row.oc, row.icg, row.k));
+            const auto diff_dst =
+                tensor_of<T>(v.activation(1, row.oc, row.o), v.arrange_activation(row.diff_dst, 1, row.oc, row.o));
+            const auto weights =
+                tensor_of<T>(v.filter(row.oc, row.icg, row.k), v.arrange_filter(row.weights, row.oc, row.icg, row.k));
             const std::int64_t channels = row.groups * row.icg;
             gk::convolution_attributes a = attributes_of(row, v);
             if (row.size) a.diff_src_shape = v.activation(1, channels, *row.size);
@@ -92,8 +92,8 @@ void run_backward_data_rows() {
             ASSERT_EQ(*shape, v.activation(1, channels, size));
             for (const gk::algorithm path : every_algorithm) {
                 test_tensor<T> diff_src(*shape);
-                const gk::status s = gk::convolution_backward_data<T>(
-                    diff_dst.const_view(), weights.const_view(), a, diff_src.view(), {.plan = {.algorithm = path}});
+                const gk::status s = gk::convolution_backward_data<T>(diff_dst.const_view(), weights.const_view(), a,
+                                                                      diff_src.view(), {.plan = {.algorithm = path}});
                 ASSERT_TRUE(s.ok()) << gk::to_string(s);
                 expect_values(diff_src, v.arrange_activation(row.diff_src, 1, channels, size));
                 ++runs;
@@ -115,8 +115,8 @@ void run_backward_filter_rows(int at_least) {
         SCOPED_TRACE(row.name);
         for_each_variant([&](const variant& v) {
             SCOPED_TRACE(v.name());
-            const auto src = tensor_of<T>(v.activation(row.n, row.ic, row.o),
-                                          v.arrange_activation(row.src, row.n, row.ic, row.o));
+            const auto src =
+                tensor_of<T>(v.activation(row.n, row.ic, row.o), v.arrange_activation(row.src, row.n, row.ic, row.o));
             const auto diff_dst = tensor_of<T>(v.activation(row.n, row.oc, row.size),
                                                v.arrange_activation(row.diff_dst, row.n, row.oc, row.size));
             const std::int64_t ocg = row.oc / row.groups;
@@ -209,8 +209,8 @@ TEST(convolution_spec, accumulate_rounds_once) {
             const gk::call_options options{.plan = {.output = gk::output_mode::accumulate, .algorithm = path}};
             test_tensor<gk::float16> dst(v.activation(1, 1, 1));
             dst.set(0, 0.5F);
-            gk::status s = gk::convolution<gk::float16>(src.const_view(), weights.const_view(), {}, a, dst.view(),
-                                                        options);
+            gk::status s =
+                gk::convolution<gk::float16>(src.const_view(), weights.const_view(), {}, a, dst.view(), options);
             ASSERT_TRUE(s.ok()) << gk::to_string(s);
             expect_values(dst, {1026});
             auto diff_src = tensor_of<gk::float16>(v.activation(1, 1, 3), {1, 2, -1});
@@ -403,116 +403,206 @@ std::vector<mistake> mistakes_of(const role& r) {
     const auto shape = errc::invalid_shape;
 
     // 0: the spatial rank, from the first input
-    add("rank 2", 0, [=](problem& p) { p.at(r.first) = extents{2, 4}; }, errc::unsupported, r.name(r.first), -1, 2,
-        expectation::at_least, 3);
-    add("rank 6", 0, [=](problem& p) { p.at(r.first) = extents{1, 1, 1, 1, 1, 1}; }, errc::unsupported,
-        r.name(r.first), -1, 6, expectation::at_most, 5);
+    add(
+        "rank 2", 0,
+        [=](problem& p) {
+            p.at(r.first) = extents{2, 4};
+        },
+        errc::unsupported, r.name(r.first), -1, 2, expectation::at_least, 3);
+    add(
+        "rank 6", 0, [=](problem& p) { p.at(r.first) = extents{1, 1, 1, 1, 1, 1}; }, errc::unsupported, r.name(r.first),
+        -1, 6, expectation::at_most, 5);
 
     // 1: lengths and words
-    add("one stride", 10, [](problem& p) { p.a.strides = {2}; }, wrong, "strides", -1, 1, expectation::equal, 2);
-    add("no strides", 10, [](problem& p) { p.a.strides = {}; }, wrong, "strides", -1, 0, expectation::equal, 2);
-    add("seven strides", 10, [](problem& p) { p.a.strides = extents::filled(7, 1); }, wrong, "strides", -1, 7,
+    add(
+        "one stride", 10, [](problem& p) { p.a.strides = {2}; }, wrong, "strides", -1, 1, expectation::equal, 2);
+    add(
+        "no strides", 10, [](problem& p) { p.a.strides = {}; }, wrong, "strides", -1, 0, expectation::equal, 2);
+    add(
+        "seven strides", 10, [](problem& p) { p.a.strides = extents::filled(7, 1); }, wrong, "strides", -1, 7,
         expectation::equal, 2);
-    add("no dilations", 10, [](problem& p) { p.a.dilations = {}; }, wrong, "dilations", -1, 0, expectation::equal, 2);
-    add("three dilations", 10, [](problem& p) { p.a.dilations = {1, 2, 1}; }, wrong, "dilations", -1, 3,
+    add(
+        "no dilations", 10, [](problem& p) { p.a.dilations = {}; }, wrong, "dilations", -1, 0, expectation::equal, 2);
+    add(
+        "three dilations", 10,
+        [](problem& p) {
+            p.a.dilations = {1, 2, 1};
+        },
+        wrong, "dilations", -1, 3, expectation::equal, 2);
+    add(
+        "one pad at the beginning", 10, [](problem& p) { p.a.pads_begin = {1}; }, wrong, "pads_begin", -1, 1,
         expectation::equal, 2);
-    add("one pad at the beginning", 10, [](problem& p) { p.a.pads_begin = {1}; }, wrong, "pads_begin", -1, 1,
-        expectation::equal, 2);
-    add("three pads at the end", 10, [](problem& p) { p.a.pads_end = {0, 2, 0}; }, wrong, "pads_end", -1, 3,
-        expectation::equal, 2);
-    add("auto_pad 9", 10, [](problem& p) { p.a.auto_pad = static_cast<gk::auto_pad>(9); }, wrong, "auto_pad", -1, 9,
+    add(
+        "three pads at the end", 10,
+        [](problem& p) {
+            p.a.pads_end = {0, 2, 0};
+        },
+        wrong, "pads_end", -1, 3, expectation::equal, 2);
+    add(
+        "auto_pad 9", 10, [](problem& p) { p.a.auto_pad = static_cast<gk::auto_pad>(9); }, wrong, "auto_pad", -1, 9,
         expectation::at_most, 3);
-    add("data_format 7", 10, [](problem& p) { p.a.data_format = static_cast<gk::data_format>(7); }, wrong,
+    add(
+        "data_format 7", 10, [](problem& p) { p.a.data_format = static_cast<gk::data_format>(7); }, wrong,
         "data_format", -1, 7, expectation::at_most, 1);
-    add("weights_format 7", 10, [](problem& p) { p.a.weights_format = static_cast<gk::weights_format>(7); }, wrong,
+    add(
+        "weights_format 7", 10, [](problem& p) { p.a.weights_format = static_cast<gk::weights_format>(7); }, wrong,
         "weights_format", -1, 7, expectation::at_most, 1);
 
     // 2: values
-    add("stride 0", 20, [](problem& p) { p.a.strides = {2, 0}; }, wrong, "strides", 1, 0, expectation::at_least, 1);
-    add("stride -2", 20, [](problem& p) { p.a.strides = {-2, 3}; }, wrong, "strides", 0, -2, expectation::at_least, 1);
-    add("dilation 0", 20, [](problem& p) { p.a.dilations = {0, 2}; }, wrong, "dilations", 0, 0, expectation::at_least,
-        1);
-    add("pad -1", 20, [](problem& p) { p.a.pads_begin = {1, -1}; }, wrong, "pads_begin", 1, -1, expectation::at_least,
-        0);
-    add("end pad -2", 20, [](problem& p) { p.a.pads_end = {-2, 2}; }, wrong, "pads_end", 0, -2, expectation::at_least,
-        0);
-    add("groups 0", 20, [](problem& p) { p.a.groups = 0; }, wrong, "groups", -1, 0, expectation::at_least, 1);
-    add("groups -2", 20, [](problem& p) { p.a.groups = -2; }, wrong, "groups", -1, -2, expectation::at_least, 1);
+    add(
+        "stride 0", 20,
+        [](problem& p) {
+            p.a.strides = {2, 0};
+        },
+        wrong, "strides", 1, 0, expectation::at_least, 1);
+    add(
+        "stride -2", 20,
+        [](problem& p) {
+            p.a.strides = {-2, 3};
+        },
+        wrong, "strides", 0, -2, expectation::at_least, 1);
+    add(
+        "dilation 0", 20,
+        [](problem& p) {
+            p.a.dilations = {0, 2};
+        },
+        wrong, "dilations", 0, 0, expectation::at_least, 1);
+    add(
+        "pad -1", 20,
+        [](problem& p) {
+            p.a.pads_begin = {1, -1};
+        },
+        wrong, "pads_begin", 1, -1, expectation::at_least, 0);
+    add(
+        "end pad -2", 20,
+        [](problem& p) {
+            p.a.pads_end = {-2, 2};
+        },
+        wrong, "pads_end", 0, -2, expectation::at_least, 0);
+    add(
+        "groups 0", 20, [](problem& p) { p.a.groups = 0; }, wrong, "groups", -1, 0, expectation::at_least, 1);
+    add(
+        "groups -2", 20, [](problem& p) { p.a.groups = -2; }, wrong, "groups", -1, -2, expectation::at_least, 1);
     if (r.uses_output_padding) {
-        add("one output_padding", 10, [](problem& p) { p.a.output_padding = {0}; }, wrong, "output_padding", -1, 1,
+        add(
+            "one output_padding", 10, [](problem& p) { p.a.output_padding = {0}; }, wrong, "output_padding", -1, 1,
             expectation::equal, 2);
-        add("output_padding -1", 20, [](problem& p) { p.a.output_padding = {-1, 0}; }, wrong, "output_padding", 0, -1,
-            expectation::at_least, 0);
+        add(
+            "output_padding -1", 20,
+            [](problem& p) {
+                p.a.output_padding = {-1, 0};
+            },
+            wrong, "output_padding", 0, -1, expectation::at_least, 0);
         // the bound is the stride, or the dilation in the transposed family where that is larger: both 3 here
-        add("output_padding 3", 20, [](problem& p) { p.a.output_padding = {0, 3}; }, wrong, "output_padding", 1, 3,
-            expectation::below, 3);
+        add(
+            "output_padding 3", 20,
+            [](problem& p) {
+                p.a.output_padding = {0, 3};
+            },
+            wrong, "output_padding", 1, 3, expectation::below, 3);
     }
 
     // 3: ranks, then a shape that is needed
     for (const side s : {r.second, r.result}) {
         const auto name = std::string(r.name(s));
-        add(name + " of rank 3", 30, [=](problem& p) { p.at(s) = extents{2, 6, 3}; p.with_result = true; },
+        add(
+            name + " of rank 3", 30,
+            [=](problem& p) {
+                p.at(s) = extents{2, 6, 3};
+                p.with_result = true;
+            },
             errc::unsupported, r.name(s), -1, 3, expectation::equal, 4);
-        add(name + " of rank 6", 30,
-            [=](problem& p) { p.at(s) = extents{1, 1, 1, 1, 1, 1}; p.with_result = true; }, errc::unsupported,
-            r.name(s), -1, 6, expectation::equal, 4);
+        add(
+            name + " of rank 6", 30,
+            [=](problem& p) {
+                p.at(s) = extents{1, 1, 1, 1, 1, 1};
+                p.with_result = true;
+            },
+            errc::unsupported, r.name(s), -1, 6, expectation::equal, 4);
     }
     if (r.result == side::weights)
-        add("no shape", 35, [](problem& p) { p.with_result = false; }, errc::missing_shape, r.weights, -1, 0,
+        add(
+            "no shape", 35, [](problem& p) { p.with_result = false; }, errc::missing_shape, r.weights, -1, 0,
             expectation::none, 0);
 
     // 4: sizes
     for (const side s : {side::large, side::small}) {
         const auto name = std::string(r.name(s));
-        add(name + ": N -1", 40, [=](problem& p) { p.at(s).shape[0] = -1; }, shape, r.name(s), 0, -1,
+        add(
+            name + ": N -1", 40, [=](problem& p) { p.at(s).shape[0] = -1; }, shape, r.name(s), 0, -1,
             expectation::at_least, 0);
-        add(name + ": C 0", 40, [=](problem& p) { p.at(s).shape[1] = 0; }, shape, r.name(s), 1, 0,
+        add(
+            name + ": C 0", 40, [=](problem& p) { p.at(s).shape[1] = 0; }, shape, r.name(s), 1, 0,
             expectation::at_least, 1);
-        add(name + ": size 0", 40, [=](problem& p) { p.at(s).shape[3] = 0; }, shape, r.name(s), 3, 0,
+        add(
+            name + ": size 0", 40, [=](problem& p) { p.at(s).shape[3] = 0; }, shape, r.name(s), 3, 0,
             expectation::at_least, 1);
     }
-    add("kernel 0", 40, [](problem& p) { p.weights.shape[2] = 0; }, shape, r.weights, 2, 0, expectation::at_least, 1);
-    add("filter channels 0", 40, [](problem& p) { p.weights.shape[1] = 0; }, shape, r.weights, 1, 0,
+    add(
+        "kernel 0", 40, [](problem& p) { p.weights.shape[2] = 0; }, shape, r.weights, 2, 0, expectation::at_least, 1);
+    add(
+        "filter channels 0", 40, [](problem& p) { p.weights.shape[1] = 0; }, shape, r.weights, 1, 0,
         expectation::at_least, 1);
-    add("filter channels -1", 40, [](problem& p) { p.weights.shape[0] = -1; }, shape, r.weights, 0, -1,
+    add(
+        "filter channels -1", 40, [](problem& p) { p.weights.shape[0] = -1; }, shape, r.weights, 0, -1,
         expectation::at_least, 1);
 
     // 5: overflow
     for (const side s : {side::large, side::small, side::weights}) {
-        add(std::string(r.name(s)) + " of 2^65 elements", 50,
-            [=](problem& p) { p.at(s) = extents{2, 4, huge, huge}; }, errc::overflow, r.name(s), -1, 0,
-            expectation::none, 0);
+        add(
+            std::string(r.name(s)) + " of 2^65 elements", 50,
+            [=](problem& p) {
+                p.at(s) = extents{2, 4, huge, huge};
+            },
+            errc::overflow, r.name(s), -1, 0, expectation::none, 0);
     }
-    add("effective kernel", 50, [](problem& p) { p.a.dilations[0] = std::int64_t{1} << 62; }, errc::overflow, r.weights,
+    add(
+        "effective kernel", 50, [](problem& p) { p.a.dilations[0] = std::int64_t{1} << 62; }, errc::overflow, r.weights,
         2, 0, expectation::none, 0);
-    add("padded size", 50, [](problem& p) { p.a.pads_end[0] = most; }, errc::overflow, r.large, 2, 0,
-        expectation::none, 0);
-    add("last window", 50, [](problem& p) { p.a.strides[0] = most; }, errc::overflow, r.small, 2, 0, expectation::none,
+    add(
+        "padded size", 50, [](problem& p) { p.a.pads_end[0] = most; }, errc::overflow, r.large, 2, 0, expectation::none,
+        0);
+    add(
+        "last window", 50, [](problem& p) { p.a.strides[0] = most; }, errc::overflow, r.small, 2, 0, expectation::none,
         0);
 
     // 6: batch; groups; channels; positions
     const side other = r.first == side::large ? side::small : side::large;
-    add("N 3 and 2", 60, [=](problem& p) { p.at(other).shape[0] = 3; }, shape, r.name(other), 0, 3, expectation::equal,
+    add(
+        "N 3 and 2", 60, [=](problem& p) { p.at(other).shape[0] = 3; }, shape, r.name(other), 0, 3, expectation::equal,
         2);
-    add("4 groups of 6 channels", 61, [](problem& p) { p.a.groups = 4; }, shape, r.weights, r.transposed ? 1 : 0, 6,
+    add(
+        "4 groups of 6 channels", 61, [](problem& p) { p.a.groups = 4; }, shape, r.weights, r.transposed ? 1 : 0, 6,
         expectation::multiple_of, 4);
-    add("7 channels", 62, [](problem& p) { p.small.shape[1] = 7; }, shape, r.small, 1, 7, expectation::equal, 6);
-    add("5 channels", 62, [](problem& p) { p.large.shape[1] = 5; }, shape, r.large, 1, 5, expectation::equal, 4);
+    add(
+        "7 channels", 62, [](problem& p) { p.small.shape[1] = 7; }, shape, r.small, 1, 7, expectation::equal, 6);
+    add(
+        "5 channels", 62, [](problem& p) { p.large.shape[1] = 5; }, shape, r.large, 1, 5, expectation::equal, 4);
     if (r.transposed) {
-        add("one window too many", 63, [](problem& p) { p.small.shape[2] = 4; }, shape, r.large, 2, 7,
+        add(
+            "one window too many", 63, [](problem& p) { p.small.shape[2] = 4; }, shape, r.large, 2, 7,
             expectation::at_least, 8);
-        add("too small for a window", 63, [](problem& p) { p.large.shape[2] = 1; }, shape, r.large, 2, 1,
+        add(
+            "too small for a window", 63, [](problem& p) { p.large.shape[2] = 1; }, shape, r.large, 2, 1,
             expectation::at_least, 6);
-        add("room for a window more", 63, [](problem& p) { p.large.shape[3] = 10; }, shape, r.large, 3, 10,
+        add(
+            "room for a window more", 63, [](problem& p) { p.large.shape[3] = 10; }, shape, r.large, 3, 10,
             expectation::below, 10);
-        add("output_padding 0, rest 1", 63, [](problem& p) { p.a.output_padding = {0, 2}; }, shape, r.large, 2, 7,
-            expectation::equal, 6);
+        add(
+            "output_padding 0, rest 1", 63,
+            [](problem& p) {
+                p.a.output_padding = {0, 2};
+            },
+            shape, r.large, 2, 7, expectation::equal, 6);
     } else {
-        add("one window too many", 63, [](problem& p) { p.small.shape[2] = 4; }, shape, r.small, 2, 4,
+        add(
+            "one window too many", 63, [](problem& p) { p.small.shape[2] = 4; }, shape, r.small, 2, 4,
             expectation::equal, 3);
-        add("too small for a window", 63, [](problem& p) { p.large.shape[2] = 1; }, shape, r.large, 2, 2,
+        add(
+            "too small for a window", 63, [](problem& p) { p.large.shape[2] = 1; }, shape, r.large, 2, 2,
             expectation::at_least, 3);
-        add("room for a window more", 63, [](problem& p) { p.large.shape[3] = 10; }, shape, r.small, 3, 3,
+        add(
+            "room for a window more", 63, [](problem& p) { p.large.shape[3] = 10; }, shape, r.small, 3, 3,
             expectation::equal, 4);
     }
     return all;
@@ -607,8 +697,13 @@ TEST(convolution_errors, shape_vectors_have_one_entry_per_axis) {
     gk::convolution_attributes a = base.a;
     const extents& small = base.small.shape;
     for (const extents& asked : {extents{7, 9}, extents{2, 4, 7}, extents{2, 4, 7, 9, 1}, extents::filled(6, 1)}) {
-        const error e{errc::invalid_shape,  "convolution_backward_data", "diff_src", -1,
-                      static_cast<std::int64_t>(asked.rank()), 4, expectation::equal};
+        const error e{errc::invalid_shape,
+                      "convolution_backward_data",
+                      "diff_src",
+                      -1,
+                      static_cast<std::int64_t>(asked.rank()),
+                      4,
+                      expectation::equal};
         EXPECT_EQ(gk::infer_convolution_backward_data(small, {6, 2, 3, 2}, a, asked).error(), e);
         a.diff_src_shape = asked;
         EXPECT_EQ(gk::infer_convolution_backward_data(small, {6, 2, 3, 2}, a).error(), e);
@@ -673,7 +768,9 @@ TEST(convolution_errors, huge_sizes_are_refused_without_memory) {
 // Sizes that are inferred overflow, too.
 TEST(convolution_errors, inferred_sizes_are_checked) {
     const std::int64_t big = std::int64_t{1} << 40;
-    gk::convolution_attributes a{.strides = {big}, .dilations = {1}, .data_format = gk::data_format::ncx,
+    gk::convolution_attributes a{.strides = {big},
+                                 .dilations = {1},
+                                 .data_format = gk::data_format::ncx,
                                  .weights_format = gk::weights_format::oix};
     // I = stride * (O - 1) + Ke
     EXPECT_EQ(gk::infer_convolution_backward_data({1, 1, big}, {1, 1, 1}, a).error().code, errc::overflow);
@@ -682,13 +779,17 @@ TEST(convolution_errors, inferred_sizes_are_checked) {
     EXPECT_EQ(gk::infer_convolution_backward_data({1, 1, big}, {1, 1, 1}, a).error().code, errc::overflow);
     a.strides = {most};
     EXPECT_EQ(gk::infer_convolution_backward_data({1, 1, 2}, {1, 1, 1}, a).error().code, errc::overflow);
-    gk::conv_transpose_attributes t{.strides = {big}, .dilations = {1}, .data_format = gk::data_format::ncx,
+    gk::conv_transpose_attributes t{.strides = {big},
+                                    .dilations = {1},
+                                    .data_format = gk::data_format::ncx,
                                     .weights_format = gk::weights_format::oix};
     EXPECT_EQ(gk::infer_conv_transpose({1, 1, big}, {1, 1, 1}, t).error().code, errc::overflow);
     t.auto_pad = gk::auto_pad::same_lower;
     EXPECT_EQ(gk::infer_conv_transpose({1, 1, big}, {1, 1, 1}, t).error().code, errc::overflow);
     // the element count of the result, each of whose sizes fits
-    a = {.strides = {1}, .dilations = {1}, .data_format = gk::data_format::ncx,
+    a = {.strides = {1},
+         .dilations = {1},
+         .data_format = gk::data_format::ncx,
          .weights_format = gk::weights_format::oix};
     EXPECT_EQ(gk::infer_convolution({huge, 1, 1}, {huge, 1, 1}, a).error(),
               (error{errc::overflow, "convolution", "dst", -1, 0, 0, expectation::none}));
@@ -707,7 +808,9 @@ TEST(convolution_errors, extreme_attributes_are_computed_or_refused) {
     const auto weights = tensor_of<float>({1, 1, 2}, {10, 100});
     const auto diff_dst = tensor_of<float>({1, 1, 1}, {2});
     for (const std::int64_t far : {std::int64_t{1} << 35, most - 4}) {
-        const gk::convolution_attributes a{.strides = {far + 4}, .dilations = {far}, .pads_begin = {far},
+        const gk::convolution_attributes a{.strides = {far + 4},
+                                           .dilations = {far},
+                                           .pads_begin = {far},
                                            .data_format = gk::data_format::ncx,
                                            .weights_format = gk::weights_format::oix};
         ASSERT_EQ(*gk::infer_convolution(src.shape(), weights.shape(), a), at_size(1));
@@ -1006,8 +1109,8 @@ TEST(convolution_sizes, backward_data_takes_stride_consecutive_sizes) {
                 for (std::int64_t op = 0; op <= c.s; ++op) {
                     axis_case padded = c;
                     padded.output_padding = {op};
-                    const auto with = gk::infer_convolution_backward_data(at_size(o), c.kernel(), padded.conv(),
-                                                                          at_size(size));
+                    const auto with =
+                        gk::infer_convolution_backward_data(at_size(o), c.kernel(), padded.conv(), at_size(size));
                     ASSERT_EQ(with.error().code, op == c.s ? errc::invalid_argument
                                                  : legal   ? errc::ok
                                                            : errc::invalid_shape)
@@ -1082,8 +1185,8 @@ TEST(convolution_sizes, rule_f) {
                 for (std::int64_t other = 1; other <= o + 1; ++other) {
                     const auto data = gk::shape::convolution_backward_data_shapes(at_size(other), c.kernel(), c.conv(),
                                                                                   at_size(size), false, 4);
-                    const auto weights = gk::shape::convolution_backward_weights_shapes(
-                        at_size(size), at_size(other), c.conv(), c.kernel(), false, 4);
+                    const auto weights = gk::shape::convolution_backward_weights_shapes(at_size(size), at_size(other),
+                                                                                        c.conv(), c.kernel(), false, 4);
                     ASSERT_EQ(data.has_value(), other == o);
                     ASSERT_EQ(weights.has_value(), other == o);
                     if (other != o) continue;
@@ -1103,8 +1206,8 @@ TEST(convolution_sizes, rule_t) {
             for (std::int64_t o = 1; o <= 4; ++o) {
                 for (std::int64_t op = 0; op < std::max(c.s, c.d); ++op) {
                     c.output_padding = {op};
-                    const auto r = gk::shape::conv_transpose_shapes(at_size(o), c.kernel(), c.transpose(), {}, false,
-                                                                    4);
+                    const auto r =
+                        gk::shape::conv_transpose_shapes(at_size(o), c.kernel(), c.transpose(), {}, false, 4);
                     const std::int64_t total = std::max<std::int64_t>(0, c.effective() - c.s);
                     ASSERT_TRUE(r.has_value());
                     ASSERT_EQ(r->large_shape, at_size(c.s * (o - 1) + c.effective() - total + op));
@@ -1144,8 +1247,8 @@ TEST(convolution_sizes, rule_tb) {
                         ASSERT_EQ(weights->axes, forward->axes);
                     }
                     // without src_shape: O = ceil((I - op) / s)
-                    const auto inferred = gk::infer_conv_transpose_backward_data(at_size(size), c.kernel(),
-                                                                                 c.transpose());
+                    const auto inferred =
+                        gk::infer_conv_transpose_backward_data(at_size(size), c.kernel(), c.transpose());
                     ASSERT_EQ(inferred.error().code, fitting == 0 ? errc::invalid_shape : errc::ok);
                     if (inferred) {
                         ASSERT_EQ(*inferred, at_size(fitting));
@@ -1176,14 +1279,19 @@ TEST(convolution_sizes, transposed_sizes_and_output_padding) {
                     const std::int64_t rest = given - least;
                     const bool fits = op < 0 ? rest >= 0 && rest < bound : rest == op;
                     const errc code = op == bound ? errc::invalid_argument : fits ? errc::ok : errc::invalid_shape;
-                    ASSERT_EQ(gk::infer_conv_transpose(at_size(o), c.kernel(), c.transpose(), at_size(given))
-                                  .error().code, code);
-                    ASSERT_EQ(gk::infer_conv_transpose_backward_data(at_size(given), c.kernel(), c.transpose(),
-                                                                     at_size(o))
-                                  .error().code, code);
-                    ASSERT_EQ(gk::infer_conv_transpose_backward_weights(at_size(o), at_size(given), c.transpose(),
-                                                                        c.kernel())
-                                  .error().code, code);
+                    ASSERT_EQ(
+                        gk::infer_conv_transpose(at_size(o), c.kernel(), c.transpose(), at_size(given)).error().code,
+                        code);
+                    ASSERT_EQ(
+                        gk::infer_conv_transpose_backward_data(at_size(given), c.kernel(), c.transpose(), at_size(o))
+                            .error()
+                            .code,
+                        code);
+                    ASSERT_EQ(
+                        gk::infer_conv_transpose_backward_weights(at_size(o), at_size(given), c.transpose(), c.kernel())
+                            .error()
+                            .code,
+                        code);
                 }
             }
             // without src_shape: O = floor((I - op + pb + pe - Ke) / s) + 1, and the rest must fit then, too
@@ -1203,8 +1311,8 @@ TEST(convolution_sizes, transposed_sizes_and_output_padding) {
 // A transposed convolution is the adjoint of the convolution with the same attributes: same axes, sides exchanged.
 TEST(convolution_sizes, transposed_is_the_adjoint) {
     for_each_axis([](axis_case c) {
-        for (const gk::auto_pad mode : {gk::auto_pad::none, gk::auto_pad::valid, gk::auto_pad::same_upper,
-                                        gk::auto_pad::same_lower}) {
+        for (const gk::auto_pad mode :
+             {gk::auto_pad::none, gk::auto_pad::valid, gk::auto_pad::same_upper, gk::auto_pad::same_lower}) {
             c.mode = mode;
             for (std::int64_t size = 1; size <= 9; ++size) {
                 const auto conv = gk::shape::convolution_shapes(at_size(size), c.kernel(), c.conv(), {}, false, 4);
@@ -1225,12 +1333,18 @@ TEST(convolution_sizes, transposed_is_the_adjoint) {
 
 // Groups divide the input channels of a convolution's filter and the output channels of a transposed one's.
 TEST(convolution_sizes, groups_divide_opposite_channels) {
-    gk::convolution_attributes a{.strides = {1}, .dilations = {1}, .groups = 2, .data_format = gk::data_format::ncx,
+    gk::convolution_attributes a{.strides = {1},
+                                 .dilations = {1},
+                                 .groups = 2,
+                                 .data_format = gk::data_format::ncx,
                                  .weights_format = gk::weights_format::oix};
     EXPECT_EQ(*gk::infer_convolution({1, 6, 5}, {4, 3, 1}, a), (extents{1, 4, 5}));
     EXPECT_EQ(gk::infer_convolution({1, 3, 5}, {4, 3, 1}, a).error().code, errc::invalid_shape);
     EXPECT_EQ(*gk::infer_convolution_backward_data({1, 4, 5}, {4, 3, 1}, a), (extents{1, 6, 5}));
-    gk::conv_transpose_attributes t{.strides = {1}, .dilations = {1}, .groups = 2, .data_format = gk::data_format::ncx,
+    gk::conv_transpose_attributes t{.strides = {1},
+                                    .dilations = {1},
+                                    .groups = 2,
+                                    .data_format = gk::data_format::ncx,
                                     .weights_format = gk::weights_format::oix};
     EXPECT_EQ(*gk::infer_conv_transpose({1, 6, 5}, {4, 6, 1}, t), (extents{1, 8, 5}));
     EXPECT_EQ(gk::infer_conv_transpose({1, 6, 5}, {4, 3, 1}, t).error().code, errc::invalid_shape);

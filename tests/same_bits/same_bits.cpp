@@ -52,7 +52,8 @@ private:
 
 /// Element `index` of tensor `seed`: 24 random bits in [-1, 1), which f32 holds exactly.
 float value(std::uint64_t seed, std::int64_t index) {
-    const auto bits = static_cast<std::int32_t>(mix(seed ^ (static_cast<std::uint64_t>(index) * 0x2545f4914f6cdd1dU)) >> 40);
+    const auto bits =
+        static_cast<std::int32_t>(mix(seed ^ (static_cast<std::uint64_t>(index) * 0x2545f4914f6cdd1dU)) >> 40);
     return static_cast<float>(bits - (1 << 23)) * 0x1p-23F;
 }
 
@@ -68,13 +69,26 @@ struct mixing_executor {
     [[nodiscard]] std::ptrdiff_t concurrency() const { return lanes; }
 };
 
-enum class op { convolution, convolution_backward_data, convolution_backward_weights, conv_transpose,
-                conv_transpose_backward_data, conv_transpose_backward_weights, bias_backward, avg_pool,
-                avg_pool_backward };
-constexpr std::array<const char*, 9> op_names{
-    "convolution", "convolution_backward_data", "convolution_backward_weights", "conv_transpose",
-    "conv_transpose_backward_data", "conv_transpose_backward_weights", "bias_backward", "avg_pool",
-    "avg_pool_backward"};
+enum class op {
+    convolution,
+    convolution_backward_data,
+    convolution_backward_weights,
+    conv_transpose,
+    conv_transpose_backward_data,
+    conv_transpose_backward_weights,
+    bias_backward,
+    avg_pool,
+    avg_pool_backward
+};
+constexpr std::array<const char*, 9> op_names{"convolution",
+                                              "convolution_backward_data",
+                                              "convolution_backward_weights",
+                                              "conv_transpose",
+                                              "conv_transpose_backward_data",
+                                              "conv_transpose_backward_weights",
+                                              "bias_backward",
+                                              "avg_pool",
+                                              "avg_pool_backward"};
 
 /// One problem, as a forward problem: src (large side of a convolution, small side of a conv_transpose) and its filter.
 struct problem {
@@ -95,8 +109,8 @@ problem make_problem(std::uint64_t index) {
     problem p;
     p.seed = index;
     p.kind = static_cast<op>(index % op_names.size());
-    constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32, data_type::f32,
-                                             data_type::f16, data_type::bf16};
+    constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32,
+                                             data_type::f32, data_type::f16, data_type::bf16};
     p.type = r.pick(types);
     p.rank = static_cast<std::size_t>(r.next(1, 3));
     const bool pool = p.kind >= op::avg_pool;
@@ -127,10 +141,11 @@ problem make_problem(std::uint64_t index) {
         // large enough for one window, also transposed
         p.size[i] = std::max(p.size[i], (p.kernel[i] - 1) * p.dilation[i] + 1);
     }
-    constexpr std::array<auto_pad, 6> pads{auto_pad::none, auto_pad::none, auto_pad::none, auto_pad::same_upper,
-                                           auto_pad::same_lower, auto_pad::valid};
+    constexpr std::array<auto_pad, 6> pads{auto_pad::none,       auto_pad::none,       auto_pad::none,
+                                           auto_pad::same_upper, auto_pad::same_lower, auto_pad::valid};
     p.pad = r.pick(pads);
-    constexpr std::array<rounding_type, 3> roundings{rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch};
+    constexpr std::array<rounding_type, 3> roundings{rounding_type::floor, rounding_type::ceil,
+                                                     rounding_type::ceil_torch};
     p.rounding = r.pick(roundings);
     p.exclude_pad = r.next(0, 1) == 1;
     p.with_bias = r.next(0, 1) == 1;
@@ -191,14 +206,16 @@ std::vector<std::size_t> filter_axes(weights_format f, std::size_t r) {
     for (std::size_t i = 0; i < r; ++i) a.push_back((f == weights_format::oix ? 2 : 0) + i);
     return a;
 }
-extents activation_shape(data_format f, std::int64_t n, std::int64_t c, const std::array<std::int64_t, 3>& s, std::size_t r) {
+extents activation_shape(data_format f, std::int64_t n, std::int64_t c, const std::array<std::int64_t, 3>& s,
+                         std::size_t r) {
     extents e{n};
     if (f == data_format::ncx) e.push_back(c);
     for (std::size_t i = 3 - r; i < 3; ++i) e.push_back(s[i]);
     if (f == data_format::nxc) e.push_back(c);
     return e;
 }
-extents filter_shape(weights_format f, std::int64_t o, std::int64_t i, const std::array<std::int64_t, 3>& k, std::size_t r) {
+extents filter_shape(weights_format f, std::int64_t o, std::int64_t i, const std::array<std::int64_t, 3>& k,
+                     std::size_t r) {
     extents e;
     if (f == weights_format::oix) e = {o, i};
     for (std::size_t a = 3 - r; a < 3; ++a) e.push_back(k[a]);
@@ -228,7 +245,8 @@ std::uint64_t hash_of(const tensor<T>& t) {
 [[noreturn]] void fail(const problem& p, const status& s) {
     std::array<char, 256> text{};
     const std::size_t n = std::min(s.error().format(text), text.size());
-    std::fprintf(stderr, "problem %llu: %.*s\n", static_cast<unsigned long long>(p.seed), static_cast<int>(n), text.data());
+    std::fprintf(stderr, "problem %llu: %.*s\n", static_cast<unsigned long long>(p.seed), static_cast<int>(n),
+                 text.data());
     std::exit(2);
 }
 
@@ -346,7 +364,8 @@ std::vector<variant> variants(std::uint64_t index, bool quick) {
     constexpr std::array<std::ptrdiff_t, 4> lanes{1, 2, 3, 7};
     if (quick) return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % 4], lanes[index / 8 % 4]}};
     std::vector<variant> all;
-    for (std::size_t i = 0; i < 16; ++i) all.push_back({formats[i % 2], filters[i / 2 % 2], algorithms[i / 4], lanes[i % 4]});
+    for (std::size_t i = 0; i < 16; ++i)
+        all.push_back({formats[i % 2], filters[i / 2 % 2], algorithms[i / 4], lanes[i % 4]});
     return all;
 }
 

@@ -156,8 +156,8 @@ template <class T>
                                              const call_options& options = {}) noexcept {
     const auto core = translation::core_attributes(diff_dst.layout.shape, dst_shape, attributes);
     if (!core) return core.error();
-    const auto shape = translation::shapes(diff_dst.layout.shape, weights.layout.shape, *core, diff_src.layout.shape,
-                                           sizeof(T));
+    const auto shape =
+        translation::shapes(diff_dst.layout.shape, weights.layout.shape, *core, diff_src.layout.shape, sizeof(T));
     if (!shape) return shape.error();
     const status s = convolution_backward_data<T>(diff_dst, weights, *core, diff_src, options);
     return translation::translate(s.error(), translation::convolution_names, "diff_src");
@@ -200,8 +200,8 @@ template <class T, class G = T>
     if (!core) return core.error();
     const auto shape = translation::shapes(input_forward.shape, output_delta.shape, *core, filter_delta.shape, widest);
     if (!shape) return shape.error();
-    const auto plan = plan_conv_transpose_backward_weights<T, G>(input_forward, output_delta, *core, filter_delta,
-                                                                 options);
+    const auto plan =
+        plan_conv_transpose_backward_weights<T, G>(input_forward, output_delta, *core, filter_delta, options);
     if (!plan) return translation::translate(plan.error(), translation::conv_transpose_names, "filter_delta");
     return ConvTransposeBackpropFilters_plan<T, G>(*plan);
 }

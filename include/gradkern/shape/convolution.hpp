@@ -23,16 +23,16 @@ namespace shape {
 
 /// A checked problem of the convolution family in canonical form.
 struct convolution_problem {
-    std::size_t rank = 0;                  ///< spatial rank
-    std::int64_t batch = 0;                ///< N
-    std::int64_t groups = 1;               ///< g
-    std::int64_t large_channels = 0;       ///< channels of the large side in one group
-    std::int64_t small_channels = 0;       ///< channels of the small side in one group
-    std::array<axis, 3> axes{};            ///< D, H, W; unused ones of extent 1
+    std::size_t rank = 0;             ///< spatial rank
+    std::int64_t batch = 0;           ///< N
+    std::int64_t groups = 1;          ///< g
+    std::int64_t large_channels = 0;  ///< channels of the large side in one group
+    std::int64_t small_channels = 0;  ///< channels of the small side in one group
+    std::array<axis, 3> axes{};       ///< D, H, W; unused ones of extent 1
 
-    extents large_shape{};                 ///< in data_format order
-    extents small_shape{};                 ///< in data_format order
-    extents weights_shape{};               ///< in weights_format order
+    extents large_shape{};    ///< in data_format order
+    extents small_shape{};    ///< in data_format order
+    extents weights_shape{};  ///< in weights_format order
 };
 
 /// The tensor whose shape is the result.
@@ -50,7 +50,7 @@ struct convolution_request {
     extents large{};
     extents small{};
     extents weights{};
-    extents bias{};  ///< (output channels), or nothing
+    extents bias{};                 ///< (output channels), or nothing
     bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
     bool uses_output_padding = false;
     std::int64_t element_bytes = 4;  ///< of the widest element involved
@@ -109,8 +109,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     // the size that is not given
     if (large == 0) {
         const checked span = (checked(small) - 1) * a.stride + ke;
-        const checked same_size = q.transposed ? span - std::max<std::int64_t>(0, ke - a.stride) + op
-                                               : checked(small) * a.stride;
+        const checked same_size =
+            q.transposed ? span - std::max<std::int64_t>(0, ke - a.stride) + op : checked(small) * a.stride;
         const checked size = padded_same ? same_size : span - a.pad_begin - a.pad_end + op;
         checks.fits(q.large_name, data_index, size);
         checks.require_at_least(errc::invalid_shape, q.large_name, data_index, size.value(), 1);
@@ -166,8 +166,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
             } else {
                 checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large, least.value());
                 checks.require(rest.value() < std::max(a.stride, a.dilation), errc::invalid_shape, q.large_name,
-                               data_index, large, expectation::below,
-                               (least + std::max(a.stride, a.dilation)).value());
+                               data_index, large, expectation::below, (least + std::max(a.stride, a.dilation)).value());
             }
         }
     }
@@ -210,8 +209,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
                            q.output_padding[i], expectation::below, bound);
             // same_* says O * s where the size is left open, and leaves no room for more
             if (!q.transposed && q.large.empty() && is_same(q.auto_pad))
-                checks.require_equal(errc::invalid_argument, "output_padding", static_cast<int>(i),
-                                     q.output_padding[i], 0);
+                checks.require_equal(errc::invalid_argument, "output_padding", static_cast<int>(i), q.output_padding[i],
+                                     0);
         }
     }
     checks.require_at_least(errc::invalid_argument, "groups", -1, q.groups, 1);
@@ -280,7 +279,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     const checked large_total = checked(per_group) * q.groups;
     checks.fits(q.weights_name, -1, large_total);
     if (!q.small.empty())
-        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at], full);
+        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at],
+                             full);
     if (!q.large.empty())
         checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(channel_at), q.large[channel_at],
                              large_total.value());
@@ -296,9 +296,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     p.large_shape = p.small_shape = given;
     for (std::size_t i = 0; checks.ok() && i < r; ++i) {
         axis& a = p.axes[3 - r + i];
-        a = infer_convolution_axis(checks, q, i, q.weights[kernel_at + i],
-                                           q.large.empty() ? 0 : q.large[space_at + i],
-                                           q.small.empty() ? 0 : q.small[space_at + i]);
+        a = infer_convolution_axis(checks, q, i, q.weights[kernel_at + i], q.large.empty() ? 0 : q.large[space_at + i],
+                                   q.small.empty() ? 0 : q.small[space_at + i]);
         p.large_shape[space_at + i] = a.large;
         p.small_shape[space_at + i] = a.small;
     }

@@ -29,10 +29,17 @@ struct requested_shape {
                                                                        const convolution_attributes& a,
                                                                        const extents& dst, bool tensor,
                                                                        std::int64_t element_bytes,
-                                                                           const extents& bias = {}) noexcept {
-    convolution_request q{.op = "convolution", .result = convolution_result::small, .large_name = "src",
-                          .small_name = "dst", .large = src, .small = dst, .weights = weights, .bias = bias,
-                          .result_is_tensor = tensor, .element_bytes = element_bytes};
+                                                                       const extents& bias = {}) noexcept {
+    convolution_request q{.op = "convolution",
+                          .result = convolution_result::small,
+                          .large_name = "src",
+                          .small_name = "dst",
+                          .large = src,
+                          .small = dst,
+                          .weights = weights,
+                          .bias = bias,
+                          .result_is_tensor = tensor,
+                          .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
 }
@@ -42,9 +49,15 @@ struct requested_shape {
     const extents& diff_dst, const extents& weights, const convolution_attributes& a, const extents& diff_src,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
-    convolution_request q{.op = "convolution_backward_data", .result = convolution_result::large,
-                          .large_name = "diff_src", .small_name = "diff_dst", .large = asked.shape, .small = diff_dst,
-                          .weights = weights, .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+    convolution_request q{.op = "convolution_backward_data",
+                          .result = convolution_result::large,
+                          .large_name = "diff_src",
+                          .small_name = "diff_dst",
+                          .large = asked.shape,
+                          .small = diff_dst,
+                          .weights = weights,
+                          .result_is_tensor = asked.is_tensor,
+                          .uses_output_padding = true,
                           .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
@@ -55,9 +68,15 @@ struct requested_shape {
     const extents& src, const extents& diff_dst, const convolution_attributes& a, const extents& diff_weights,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
-    convolution_request q{.op = "convolution_backward_weights", .result = convolution_result::weights,
-                          .large_name = "src", .small_name = "diff_dst", .weights_name = "diff_weights", .large = src,
-                          .small = diff_dst, .weights = asked.shape, .result_is_tensor = asked.is_tensor,
+    convolution_request q{.op = "convolution_backward_weights",
+                          .result = convolution_result::weights,
+                          .large_name = "src",
+                          .small_name = "diff_dst",
+                          .weights_name = "diff_weights",
+                          .large = src,
+                          .small = diff_dst,
+                          .weights = asked.shape,
+                          .result_is_tensor = asked.is_tensor,
                           .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
@@ -68,11 +87,19 @@ struct requested_shape {
                                                                           const conv_transpose_attributes& a,
                                                                           const extents& dst, bool tensor,
                                                                           std::int64_t element_bytes,
-                                                                           const extents& bias = {}) noexcept {
+                                                                          const extents& bias = {}) noexcept {
     const requested_shape asked(dst, tensor, a.dst_shape);
-    convolution_request q{.op = "conv_transpose", .transposed = true, .result = convolution_result::large,
-                          .large_name = "dst", .small_name = "src", .large = asked.shape, .small = src,
-                          .weights = weights, .bias = bias, .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+    convolution_request q{.op = "conv_transpose",
+                          .transposed = true,
+                          .result = convolution_result::large,
+                          .large_name = "dst",
+                          .small_name = "src",
+                          .large = asked.shape,
+                          .small = src,
+                          .weights = weights,
+                          .bias = bias,
+                          .result_is_tensor = asked.is_tensor,
+                          .uses_output_padding = true,
                           .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
@@ -83,10 +110,16 @@ struct requested_shape {
     const extents& diff_dst, const extents& weights, const conv_transpose_attributes& a, const extents& diff_src,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
-    convolution_request q{.op = "conv_transpose_backward_data", .transposed = true,
-                          .result = convolution_result::small, .large_name = "diff_dst", .small_name = "diff_src",
-                          .large = diff_dst, .small = asked.shape, .weights = weights,
-                          .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+    convolution_request q{.op = "conv_transpose_backward_data",
+                          .transposed = true,
+                          .result = convolution_result::small,
+                          .large_name = "diff_dst",
+                          .small_name = "diff_src",
+                          .large = diff_dst,
+                          .small = asked.shape,
+                          .weights = weights,
+                          .result_is_tensor = asked.is_tensor,
+                          .uses_output_padding = true,
                           .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
@@ -97,10 +130,17 @@ struct requested_shape {
     const extents& src, const extents& diff_dst, const conv_transpose_attributes& a, const extents& diff_weights,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
-    convolution_request q{.op = "conv_transpose_backward_weights", .transposed = true,
-                          .result = convolution_result::weights, .large_name = "diff_dst", .small_name = "src",
-                          .weights_name = "diff_weights", .large = diff_dst, .small = src, .weights = asked.shape,
-                          .result_is_tensor = asked.is_tensor, .uses_output_padding = true,
+    convolution_request q{.op = "conv_transpose_backward_weights",
+                          .transposed = true,
+                          .result = convolution_result::weights,
+                          .large_name = "diff_dst",
+                          .small_name = "src",
+                          .weights_name = "diff_weights",
+                          .large = diff_dst,
+                          .small = src,
+                          .weights = asked.shape,
+                          .result_is_tensor = asked.is_tensor,
+                          .uses_output_padding = true,
                           .element_bytes = element_bytes};
     q.take(a);
     return infer_convolution_problem(q);
@@ -110,8 +150,13 @@ struct requested_shape {
 [[nodiscard]] constexpr result<pooling_problem> avg_pool_shapes(const extents& src, const avg_pool_attributes& a,
                                                                 const extents& dst, bool tensor,
                                                                 std::int64_t element_bytes) noexcept {
-    pooling_request q{.op = "avg_pool", .large_name = "src", .small_name = "dst", .large = src, .small = dst,
-                      .result_is_tensor = tensor, .element_bytes = element_bytes};
+    pooling_request q{.op = "avg_pool",
+                      .large_name = "src",
+                      .small_name = "dst",
+                      .large = src,
+                      .small = dst,
+                      .result_is_tensor = tensor,
+                      .element_bytes = element_bytes};
     q.take(a);
     q.divisor_override = a.divisor_override;
     return infer_pooling_problem(q);
@@ -123,9 +168,14 @@ struct requested_shape {
                                                                          const extents& diff_src, bool tensor,
                                                                          std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
-    pooling_request q{.op = "avg_pool_backward", .backward = true, .large_name = "diff_src",
-                      .small_name = "diff_dst", .large = asked.shape, .small = diff_dst,
-                      .result_is_tensor = asked.is_tensor, .element_bytes = element_bytes};
+    pooling_request q{.op = "avg_pool_backward",
+                      .backward = true,
+                      .large_name = "diff_src",
+                      .small_name = "diff_dst",
+                      .large = asked.shape,
+                      .small = diff_dst,
+                      .result_is_tensor = asked.is_tensor,
+                      .element_bytes = element_bytes};
     q.take(a);
     q.divisor_override = a.divisor_override;
     return infer_pooling_problem(q);

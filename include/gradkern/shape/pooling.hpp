@@ -35,7 +35,7 @@ struct pooling_request {
     std::string_view small_name{};
     extents large{};
     extents small{};
-    bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
+    bool result_is_tensor = false;   ///< the shape asked for is an output tensor's (wrong rank: unsupported)
     std::int64_t element_bytes = 4;  ///< of the widest element involved
 
     extents kernel{};
@@ -96,8 +96,7 @@ struct pooling_request {
         const extents& asked = q.backward ? q.large : q.small;
         if (!asked.empty()) checks.tensor_rank(q.backward ? q.large_name : q.small_name, asked, r);
     }
-    if (q.backward)
-        checks.require(!q.large.empty(), errc::missing_shape, q.large_name, -1, 0, expectation::none, 0);
+    if (q.backward) checks.require(!q.large.empty(), errc::missing_shape, q.large_name, -1, 0, expectation::none, 0);
 
     // 4: sizes
     if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, true);

@@ -41,13 +41,13 @@ enum class operand : std::uint8_t { scalar, vector };
 
 /// Arguments of a tile; offsets and steps in elements.
 struct tile_call {
-    const stretch* list = nullptr;    ///< `count` stretches
+    const stretch* list = nullptr;  ///< `count` stretches
     std::ptrdiff_t count = 0;
     const float* const* a = nullptr;  ///< one pointer a row
     std::ptrdiff_t a_step = 1;
     const float* b = nullptr;
     std::ptrdiff_t b_step = 0;
-    float* const* c = nullptr;        ///< one pointer a row, vectors * lanes floats behind each
+    float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     tile_mode mode = tile_mode::set;
 };
 
@@ -70,7 +70,8 @@ template <int N, class F>
 GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     [&]<int... I>(std::integer_sequence<int, I...>) GRADKERN_INLINE_LAMBDA {
         (f(std::integral_constant<int, I>{}), ...);
-    }(std::make_integer_sequence<int, N>{});
+    }
+    (std::make_integer_sequence<int, N>{});
 }
 
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not.
@@ -145,7 +146,7 @@ inline constexpr auto tiles_of = make_tiles<A, Vectors>(std::make_integer_sequen
 template <operand A>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
     return lanes_used <= static_cast<std::ptrdiff_t>(simd::lanes) ? tiles_of<A, 1>.data()
-                                                                 : tiles_of<A, tile_vectors>.data();
+                                                                  : tiles_of<A, tile_vectors>.data();
 }
 
 /// Calls f(first, count) for tiles of at most tile_rows rows whose sizes differ by at most one: tiles of few rows are

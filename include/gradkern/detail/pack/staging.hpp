@@ -62,7 +62,8 @@ struct staging_box {
             high = std::clamp<std::int64_t>(a.position(box.last[i] - 1, 0) + reach + 1, low, a.large);
         } else {
             low = std::clamp<std::int64_t>(shape::ceil_div(box.first[i] + a.pad_begin - reach, a.stride), 0, a.small);
-            high = std::clamp<std::int64_t>(shape::floor_div(box.last[i] - 1 + a.pad_begin, a.stride) + 1, low, a.small);
+            high =
+                std::clamp<std::int64_t>(shape::floor_div(box.last[i] - 1 + a.pad_begin, a.stride) + 1, low, a.small);
         }
         r.first[i] = low;
         r.extent[i] = high - low;
@@ -72,7 +73,8 @@ struct staging_box {
 
 /// Calls f(offset of the row's first column in the tensor, the row's place in the staging area).
 template <class F>
-inline void for_each_staged_row(const staging_box& box, const shape::canonical_strides& in, float* staging, const F& f) {
+inline void for_each_staged_row(const staging_box& box, const shape::canonical_strides& in, float* staging,
+                                const F& f) {
     const std::int64_t row_floats = box.extent[2] * box.channels;
     for (std::int64_t n = 0; n < box.images; ++n)
         for (std::int64_t d = 0; d < box.extent[0]; ++d)

@@ -32,7 +32,11 @@ public:
     /// `dst` is the tensor at the panel's first channel, `channel_step` the stride of channels.
     tile_output(T* dst, std::int64_t channel_step, std::int64_t lanes_used, std::int64_t width, bool accumulate,
                 const void* bias, data_type bias_type, std::int64_t bias_step, std::int64_t first_channel) noexcept
-        : dst_(dst), channel_step_(channel_step), lanes_(lanes_used), width_(width), accumulate_(accumulate),
+        : dst_(dst),
+          channel_step_(channel_step),
+          lanes_(lanes_used),
+          width_(width),
+          accumulate_(accumulate),
           has_bias_(bias != nullptr),
           direct_(std::is_same_v<T, float> && channel_step == 1 && lanes_used == width && !accumulate && !has_bias_) {
         if (has_bias_)

@@ -49,7 +49,7 @@ struct gather_plan {
     std::int64_t out_channels = 0;  // per group
     shape::canonical_strides in{};
     shape::canonical_strides out{};
-    std::int64_t w_group = 0;   // elements between groups, reduction channels, output channels and taps of the filter
+    std::int64_t w_group = 0;  // elements between groups, reduction channels, output channels and taps of the filter
     std::int64_t w_reduce = 0;
     std::int64_t w_out = 0;
     std::array<std::int64_t, 3> w_tap{};
@@ -231,9 +231,10 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
         for (std::int64_t d = 0; d < c[0].taps; ++d) {
             for (std::int64_t h = 0; h < c[1].taps; ++h) {
                 for (std::int64_t x = 0; x < c[2].taps; ++x) {
-                    const std::int64_t tap = ((c[0].first_tap + d * c[0].tap_step) * g.axes[1].kernel +
-                                              c[1].first_tap + h * c[1].tap_step) * g.axes[2].kernel +
-                                             c[2].first_tap + x * c[2].tap_step;
+                    const std::int64_t tap =
+                        ((c[0].first_tap + d * c[0].tap_step) * g.axes[1].kernel + c[1].first_tap + h * c[1].tap_step) *
+                            g.axes[2].kernel +
+                        c[2].first_tap + x * c[2].tap_step;
                     const stretch s{k0 * channel_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
                                         x * c[2].read_per_tap * in[4],
                                     block + g.tap_place(tap) * g.tap_pitch, kl};
@@ -310,8 +311,8 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
 
             tile_output<T> output(dst + first_channel * g.out[1], g.out[1], lanes_used, g.panel_width, g.accumulate,
                                   bias, g.bias_type, g.bias_step, first_channel);
-            const tile_function* tiles = g.channelwise ? tiles_for<operand::vector>(lanes_used)
-                                                       : tiles_for<operand::scalar>(lanes_used);
+            const tile_function* tiles =
+                g.channelwise ? tiles_for<operand::vector>(lanes_used) : tiles_for<operand::scalar>(lanes_used);
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {

@@ -69,8 +69,13 @@ struct placed_tensor {
             return error{errc::invalid_argument, op, out.memory->name, -1, 0, 0, expectation::none};
     }
     if (workspace < needed) {
-        return error{errc::workspace_too_small, op, "workspace", -1, static_cast<std::int64_t>(workspace),
-                     static_cast<std::int64_t>(needed), expectation::at_least};
+        return error{errc::workspace_too_small,
+                     op,
+                     "workspace",
+                     -1,
+                     static_cast<std::int64_t>(workspace),
+                     static_cast<std::int64_t>(needed),
+                     expectation::at_least};
     }
     return {};
 }
@@ -78,12 +83,14 @@ struct placed_tensor {
 /// True where no size that a plan computes can overflow, with room to spare: the product of everything that scratch
 /// memory may be proportional to. Problems beyond it would need memory that no machine has.
 [[nodiscard]] constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
-    constexpr std::int64_t bytes_per_element = 64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
+    constexpr std::int64_t bytes_per_element =
+        64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
     shape::checked bytes(bytes_per_element);
     bytes *= std::max<std::int64_t>(p.batch, 1);
     bytes *= shape::checked(p.large_channels) + p.small_channels + 64;
     for (const shape::axis& a : p.axes)
-        bytes *= shape::checked(a.large) + shape::checked(a.small - 1) * a.stride + 1 + shape::checked(a.kernel) * a.dilation;
+        bytes *= shape::checked(a.large) + shape::checked(a.small - 1) * a.stride + 1 +
+                 shape::checked(a.kernel) * a.dilation;
     return bytes.ok();
 }
 

@@ -81,40 +81,38 @@ void reduce_channelwise(const reduce_plan& r, const T* large, const T* small, st
                 std::int64_t h = rows.first;
                 std::int64_t w = 0;
                 std::int64_t k = 0;
-                split_rows(planes.count * rows.count * columns.taps * r.large_channels,
-                           [&](std::ptrdiff_t, std::ptrdiff_t count) {
-                               std::array<const float*, tile_rows> a;
-                               std::array<float*, tile_rows> to;
-                               for (std::ptrdiff_t row = 0; row < count; ++row) {
-                                   a[static_cast<std::size_t>(row)] =
-                                       a_base + (a_line + d * r.axes[0].dilation * in[2] +
-                                                 h * r.axes[1].dilation * in[3] + w * columns.read_per_tap * in[4] +
-                                                 k * r.panel_width);
-                                   const std::int64_t tap =
-                                       (d * r.axes[1].kernel + h) * r.axes[2].kernel + columns.first_tap + w;
-                                   to[static_cast<std::size_t>(row)] =
-                                       chunk_sum + (tap * r.large_channels + k) * r.panel_width;
-                                   if (++k < r.large_channels) continue;
-                                   k = 0;
-                                   if (++w < columns.taps) continue;
-                                   w = 0;
-                                   if (++h < rows.first + rows.count) continue;
-                                   h = rows.first;
-                                   ++d;
-                               }
-                               tiles[count - 1]({.list = &positions,
-                                                 .count = 1,
-                                                 .a = a.data(),
-                                                 .a_step = r.axes[2].stride * in[4],
-                                                 .b = b_base,
-                                                 .b_step = b_step,
-                                                 .c = to.data(),
-                                                 .mode = tile_mode::resume});
-                           });
+                split_rows(planes.count * rows.count * columns.taps * r.large_channels, [&](std::ptrdiff_t,
+                                                                                            std::ptrdiff_t count) {
+                    std::array<const float*, tile_rows> a;
+                    std::array<float*, tile_rows> to;
+                    for (std::ptrdiff_t row = 0; row < count; ++row) {
+                        a[static_cast<std::size_t>(row)] =
+                            a_base + (a_line + d * r.axes[0].dilation * in[2] + h * r.axes[1].dilation * in[3] +
+                                      w * columns.read_per_tap * in[4] + k * r.panel_width);
+                        const std::int64_t tap = (d * r.axes[1].kernel + h) * r.axes[2].kernel + columns.first_tap + w;
+                        to[static_cast<std::size_t>(row)] = chunk_sum + (tap * r.large_channels + k) * r.panel_width;
+                        if (++k < r.large_channels) continue;
+                        k = 0;
+                        if (++w < columns.taps) continue;
+                        w = 0;
+                        if (++h < rows.first + rows.count) continue;
+                        h = rows.first;
+                        ++d;
+                    }
+                    tiles[count - 1]({.list = &positions,
+                                      .count = 1,
+                                      .a = a.data(),
+                                      .a_step = r.axes[2].stride * in[4],
+                                      .b = b_base,
+                                      .b_step = b_step,
+                                      .c = to.data(),
+                                      .mode = tile_mode::resume});
+                });
             }
         }
         fold(chunk_sum, sum, r.sum_floats);
-        if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count)) fold(sum, total, r.sum_floats);
+        if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count))
+            fold(sum, total, r.sum_floats);
     }
 }
 
@@ -126,10 +124,10 @@ void store_channelwise(const reduce_plan& r, const float* sum, std::int64_t task
     for (std::int64_t d = 0; d < r.axes[0].kernel; ++d)
         for (std::int64_t h = 0; h < r.axes[1].kernel; ++h)
             for (std::int64_t x = 0; x < r.axes[2].kernel; ++x, sum += r.large_channels * r.panel_width)
-                unpack_lanes(sum, r.panel_width, used, r.large_channels,
-                             diff_weights + first_lane * r.weights[0] + d * r.weights[2] + h * r.weights[3] +
-                                 x * r.weights[4],
-                             r.weights[0], r.weights[1], r.accumulate);
+                unpack_lanes(
+                    sum, r.panel_width, used, r.large_channels,
+                    diff_weights + first_lane * r.weights[0] + d * r.weights[2] + h * r.weights[3] + x * r.weights[4],
+                    r.weights[0], r.weights[1], r.accumulate);
 }
 
 }  // namespace detail

@@ -33,8 +33,8 @@ namespace detail {
         const std::int64_t d = r.axes[0].position(at.d, tap[0]);
         const std::int64_t h = r.axes[1].position(at.h, tap[1]);
         if (d < 0 || d >= r.axes[0].large || h < 0 || h >= r.axes[1].large) continue;
-        const std::int64_t a = at.n * r.large[0] + d * r.large[2] + h * r.large[3] +
-                               r.axes[2].position(first, tap[2]) * r.large[4];
+        const std::int64_t a =
+            at.n * r.large[0] + d * r.large[2] + h * r.large[3] + r.axes[2].position(first, tap[2]) * r.large[4];
         const std::int64_t b = ((line - c.first_line) * c.columns() + first - c.first_column) * r.panel_width;
         if (count > 0) {
             stretch& e = list[count - 1];
@@ -105,7 +105,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                             const std::int64_t used =
                                 std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width);
                             const tile_function* tiles = tiles_for<operand::scalar>(used);
-                            float* panel_sum = sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
+                            float* panel_sum =
+                                sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
                             split_rows(cl, [&](std::ptrdiff_t first, std::ptrdiff_t count) {
                                 std::array<const float*, tile_rows> a;
                                 std::array<float*, tile_rows> to;
@@ -127,7 +128,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                 }
             }
         }
-        if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count)) fold(sum, total, r.sum_floats);
+        if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count))
+            fold(sum, total, r.sum_floats);
     }
 }
 
@@ -140,8 +142,8 @@ void store_dense(const reduce_plan& r, const float* sum, std::int64_t task, G* d
     const std::int64_t channels = std::min(r.task_channels, r.large_channels - first_channel);
     const std::int64_t kh = r.axes[1].kernel;
     const std::int64_t kw = r.axes[2].kernel;
-    const bool taps_contiguous = r.weights[4] == 1 && (kh == 1 || r.weights[3] == kw) &&
-                                 (r.axes[0].kernel == 1 || r.weights[2] == kw * kh);
+    const bool taps_contiguous =
+        r.weights[4] == 1 && (kh == 1 || r.weights[3] == kw) && (r.axes[0].kernel == 1 || r.weights[2] == kw * kh);
     for (std::int64_t p = first_panel; p < std::min(first_panel + r.task_panels, r.panels); ++p) {
         const std::int64_t s0 = p * r.panel_width;
         const std::int64_t used = std::min(r.panel_width, r.small_channels - s0);

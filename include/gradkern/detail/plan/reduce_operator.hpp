@@ -68,10 +68,9 @@ protected:
         large_ = tensor_memory(t.large_name, t.large, sizeof(T));
         small_ = tensor_memory(t.small_name, t.small, sizeof(T));
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, sizeof(G));
-        plan_ = make_reduce_plan(p, shape::activation_strides(t.large, format),
-                                 shape::activation_strides(t.small, format),
-                                 shape::filter_strides(t.diff_weights, w_format, transposed),
-                                 std::is_same_v<T, float>, options);
+        plan_ = make_reduce_plan(
+            p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
+            shape::filter_strides(t.diff_weights, w_format, transposed), std::is_same_v<T, float>, options);
         return {};
     }
 

@@ -45,12 +45,12 @@ struct reduce_plan {
     bool channelwise = false;
     bool staged = false;
     chunk_grid chunks{};
-    std::int64_t panel_width = 0;     // lanes
-    std::int64_t panels = 0;          // in one group (dense) or in all (channelwise)
-    std::int64_t task_panels = 1;     // dense: panels of one task
-    std::int64_t task_channels = 1;   // dense: large-side channels of one task
-    std::int64_t sum_floats = 0;      // of one level of the sums
-    std::int64_t at_small = 0;        // byte offsets in a slice
+    std::int64_t panel_width = 0;    // lanes
+    std::int64_t panels = 0;         // in one group (dense) or in all (channelwise)
+    std::int64_t task_panels = 1;    // dense: panels of one task
+    std::int64_t task_channels = 1;  // dense: large-side channels of one task
+    std::int64_t sum_floats = 0;     // of one level of the sums
+    std::int64_t at_small = 0;       // byte offsets in a slice
     std::int64_t at_large = 0;
     std::int64_t at_list = 0;
     std::int64_t at_chunk = 0;
@@ -95,9 +95,8 @@ struct reduce_plan {
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
     r.panel_width = width <= lanes ? lanes : tile_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
-    const bool in_place = r.channelwise ? f32 && large[1] == 1 && small[1] == 1 && r.small_channels == 1 &&
-                                              r.large_channels == 1
-                                        : f32;
+    const bool in_place =
+        r.channelwise ? f32 && large[1] == 1 && small[1] == 1 && r.small_channels == 1 && r.large_channels == 1 : f32;
     r.staged = !in_place || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;
@@ -115,10 +114,11 @@ struct reduce_plan {
     } else {
         // Sums of a task stay in L2; what is packed for a chunk serves several panels and many channels.
         constexpr std::int64_t sum_budget = 64 * 1024;
-        r.task_panels = std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min<std::int64_t>(r.panels, 4));
-        r.task_channels = std::clamp<std::int64_t>(sum_budget / (r.task_panels * r.taps() * r.panel_width),
-                                                   std::min<std::int64_t>(r.large_channels, channel_block),
-                                                   r.large_channels);
+        r.task_panels =
+            std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min<std::int64_t>(r.panels, 4));
+        r.task_channels =
+            std::clamp<std::int64_t>(sum_budget / (r.task_panels * r.taps() * r.panel_width),
+                                     std::min<std::int64_t>(r.large_channels, channel_block), r.large_channels);
         r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
         r.at_small = slice.reserve<float>(r.task_panels * chunk_positions * r.panel_width);

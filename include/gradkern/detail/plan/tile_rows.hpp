@@ -99,7 +99,8 @@ public:
             rows_ *= add[i].count;
             if (add[i].count == 1 && levels_ > 0) continue;
             level& last = levels_ == 0 ? level_[0] : level_[levels_ - 1];
-            if (levels_ > 0 && (last.count == 1 || (add[i].in == last.count * last.in && add[i].out == last.count * last.out))) {
+            if (levels_ > 0 &&
+                (last.count == 1 || (add[i].in == last.count * last.in && add[i].out == last.count * last.out))) {
                 last = last.count == 1 ? add[i] : level{last.count * add[i].count, last.in, last.out};
             } else {
                 level_[levels_++] = add[i];

@@ -28,9 +28,9 @@ public:
     constexpr word(E value) noexcept : value_(value) {}
     /// A word, e.g. "same_upper"; a null pointer is absent.
     template <class S>
-        requires(std::convertible_to<const S&, std::string_view> && !std::is_null_pointer_v<S>)
-    // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = "valid"` must work
-    constexpr word(const S& text) noexcept {
+    requires(std::convertible_to<const S&, std::string_view> && !std::is_null_pointer_v<S>)
+        // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = "valid"` must work
+        constexpr word(const S& text) noexcept {
         if constexpr (std::is_pointer_v<S>) {
             if (text == nullptr) return;
         }
@@ -62,10 +62,10 @@ public:
     constexpr ints(const extents& values) noexcept : values_(values) {}
     /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
     template <std::ranges::contiguous_range R>
-        requires(std::ranges::sized_range<R> && std::signed_integral<std::ranges::range_value_t<R>> &&
-                 (sizeof(std::ranges::range_value_t<R>) == 4 || sizeof(std::ranges::range_value_t<R>) == 8))
-    // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work
-    constexpr ints(const R& values) noexcept
+    requires(std::ranges::sized_range<R>&& std::signed_integral<std::ranges::range_value_t<R>> &&
+             (sizeof(std::ranges::range_value_t<R>) == 4 || sizeof(std::ranges::range_value_t<R>) == 8))
+        // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work
+        constexpr ints(const R& values) noexcept
         : values_(std::span<const std::ranges::range_value_t<R>>(values)) {}
 
     /// True where nothing was given.
@@ -82,15 +82,15 @@ using shape_input = ints;
 
 /// Attributes of AvgPoolBackprop.
 struct AvgPoolBackprop_attributes {
-    ints strides{};                                ///< required, > 0
-    ints pads_begin{};                             ///< >= 0, empty means zeros; ignored unless auto_pad is none
-    ints pads_end{};                               ///< >= 0, empty means zeros; ignored unless auto_pad is none
-    ints kernel{};                                 ///< required, > 0
-    std::optional<bool> exclude_pad{};             ///< required; true: divide by the taps inside the input
-    word<gradkern::auto_pad> auto_pad{};           ///< none, same_upper, same_lower or valid; default none
-    word<gradkern::data_format> data_format{};     ///< NXC or NCX; default NXC
-    ints input_shape{};                            ///< full shape of input_delta in data_format order
-    word<gradkern::rounding_type> rounding_type{};  ///< extension: floor, ceil or ceil_torch; default floor
+    ints strides{};                                  ///< required, > 0
+    ints pads_begin{};                               ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                 ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints kernel{};                                   ///< required, > 0
+    std::optional<bool> exclude_pad{};               ///< required; true: divide by the taps inside the input
+    word<gradkern::auto_pad> auto_pad{};             ///< none, same_upper, same_lower or valid; default none
+    word<gradkern::data_format> data_format{};       ///< NXC or NCX; default NXC
+    ints input_shape{};                              ///< full shape of input_delta in data_format order
+    word<gradkern::rounding_type> rounding_type{};   ///< extension: floor, ceil or ceil_torch; default floor
     std::optional<std::int64_t> divisor_override{};  ///< extension: any non-zero number replaces the divisor
 };
 

@@ -29,19 +29,23 @@ struct rename {
 /// The names of one operator. The core has one name for the result's shape and for its tensor, the documents have two.
 struct names {
     std::string_view op{};
-    std::string_view first{};        ///< the first data input
+    std::string_view first{};  ///< the first data input
     std::string_view core_result{};
-    std::string_view shape{};        ///< the result's shape, as input and as attribute
-    std::string_view tensor{};       ///< the result
+    std::string_view shape{};   ///< the result's shape, as input and as attribute
+    std::string_view tensor{};  ///< the result
     std::array<rename, 3> others{};
 };
 
-inline constexpr names avg_pool_names{
-    "AvgPoolBackprop", "output_delta", "diff_src", "input_shape", "input_delta", {rename{"diff_dst", "output_delta"}}};
+inline constexpr names avg_pool_names{"AvgPoolBackprop", "output_delta", "diff_src",
+                                      "input_shape",     "input_delta",  {rename{"diff_dst", "output_delta"}}};
 inline constexpr names convolution_names{
     "ConvolutionBackwardData", "diff_dst", "diff_src", "dst_shape", "diff_src", {}};
 inline constexpr names conv_transpose_names{
-    "ConvTransposeBackpropFilters", "input_forward", "diff_weights", "filter_shape", "filter_delta",
+    "ConvTransposeBackpropFilters",
+    "input_forward",
+    "diff_weights",
+    "filter_shape",
+    "filter_delta",
     {rename{"src", "input_forward"}, rename{"diff_dst", "output_delta"}, rename{"weights_format", "filter_format"}}};
 
 /// A core error in the words of a document; `result` is its word for the result.
@@ -86,8 +90,8 @@ template <class Infer>
     if (!inferred) return translate(inferred.error(), n, n.shape);
     for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
         if (output[i] != (*inferred)[i]) {
-            return error{errc::invalid_shape, n.op, n.tensor, static_cast<int>(i), output[i], (*inferred)[i],
-                         expectation::equal};
+            return error{errc::invalid_shape, n.op,           n.tensor,          static_cast<int>(i),
+                         output[i],           (*inferred)[i], expectation::equal};
         }
     }
     return inferred;
@@ -155,8 +159,8 @@ template <class Infer>
                                                const extents& input_delta, std::int64_t element_bytes) noexcept {
     return result_shape(avg_pool_names, output_delta.rank(), !a.diff_src_shape.empty(), input_delta,
                         [&](const extents& output, bool is_tensor) -> result<extents> {
-                            const auto p = shape::avg_pool_backward_shapes(output_delta, a, output, is_tensor,
-                                                                           element_bytes);
+                            const auto p =
+                                shape::avg_pool_backward_shapes(output_delta, a, output, is_tensor, element_bytes);
                             if (!p) return p.error();
                             return p->large_shape;
                         });
