@@ -438,6 +438,12 @@ TEST(AvgPoolSpec, errors_of_memory) {
     EXPECT_EQ(dx, std::vector<float>(12, 7.0F));
 }
 
+TEST(AvgPoolSpec, an_empty_batch_needs_no_workspace) {
+    const avg_pool_attributes a{.kernel = {3, 3}, .strides = {2, 2}};
+    EXPECT_TRUE(gradkern::avg_pool<float>({nullptr, {0, 57, 57, 64}}, a, {nullptr, {0, 28, 28, 64}}).ok());
+    EXPECT_TRUE(gradkern::avg_pool_backward<float>({nullptr, {0, 28, 28, 64}}, a, {nullptr, {0, 57, 57, 64}}).ok());
+}
+
 TEST(AvgPoolSpec, shapes_are_constant_expressions) {
     constexpr avg_pool_attributes a{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
     static_assert(*gradkern::infer_avg_pool({8, 56, 56, 64}, a) == extents{8, 28, 28, 64});

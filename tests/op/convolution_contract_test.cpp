@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <gradkern/bias.hpp>
 #include <gradkern/executors/thread_pool.hpp>
 #include <gradkern/workspace.hpp>
 
@@ -385,6 +386,70 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_EQ(copy.describe({}), n);
     EXPECT_EQ(copy.workspace_bytes(), plan->workspace_bytes());
     EXPECT_LE(plan->workspace_bytes(1), plan->workspace_bytes(2));
+}
+
+// Staging areas are cut along every axis: the workspace does not grow with a long line.
+TEST(convolution_contract, a_long_line_needs_no_long_workspace) {
+    const gk::convolution_attributes a{.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}};
+    const auto workspace = [&](std::int64_t length) {
+        const auto plan = gk::plan_convolution<gk::bfloat16>({1, length, 64}, {3, 64, 64}, {}, a);
+        EXPECT_TRUE(plan.has_value());
+        return plan->workspace_bytes();
+    };
+    EXPECT_LE(workspace(1000000), 2 * workspace(4096));
+    EXPECT_LE(workspace(1000000), std::size_t{2} << 20);
+
+    // and the cuts do not show: integers are exact
+    constexpr std::int64_t length = 9001;
+    std::vector<float> src(length * 2);
+    std::vector<float> weights(3 * 2 * 3);
+    for (std::size_t i = 0; i < src.size(); ++i) src[i] = static_cast<float>(static_cast<int>(i % 7) - 3);
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(static_cast<int>(i % 5) - 2);
+    std::vector<float> dst(length * 3, -1.0F);
+    std::vector<float> exact(length * 3, -2.0F);
+    const gk::tensor_view<const float> x{src.data(), {1, length, 2}};
+    const gk::tensor_view<const float> w{weights.data(), {3, 2, 3}};
+    const gk::workspace memory(std::size_t{4} << 20);
+    for (const gk::algorithm path : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+        gk::call_options options{.workspace = memory};
+        options.plan.algorithm = path;
+        ASSERT_TRUE(gk::convolution<float>(x, w, {}, a, {dst.data(), {1, length, 3}}, options).ok());
+        ASSERT_TRUE(gk::ref::convolution<float>(x, w, {}, a, {exact.data(), {1, length, 3}}).ok());
+        EXPECT_EQ(dst, exact);
+    }
+}
+
+// Steps that nobody takes may be as long as an integer holds.
+TEST(convolution_contract, steps_that_nobody_takes_have_no_limit) {
+    constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
+    const std::vector<float> src(2 * 3 * 3, 1.0F);
+    const std::vector<float> diff_dst(2 * 2, 1.0F);
+    std::vector<float> diff_weights(3 * 3 * 2);
+    const gk::workspace memory(std::size_t{1} << 20);
+    for (const gk::algorithm path : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+        gk::call_options options{.workspace = memory};
+        options.plan.algorithm = path;
+        ASSERT_TRUE(gk::convolution_backward_weights<float>({src.data(), {2, 3, 3}}, {diff_dst.data(), {2, 1, 2}},
+                                                            {.strides = {far}, .dilations = {1}},
+                                                            gk::tensor_view<float>{diff_weights.data(), {3, 3, 2}},
+                                                            options)
+                        .ok());
+        EXPECT_EQ(diff_weights, std::vector<float>(diff_weights.size(), 2.0F));
+    }
+    // one window whose taps lie far apart in the padding
+    float dst = 0;
+    constexpr std::int64_t wide = std::int64_t{1} << 40;
+    ASSERT_TRUE(gk::convolution<float>({src.data(), {1, 1, 1}}, {src.data(), {3, 1, 1}}, {},
+                                       {.strides = {1}, .dilations = {wide}, .pads_begin = {wide}, .pads_end = {wide}},
+                                       {&dst, {1, 1, 1}})
+                    .ok());
+    EXPECT_EQ(dst, 1.0F);
+    // an axis of extent 1 with any stride
+    std::array<float, 3> diff_bias{};
+    ASSERT_TRUE(gk::bias_backward<float>({src.data(), {{2, 2, 1, 3}, {6, 3, far, 1}}}, {},
+                                         gk::tensor_view<float>{diff_bias.data(), {3}}, {.workspace = memory})
+                    .ok());
+    EXPECT_EQ(diff_bias, (std::array<float, 3>{4, 4, 4}));
 }
 
 }  // namespace

@@ -152,12 +152,14 @@ private:
     return s;
 }
 
-/// Strides of an activation in the order (N, C, D, H, W).
+/// Strides of an activation in the order (N, C, D, H, W). Those of an axis of extent 1 other than C are 0: nobody takes
+/// such a step, however long it is.
 [[nodiscard]] constexpr canonical_strides activation_strides(const tensor_layout& t, data_format f) noexcept {
     const std::size_t r = t.shape.rank() - 2;
     const extents s = strides_of(t);
-    canonical_strides c{s[0], s[channel_index(f, r)], 0, 0, 0};
-    for (std::size_t i = 0; i < r; ++i) c[5 - r + i] = s[spatial_index(f) + i];
+    const auto step = [&](std::size_t i) { return t.shape[i] <= 1 ? 0 : s[i]; };
+    canonical_strides c{step(0), s[channel_index(f, r)], 0, 0, 0};
+    for (std::size_t i = 0; i < r; ++i) c[5 - r + i] = step(spatial_index(f) + i);
     return c;
 }
 

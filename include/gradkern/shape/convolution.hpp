@@ -266,6 +266,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     const std::int64_t per_group = q.transposed ? small_total : other_total;  // divided: large side
     const int full_index = static_cast<int>(q.transposed ? input_channel_index(q.weights_format, r)
                                                          : output_channel_index(q.weights_format, r));
+    const checked large_total = checked(per_group) * q.groups;
+    checks.fits(q.weights_name, -1, large_total);
     const extents& given = q.large.empty() ? q.small : q.large;
     if (!q.large.empty() && !q.small.empty()) {
         if (first_is_small) {
@@ -276,8 +278,6 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     }
     checks.require(q.groups > 0 && full % q.groups == 0, errc::invalid_shape, q.weights_name, full_index, full,
                    expectation::multiple_of, q.groups);
-    const checked large_total = checked(per_group) * q.groups;
-    checks.fits(q.weights_name, -1, large_total);
     if (!q.small.empty())
         checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at],
                              full);

@@ -380,7 +380,7 @@ struct column_range {
     g.at_runs = slice.reserve<column_run>(most_runs);
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.at_ring = slice.reserve<float>(g.ring_depths * g.ring_lines * row);
-    g.slice_bytes = slice.bytes();
+    g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
     return g;
 }
 

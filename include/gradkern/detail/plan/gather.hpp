@@ -5,7 +5,7 @@
 //
 // Loops, outermost first:
 //
-//     block      a box of output positions (images x planes x rows, whole lines)
+//     block      a box of output positions (images x planes x rows x columns)
 //     panel      tile_lanes output channels: their weights are packed just before use   [block of 64 k][tap][k][lane]
 //     class      output positions that share one set of inside taps (shape/axis.hpp): borders need no branch
 //     tile       rows of the register tile = positions of one class, from any line or image, by row pointers
@@ -318,7 +318,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             while (planes.next(c[0])) {
                 shape::tap_class_walk rows(g.axes[1], g.outputs, box.first[1], box.last[1]);
                 while (rows.next(c[1])) {
-                    shape::tap_class_walk columns(g.axes[2], g.outputs, 0, g.extent(2));
+                    shape::tap_class_walk columns(g.axes[2], g.outputs, box.first[2], box.last[2]);
                     while (columns.next(c[2])) {
                         fill_reduction(g, c, in, channel_step, reduction);
                         row_walk walk(box.first_image, box.last_image, c, in, g.out, origin);

@@ -81,16 +81,13 @@ struct placed_tensor {
 }
 
 /// True where no size that a plan computes can overflow, with room to spare: the product of everything that scratch
-/// memory may be proportional to. Problems beyond it would need memory that no machine has.
+/// memory may be proportional to. A filter or an activation of such extents exists only with strides of 0.
 [[nodiscard]] constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
-    constexpr std::int64_t bytes_per_element =
-        64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
+    constexpr std::int64_t bytes_per_element = 64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
     shape::checked bytes(bytes_per_element);
     bytes *= std::max<std::int64_t>(p.batch, 1);
     bytes *= shape::checked(p.large_channels) + p.small_channels + 64;
-    for (const shape::axis& a : p.axes)
-        bytes *= shape::checked(a.large) + shape::checked(a.small - 1) * a.stride + 1 +
-                 shape::checked(a.kernel) * a.dilation;
+    for (const shape::axis& a : p.axes) bytes *= shape::checked(a.large) + a.small + a.kernel;
     return bytes.ok();
 }
 

@@ -13,7 +13,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Output positions cut into boxes of whole lines: several images, or some planes of one, or some rows of one plane.
+/// Output positions cut into boxes: several images, or some planes of one, or some rows of one plane, or a part of a row.
 class box_grid {
 public:
     /// One box.
@@ -25,7 +25,7 @@ public:
     };
 
     constexpr box_grid() noexcept = default;
-    /// The largest boxes for which fits(images, {planes, rows, columns}) holds, in about equal sizes; at least one row.
+    /// The largest boxes for which fits(images, {planes, rows, columns}) holds, in about equal sizes; at least one column.
     template <class Fits>
     constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent, const Fits& fits) noexcept
         : batch_(batch), extent_(extent), box_(extent) {
@@ -47,13 +47,17 @@ public:
             images_ = largest(batch, [&](std::int64_t n) { return fits(n, extent); });
         } else if (fits(1, {1, extent[1], extent[2]})) {
             box_[0] = largest(extent[0], [&](std::int64_t n) { return fits(1, {n, extent[1], extent[2]}); });
-        } else {
+        } else if (fits(1, {1, 1, extent[2]})) {
             box_[0] = 1;
             box_[1] = largest(extent[1], [&](std::int64_t n) { return fits(1, {1, n, extent[2]}); });
+        } else {
+            box_[0] = box_[1] = 1;
+            box_[2] = largest(extent[2], [&](std::int64_t n) { return fits(1, {1, 1, n}); });
         }
         planes_ = shape::ceil_div(extent[0], box_[0]);
         rows_ = shape::ceil_div(extent[1], box_[1]);
-        count_ = shape::ceil_div(batch, images_) * planes_ * rows_;
+        columns_ = shape::ceil_div(extent[2], box_[2]);
+        count_ = shape::ceil_div(batch, images_) * planes_ * rows_ * columns_;
     }
 
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
@@ -61,12 +65,14 @@ public:
     [[nodiscard]] constexpr std::int64_t box(std::size_t i) const noexcept { return box_[i]; }
     [[nodiscard]] constexpr item operator[](std::int64_t i) const noexcept {
         item b;
-        const std::int64_t row = i % rows_ * box_[1];
-        const std::int64_t plane = i / rows_ % planes_ * box_[0];
-        b.first_image = i / (rows_ * planes_) * images_;
+        const std::int64_t column = i % columns_ * box_[2];
+        const std::int64_t row = i / columns_ % rows_ * box_[1];
+        const std::int64_t plane = i / (columns_ * rows_) % planes_ * box_[0];
+        b.first_image = i / (columns_ * rows_ * planes_) * images_;
         b.last_image = std::min(batch_, b.first_image + images_);
-        b.first = {plane, row, 0};
-        b.last = {std::min(extent_[0], plane + box_[0]), std::min(extent_[1], row + box_[1]), extent_[2]};
+        b.first = {plane, row, column};
+        b.last = {std::min(extent_[0], plane + box_[0]), std::min(extent_[1], row + box_[1]),
+                  std::min(extent_[2], column + box_[2])};
         return b;
     }
 
@@ -75,6 +81,7 @@ private:
     std::int64_t images_ = 1;
     std::int64_t planes_ = 1;
     std::int64_t rows_ = 1;
+    std::int64_t columns_ = 1;
     std::int64_t count_ = 0;
     std::array<std::int64_t, 3> extent_{};
     std::array<std::int64_t, 3> box_{};

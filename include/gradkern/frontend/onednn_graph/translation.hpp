@@ -80,9 +80,10 @@ template <class Infer>
         const result<extents> refused = infer(output, true);
         return translate(refused.error(), n, n.tensor);
     }
-    const result<extents> inferred = infer(extents{}, false);
+    // In the order of checks a missing shape comes after attributes and ranks, and before sizes: any shape will do to
+    // run the earlier ones.
+    const result<extents> inferred = infer(given ? extents{} : extents::filled(rank, 1), false);
     if (!given) {
-        // In the order of checks a missing shape comes after attributes and ranks, and before sizes.
         const errc code = inferred.error().code;
         if (code != errc::invalid_argument && code != errc::unsupported)
             return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
