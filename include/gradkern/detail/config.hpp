@@ -32,17 +32,14 @@
 /// For a lambda, between its parameters and its body: `[&](auto i) GRADKERN_INLINE_LAMBDA { ... }`.
 #define GRADKERN_INLINE_LAMBDA __attribute__((always_inline))
 #define GRADKERN_NOINLINE __attribute__((noinline))
-#define GRADKERN_RESTRICT __restrict__
 #elif defined(_MSC_VER)
 #define GRADKERN_ALWAYS_INLINE __forceinline
 #define GRADKERN_INLINE_LAMBDA
 #define GRADKERN_NOINLINE __declspec(noinline)
-#define GRADKERN_RESTRICT __restrict
 #else
 #define GRADKERN_ALWAYS_INLINE inline
 #define GRADKERN_INLINE_LAMBDA
 #define GRADKERN_NOINLINE
-#define GRADKERN_RESTRICT
 #endif
 
 // Hides from the optimiser where a float (in a register) or any object (in memory) got its value, so that a product and a later sum are

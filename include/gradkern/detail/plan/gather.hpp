@@ -89,7 +89,7 @@ struct gather_plan {
     [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
 };
 
-/// Chooses path, panels, blocks and scratch. `contiguous_f32` says whether activations are f32.
+/// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32.
 [[nodiscard]] constexpr gather_plan make_gather_plan(const shape::convolution_problem& p, shape::side outputs,
                                                      const shape::canonical_strides& in,
                                                      const shape::canonical_strides& out,
