@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -19,10 +20,37 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
     store_element(to, accumulate ? load_element(to) + value : value);
 }
 
+/// How many elements ahead of a read its line is asked for: `lanes` planes at once are more than a CPU follows by itself.
+inline constexpr std::ptrdiff_t prefetch_distance = 64;
+
+/// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
+/// registers, whatever is left element by element. Lanes may share a row.
+template <class T, class Row>
+inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
+                         std::ptrdiff_t out_step) noexcept {
+    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+    std::ptrdiff_t j = 0;
+    if (count >= block) {
+        for (; j + block <= lanes; j += block) {
+            std::array<const T*, static_cast<std::size_t>(block)> rows;
+            for (std::ptrdiff_t i = 0; i < block; ++i) rows[static_cast<std::size_t>(i)] = row(j + i);
+            for (std::ptrdiff_t x = 0; x < count; x += block) {
+                x = std::min(x, count - block);  // the last block overlaps the one before: the same numbers again
+                for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
+                float square[block * block];
+                for (std::ptrdiff_t i = 0; i < block; ++i)
+                    simd::store(square + i * block, simd::load_wide(rows[static_cast<std::size_t>(i)] + x));
+                simd::transpose(square, block, out + x * out_step + j, out_step);
+            }
+        }
+    }
+    for (; j < lanes; ++j) {
+        const T* s = row(j);
+        for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x);
+    }
+}
+
 /// out[x * out_step + j] = source[j * lane_step + x * source_step] for lanes j in [0, lanes), x in [0, count).
-///
-/// Rows of neighbours are copied, columns of neighbours go through registers in blocks of vector x vector, whatever else
-/// element by element.
 template <class T>
 inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
                        std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
@@ -32,24 +60,13 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
         } else {
             for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(source + x * source_step, out + x * out_step, lanes);
         }
-        return;
-    }
-    std::ptrdiff_t j = 0;
-    if constexpr (std::is_same_v<T, float>) {
-        constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
-        if (source_step == 1 && count >= block) {
-            for (; j + block <= lanes; j += block) {
-                const float* s = source + j * lane_step;
-                for (std::ptrdiff_t x = 0; x < count; x += block) {
-                    x = std::min(x, count - block);  // the last block overlaps the one before: the same numbers again
-                    simd::transpose(s + x, lane_step, out + x * out_step + j, out_step);
-                }
-            }
+    } else if (source_step == 1) {
+        pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
+    } else {
+        for (std::ptrdiff_t j = 0; j < lanes; ++j) {
+            const T* s = source + j * lane_step;
+            for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x * source_step);
         }
-    }
-    for (; j < lanes; ++j) {
-        const T* s = source + j * lane_step;
-        for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x * source_step);
     }
 }
 

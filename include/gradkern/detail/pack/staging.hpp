@@ -71,25 +71,27 @@ struct staging_box {
     return r;
 }
 
-/// Calls f(offset of the row's first column in the tensor, the row's place in the staging area).
+/// Calls f(offset of a stretch's first position in the tensor, its length, its place in the staging area) for all rows.
+/// Rows that follow each other in the tensor are one stretch.
 template <class F>
-inline void for_each_staged_row(const staging_box& box, const shape::canonical_strides& in, float* staging,
-                                const F& f) {
-    const std::int64_t row_floats = box.extent[2] * box.channels;
+inline void for_each_staged_stretch(const staging_box& box, const shape::canonical_strides& in, float* staging,
+                                    const F& f) {
+    const std::int64_t rows = box.extent[2] * in[4] == in[3] ? box.extent[1] : 1;
+    const std::int64_t positions = rows * box.extent[2];
     for (std::int64_t n = 0; n < box.images; ++n)
         for (std::int64_t d = 0; d < box.extent[0]; ++d)
-            for (std::int64_t h = 0; h < box.extent[1]; ++h, staging += row_floats)
+            for (std::int64_t h = 0; h < box.extent[1]; h += rows, staging += positions * box.channels)
                 f((box.first_image + n) * in[0] + (box.first[0] + d) * in[2] + (box.first[1] + h) * in[3] +
                       box.first[2] * in[4],
-                  staging);
+                  positions, staging);
 }
 
 /// Stages neighbouring channels, the first of which `src` points to.
 template <class T>
 inline void stage_channels(const T* src, const shape::canonical_strides& in, const staging_box& box,
                            std::int64_t channels, float* staging) noexcept {
-    for_each_staged_row(box, in, staging, [&](std::int64_t offset, float* row) {
-        pack_lanes(src + offset, in[1], channels, in[4], box.extent[2], row, box.channels);
+    for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
+        pack_lanes(src + offset, in[1], channels, in[4], count, to, box.channels);
     });
 }
 
@@ -99,23 +101,24 @@ template <class T>
 inline void stage_across_groups(const T* src, const shape::canonical_strides& in, const staging_box& box,
                                 std::int64_t first_lane, std::int64_t lanes, std::int64_t group_outputs,
                                 std::int64_t group_inputs, std::int64_t width, float* staging) noexcept {
-    for_each_staged_row(box, in, staging, [&](std::int64_t offset, float* row) {
+    for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
         for (std::int64_t k = 0; k < group_inputs; ++k) {
-            float* out = row + k * width;
-            // lanes of one group share their source; without sharing the lanes step through the channels
-            for (std::int64_t j = 0; j < lanes;) {
-                const std::int64_t group = (first_lane + j) / group_outputs;
-                const std::int64_t same = std::min(lanes - j, (group + 1) * group_outputs - (first_lane + j));
-                const T* s = src + offset + (group * group_inputs + k) * in[1];
-                if (group_outputs == 1) {
-                    pack_lanes(s, group_inputs * in[1], lanes, in[4], box.extent[2], out, box.channels);
-                    j = lanes;
-                } else {
-                    pack_lanes(s, 0, same, in[4], box.extent[2], out + j, box.channels);
+            float* out = to + k * width;
+            const auto source = [&](std::int64_t lane) {
+                return src + offset + ((first_lane + lane) / group_outputs * group_inputs + k) * in[1];
+            };
+            if (group_outputs == 1) {  // the lanes step through the channels
+                pack_lanes(source(0), group_inputs * in[1], lanes, in[4], count, out, box.channels);
+            } else if (in[4] == 1) {
+                pack_columns<T>(source, lanes, count, out, box.channels);
+            } else {  // lanes of one group share their source
+                for (std::int64_t j = 0; j < lanes;) {
+                    const std::int64_t same = std::min(lanes - j, group_outputs - (first_lane + j) % group_outputs);
+                    pack_lanes(source(j), 0, same, in[4], count, out + j, box.channels);
                     j += same;
                 }
             }
-            clear_lanes(lanes, width, box.extent[2], out, box.channels);
+            clear_lanes(lanes, width, count, out, box.channels);
         }
     });
 }
