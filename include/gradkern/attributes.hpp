@@ -75,4 +75,41 @@ struct avg_pool_attributes {
                                ///< AvgPoolBackprop document)
 };
 
+/// What the index of a maximum counts from. With s the place of an element in its plane (storage_order), P elements in
+/// a plane:
+enum class index_base : std::uint8_t {
+    tensor,  ///< the whole tensor as stored: (n C + c) P + s for NCX, (n P + s) C + c for NXC (ONNX)
+    plane,   ///< the plane of one image and channel: s (PyTorch)
+    image    ///< one image with channels innermost, whatever data_format: s C + c (TensorFlow)
+};
+
+/// How an index counts the places of a plane with spatial sizes D, H, W.
+enum class storage_order : std::uint8_t {
+    row_major,    ///< s = (d H + h) W + w
+    column_major  ///< s = d + (h + w H) D
+};
+
+/// Attributes of max_pool and max_pool_backward.
+struct max_pool_attributes {
+    extents kernel{};                                                        ///< required, > 0
+    extents strides{};                                                       ///< required, > 0
+    extents pads_begin{};                                                    ///< >= 0; ignored unless auto_pad is none
+    extents pads_end{};                                                      ///< >= 0; ignored unless auto_pad is none
+    extents dilations{};                                                     ///< > 0; ones where absent
+    gradkern::auto_pad auto_pad = gradkern::auto_pad::none;                  ///< rule F (shape/padding.hpp)
+    gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;  ///< ignored for the sizes of same_*
+    bool ignore_nan = false;                                                 ///< true: a NaN loses against any number
+    gradkern::data_format data_format = gradkern::data_format::nxc;          ///< order of src and dst
+    gradkern::index_base index_base = gradkern::index_base::tensor;          ///< of the indices that max_pool writes
+    gradkern::storage_order storage_order = gradkern::storage_order::row_major;  ///< of the same
+};
+
+/// Attributes of max_pool_backward_from_indices.
+struct max_pool_indices_attributes {
+    gradkern::data_format data_format = gradkern::data_format::nxc;              ///< order of diff_src and diff_dst
+    gradkern::index_base index_base = gradkern::index_base::tensor;              ///< what indices count from
+    gradkern::storage_order storage_order = gradkern::storage_order::row_major;  ///< how they count in a plane
+    extents diff_src_shape{};  ///< full shape of the result in data_format order
+};
+
 GRADKERN_NAMESPACE_END

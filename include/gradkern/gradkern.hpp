@@ -22,6 +22,7 @@
 #include <gradkern/convolution.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape.hpp>
 #include <gradkern/status.hpp>

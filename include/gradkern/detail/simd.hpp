@@ -17,6 +17,9 @@
 /// | `fma(a, b, c)` | `a * b + c` |
 /// | `add sub mul div` | a product is never contracted with a later sum, whatever the compiler's flags |
 /// | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: the second operand where one is a NaN, or for zeros of both signs |
+/// | `greater(a, b)`, `is_nan(a)` | a `mask`: one truth a lane |
+/// | `either(m, n)`, `but_not(m, n)` | `m or n`, `m and not n` |
+/// | `select(m, a, b)` | `m ? a : b`, bit by bit: also for floats that carry other things |
 /// | `widen_f16(p)`, `widen_bf16(p)` | `lanes` 16-bit patterns at any address -> vector |
 /// | `narrow_f16(v, p)`, `narrow_bf16(v, p)` | vector -> `lanes` 16-bit patterns at any address |
 /// | `transpose(src, src_stride, dst, dst_stride)` | a block of lanes x lanes: `dst[j * dst_stride + i] = src[i * src_stride + j]` |

@@ -181,5 +181,45 @@ struct requested_shape {
     return infer_pooling_problem(q);
 }
 
+/// src -> dst, indices. `indices` may be empty.
+[[nodiscard]] constexpr result<pooling_problem> max_pool_shapes(const extents& src, const max_pool_attributes& a,
+                                                                const extents& dst, const extents& indices,
+                                                                std::int64_t element_bytes) noexcept {
+    pooling_request q{.op = "max_pool",
+                      .large_name = "src",
+                      .small_name = "dst",
+                      .large = src,
+                      .small = dst,
+                      .small_twin_name = "indices",
+                      .small_twin = indices,
+                      .result_is_tensor = true,
+                      .element_bytes = indices.empty() ? element_bytes : std::int64_t{sizeof(std::int64_t)}};
+    q.take(a);
+    q.index_base = a.index_base;
+    q.storage_order = a.storage_order;
+    return infer_pooling_problem(q);
+}
+
+/// src, diff_dst -> diff_src. `diff_src` may be empty.
+[[nodiscard]] constexpr result<pooling_problem> max_pool_backward_shapes(const extents& src, const extents& diff_dst,
+                                                                         const max_pool_attributes& a,
+                                                                         const extents& diff_src,
+                                                                         std::int64_t element_bytes) noexcept {
+    pooling_request q{.op = "max_pool_backward",
+                      .needs_small = true,
+                      .large_name = "src",
+                      .small_name = "diff_dst",
+                      .large = src,
+                      .small = diff_dst,
+                      .large_twin_name = "diff_src",
+                      .large_twin = diff_src,
+                      .result_is_tensor = true,
+                      .element_bytes = element_bytes};
+    q.take(a);
+    q.index_base = a.index_base;
+    q.storage_order = a.storage_order;
+    return infer_pooling_problem(q);
+}
+
 }  // namespace shape
 GRADKERN_ISA_NAMESPACE_END

@@ -31,10 +31,15 @@ struct pooling_problem {
 struct pooling_request {
     std::string_view op{};
     bool backward = false;
+    bool needs_small = false;  ///< `small` is an input, not a result: it may not be empty
     std::string_view large_name{};
     std::string_view small_name{};
     extents large{};
     extents small{};
+    std::string_view large_twin_name{};  ///< a second tensor of the large shape (max pool: diff_src beside src)
+    extents large_twin{};
+    std::string_view small_twin_name{};  ///< a second tensor of the small shape (max pool: indices beside dst)
+    extents small_twin{};
     bool result_is_tensor = false;   ///< the shape asked for is an output tensor's (wrong rank: unsupported)
     std::int64_t element_bytes = 4;  ///< of the widest element involved
 
@@ -47,6 +52,8 @@ struct pooling_request {
     gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;
     gradkern::data_format data_format = gradkern::data_format::nxc;
     std::optional<std::int64_t> divisor_override{};
+    gradkern::index_base index_base = gradkern::index_base::tensor;
+    gradkern::storage_order storage_order = gradkern::storage_order::row_major;
 
     /// Takes over the attributes that all pools share.
     template <class Attributes>
@@ -82,6 +89,8 @@ struct pooling_request {
     checks.word("auto_pad", q.auto_pad, auto_pad::valid);
     checks.word("rounding_type", q.rounding_type, rounding_type::ceil_torch);
     checks.word("data_format", q.data_format, data_format::ncx);
+    checks.word("index_base", q.index_base, index_base::image);
+    checks.word("storage_order", q.storage_order, storage_order::column_major);
     checks.entries("kernel", q.kernel, 1);
     checks.entries("strides", q.strides, 1);
     checks.entries("dilations", q.dilations, 1);
@@ -94,13 +103,17 @@ struct pooling_request {
     // 3: ranks, then missing shapes
     if (q.result_is_tensor) {
         const extents& asked = q.backward ? q.large : q.small;
-        if (!asked.empty()) checks.tensor_rank(q.backward ? q.large_name : q.small_name, asked, r);
+        if (!asked.empty() || q.needs_small) checks.tensor_rank(q.backward ? q.large_name : q.small_name, asked, r);
     }
+    if (!q.large_twin.empty()) checks.tensor_rank(q.large_twin_name, q.large_twin, r);
+    if (!q.small_twin.empty()) checks.tensor_rank(q.small_twin_name, q.small_twin, r);
     if (q.backward) checks.require(!q.large.empty(), errc::missing_shape, q.large_name, -1, 0, expectation::none, 0);
 
     // 4: sizes
     if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, true);
     if (!q.small.empty()) checks.sizes(q.small_name, q.small, r, true);
+    if (!q.large_twin.empty()) checks.sizes(q.large_twin_name, q.large_twin, r, true);
+    if (!q.small_twin.empty()) checks.sizes(q.small_twin_name, q.small_twin, r, true);
 
     // 5: overflow
     checks.volume(q.large_name, q.large, q.element_bytes);
@@ -166,7 +179,58 @@ struct pooling_request {
         p.small_shape[space_at + i] = a.small;
     }
     checks.volume(q.small_name, p.small_shape, q.element_bytes);
+    for (std::size_t i = 0; i < r + 2; ++i) {
+        if (!q.large_twin.empty())
+            checks.require_equal(errc::invalid_shape, q.large_twin_name, static_cast<int>(i), q.large_twin[i],
+                                 p.large_shape[i]);
+        if (!q.small_twin.empty())
+            checks.require_equal(errc::invalid_shape, q.small_twin_name, static_cast<int>(i), q.small_twin[i],
+                                 p.small_shape[i]);
+    }
     if (!checks.ok()) return checks.error();
+    return p;
+}
+
+/// Checks the tensors of a max pool's gradient from indices: diff_dst, indices -> diff_src. The spatial sizes of
+/// diff_src are free, so that its axes are those of a pool without windows.
+[[nodiscard]] constexpr result<pooling_problem> max_pool_backward_from_indices_shapes(
+    const extents& diff_dst, const extents& indices, const max_pool_indices_attributes& a, const extents& diff_src,
+    std::int64_t element_bytes) noexcept {
+    operator_checks checks("max_pool_backward_from_indices");
+    checks.spatial_rank("diff_dst", diff_dst);
+    if (!checks.ok()) return checks.error();
+    const std::size_t r = diff_dst.rank() - 2;
+    checks.word("data_format", a.data_format, data_format::ncx);
+    checks.word("index_base", a.index_base, index_base::image);
+    checks.word("storage_order", a.storage_order, storage_order::column_major);
+    const extents& large = diff_src.empty() ? a.diff_src_shape : diff_src;
+    checks.require(!large.empty(), errc::missing_shape, "diff_src", -1, 0, expectation::none, 0);
+    checks.sizes("diff_dst", diff_dst, r, true);
+    checks.sizes("indices", indices, r, true);
+    checks.sizes("diff_src", large, r, true);
+    checks.volume("diff_dst", diff_dst, element_bytes);
+    checks.volume("indices", indices, sizeof(std::int64_t));
+    checks.volume("diff_src", large, element_bytes);
+    if (!checks.ok()) return checks.error();
+    for (std::size_t i = 0; i < r + 2; ++i)
+        checks.require_equal(errc::invalid_shape, "indices", static_cast<int>(i), indices[i], diff_dst[i]);
+    const std::size_t channel_at = channel_index(a.data_format, r);
+    checks.require_equal(errc::invalid_shape, "diff_src", 0, large[0], diff_dst[0]);
+    checks.require_equal(errc::invalid_shape, "diff_src", static_cast<int>(channel_at), large[channel_at],
+                         diff_dst[channel_at]);
+    if (!checks.ok()) return checks.error();
+    pooling_problem p;
+    p.rank = r;
+    p.batch = large[0];
+    p.channels = large[channel_at];
+    p.large_shape = large;
+    p.small_shape = diff_dst;
+    for (std::size_t i = 0; i < r; ++i) {
+        axis x;
+        x.large = large[spatial_index(a.data_format) + i];
+        x.small = diff_dst[spatial_index(a.data_format) + i];
+        p.axes[3 - r + i] = x;
+    }
     return p;
 }
 

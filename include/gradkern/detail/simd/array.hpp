@@ -82,6 +82,38 @@ GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
     return a;
 }
 
+struct mask {
+    bool lane[lanes];
+};
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask greater(vec a, vec b) noexcept {
+    mask r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[i] > b.lane[i];
+    return r;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask is_nan(vec a) noexcept {
+    mask r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[i] != a.lane[i];
+    return r;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask either(mask a, mask b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] || b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask but_not(mask a, mask b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] && !b.lane[i];
+    return a;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec select(mask m, vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i)
+        std::memcpy(&b.lane[i], m.lane[i] ? &a.lane[i] : &b.lane[i], sizeof(float));
+    return b;
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
     vec r = broadcast(0.0f);
     for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) r.lane[i] = source[i];

@@ -50,6 +50,14 @@ GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept { value.sto
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return a / b; }
 #endif
 
+using mask = vec::batch_bool_type;
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask greater(vec a, vec b) noexcept { return a > b; }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask is_nan(vec a) noexcept { return xsimd::isnan(a); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask either(mask a, mask b) noexcept { return a | b; }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask but_not(mask a, mask b) noexcept { return a & !b; }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec select(mask m, vec a, vec b) noexcept { return xsimd::select(m, a, b); }
+
 #if defined(GRADKERN_DETAIL_REGISTERS)
 
 namespace registers = GRADKERN_DETAIL_REGISTERS;

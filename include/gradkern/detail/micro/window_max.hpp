@@ -1,0 +1,142 @@
+// The micro-kernel of max pooling: the largest element of each window of a run, and where it was. Lanes are channels.
+//
+// A place is a number of the caller's making, affine in the window and in its taps. It is carried through the lanes in
+// the bits of a float, which selects move unchanged: numbers below 2^30 are never the bits of a NaN.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr std::int64_t place_limit = std::int64_t{1} << 30;
+/// The place of a window without inside taps.
+inline constexpr std::uint32_t no_place = 0x7fffffff;
+
+/// Windows that follow one another and have the same inside taps.
+struct window_run {
+    std::array<std::int64_t, 3> taps{};        // inside taps per axis
+    std::array<std::int64_t, 3> read_step{};   // elements of the source from tap to tap
+    std::array<std::int64_t, 3> place_step{};  // places from tap to tap
+    std::int64_t windows = 0;
+    std::int64_t window_read = 0;   // elements from window to window
+    std::int64_t window_place = 0;  // places from window to window
+    std::int64_t first_place = 0;   // of the first tap of the first window
+    std::int64_t out_step = 0;      // floats of the results from window to window
+};
+
+/// Where the results of a run go: values, and places as bits of floats (low 30 bits, and the rest where it is wanted).
+struct window_results {
+    float* value;
+    float* place;
+    float* place_high;
+};
+
+/// One step: whether a tap's element takes the place of the best one so far. NaN wins, or loses against any number.
+template <bool ignore_nan>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::mask takes(simd::vec x, simd::vec best) noexcept {
+    if constexpr (ignore_nan) {
+        return simd::either(simd::greater(x, best), simd::but_not(simd::is_nan(best), simd::is_nan(x)));
+    } else {
+        return simd::either(simd::greater(x, best), simd::is_nan(x));
+    }
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec broadcast_bits(std::int64_t bits) noexcept {
+    return simd::broadcast(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+}
+
+/// V vectors of neighbouring channels, the last one `tail` lanes long (V = 1) or whole. Places stay below place_limit.
+template <class T, std::size_t V, bool ignore_nan>
+void window_max(const window_run& r, const T* source, std::ptrdiff_t tail, const window_results& to) noexcept {
+    const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
+        if constexpr (V == 1) return tail == simd::lanes ? simd::load_wide(at) : simd::load_wide_partial(at, tail);
+        return simd::load_wide(at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
+    };
+    for (std::int64_t i = 0; i < r.windows; ++i) {
+        const T* const first = source + i * r.window_read;
+        const std::int64_t first_place = r.first_place + i * r.window_place;
+        std::array<simd::vec, V> best;
+        std::array<simd::vec, V> place;
+        for (std::size_t v = 0; v < V; ++v) {
+            best[v] = load(first, v);
+            place[v] = broadcast_bits(first_place);
+        }
+        for (std::int64_t d = 0; d < r.taps[0]; ++d) {
+            for (std::int64_t h = 0; h < r.taps[1]; ++h) {
+                const T* at = first + d * r.read_step[0] + h * r.read_step[1];
+                std::int64_t p = first_place + d * r.place_step[0] + h * r.place_step[1];
+                for (std::int64_t w = 0; w < r.taps[2]; ++w, at += r.read_step[2], p += r.place_step[2]) {
+                    const simd::vec here = broadcast_bits(p);
+                    for (std::size_t v = 0; v < V; ++v) {
+                        const simd::vec x = load(at, v);
+                        const simd::mask m = takes<ignore_nan>(x, best[v]);
+                        best[v] = simd::select(m, x, best[v]);
+                        place[v] = simd::select(m, here, place[v]);
+                    }
+                }
+            }
+        }
+        for (std::size_t v = 0; v < V; ++v) {
+            simd::store(to.value + i * r.out_step + static_cast<std::ptrdiff_t>(v) * simd::lanes, best[v]);
+            simd::store(to.place + i * r.out_step + static_cast<std::ptrdiff_t>(v) * simd::lanes, place[v]);
+        }
+    }
+}
+
+/// One vector of channels `lane_step` apart, of which `used` exist; places of 60 bits. Slow, and without any limit.
+template <class T, bool ignore_nan>
+void window_max_gathered(const window_run& r, const T* source, std::int64_t lane_step, std::ptrdiff_t used,
+                         const window_results& to) noexcept {
+    const auto load = [&](const T* at) GRADKERN_INLINE_LAMBDA {
+        alignas(T) unsigned char lanes[static_cast<std::size_t>(simd::lanes) * sizeof(T)] = {};
+        for (std::ptrdiff_t j = 0; j < used; ++j)
+            std::memcpy(lanes + static_cast<std::size_t>(j) * sizeof(T), at + j * lane_step, sizeof(T));
+        return simd::load_wide(reinterpret_cast<const T*>(lanes));
+    };
+    for (std::int64_t i = 0; i < r.windows; ++i) {
+        const T* const first = source + i * r.window_read;
+        const std::int64_t first_place = r.first_place + i * r.window_place;
+        simd::vec best = load(first);
+        simd::vec low = broadcast_bits(first_place % place_limit);
+        simd::vec high = broadcast_bits(first_place / place_limit);
+        for (std::int64_t d = 0; d < r.taps[0]; ++d) {
+            for (std::int64_t h = 0; h < r.taps[1]; ++h) {
+                const T* const row = first + d * r.read_step[0] + h * r.read_step[1];
+                const std::int64_t p = first_place + d * r.place_step[0] + h * r.place_step[1];
+                for (std::int64_t w = 0; w < r.taps[2]; ++w) {
+                    const simd::vec x = load(row + w * r.read_step[2]);
+                    const simd::mask m = takes<ignore_nan>(x, best);
+                    const std::int64_t here = p + w * r.place_step[2];
+                    best = simd::select(m, x, best);
+                    low = simd::select(m, broadcast_bits(here % place_limit), low);
+                    high = simd::select(m, broadcast_bits(here / place_limit), high);
+                }
+            }
+        }
+        simd::store(to.value + i * r.out_step, best);
+        simd::store(to.place + i * r.out_step, low);
+        simd::store(to.place_high + i * r.out_step, high);
+    }
+}
+
+/// Windows without inside taps: -Inf, and no place.
+inline void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_results& to) noexcept {
+    for (std::int64_t i = 0; i < r.windows; ++i) {
+        for (std::ptrdiff_t j = 0; j < lanes; ++j) {
+            to.value[i * r.out_step + j] = -std::numeric_limits<float>::infinity();
+            to.place[i * r.out_step + j] = std::bit_cast<float>(no_place);
+        }
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

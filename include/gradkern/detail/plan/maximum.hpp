@@ -1,0 +1,277 @@
+// The max engine: max pooling forward, and its gradient by finding every maximum again.
+//
+// A task is one box of outputs of one image and one panel of channels. Loops: line of windows (d, h) > segment of 256
+// windows > run of windows with the same inside taps (window_max.hpp) > taps. Forward a segment is then written out.
+// Backward its gradients are added to f32 sums at the places of the maxima, in ascending order of the windows, and the
+// sums of the box are written when all windows are done: the bits depend on shape and values alone.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/maximum_plan.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/executor.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// What a task reads its windows from, and how it numbers places: tensor, or staging area, seen from one panel.
+template <class T>
+struct window_source {
+    const T* data = nullptr;  // element of the panel's first channel at the positions' origin
+    shape::canonical_strides strides{};
+    std::int64_t lane_step = 1;
+    std::array<std::int64_t, 3> place_steps{};
+    std::int64_t place_origin = 0;  // subtracted from every place
+};
+
+/// Computes the windows [first, last) of line (d, h): `used` channels into [window][panel_width].
+template <class T, bool ignore_nan>
+void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, std::int64_t h, std::int64_t first,
+                 std::int64_t last, std::int64_t used, window_results to) noexcept {
+    const shape::tap_sequence planes = m.axes[0].inside_taps(d);
+    const shape::tap_sequence rows = m.axes[1].inside_taps(h);
+    window_run run;
+    run.out_step = m.panel_width;
+    shape::tap_class_walk walk(m.axes[2], shape::side::small, first, last);
+    for (shape::tap_class c; walk.next(c);) {
+        run.windows = c.positions;
+        run.taps = {planes.count, rows.count, c.taps};
+        if (planes.count == 0 || rows.count == 0 || c.taps == 0) {
+            window_max_of_none(run, used, to);
+        } else {
+            const std::array<std::int64_t, 3> at{m.axes[0].position(d, planes.first), m.axes[1].position(h, rows.first),
+                                                 c.first_read};
+            const T* source = s.data;
+            run.first_place = -s.place_origin;
+            for (std::size_t i = 0; i < 3; ++i) {
+                const std::int64_t step = i == 2 ? c.read_per_tap : run.taps[i] > 1 ? m.axes[i].dilation : 0;
+                run.read_step[i] = step * s.strides[2 + i];
+                run.place_step[i] = step * s.place_steps[i];
+                source += at[i] * s.strides[2 + i];
+                run.first_place += at[i] * s.place_steps[i];
+            }
+            run.window_read = c.read_per_position * s.strides[4];
+            run.window_place = c.read_per_position * s.place_steps[2];
+            if (to.place_high != nullptr) {
+                window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
+            } else {
+                constexpr std::ptrdiff_t wide = 4 * simd::lanes;
+                if (used == wide) {
+                    window_max<T, 4, ignore_nan>(run, source, 0, to);
+                } else {
+                    for (std::ptrdiff_t j = 0; j < used; j += simd::lanes)
+                        window_max<T, 1, ignore_nan>(run, source + j, std::min<std::ptrdiff_t>(simd::lanes, used - j),
+                                                     {to.value + j, to.place + j, nullptr});
+                }
+            }
+        }
+        const std::int64_t floats = c.positions * m.panel_width;
+        to.value += floats;
+        to.place += floats;
+        if (to.place_high != nullptr) to.place_high += floats;
+    }
+}
+
+/// The place in element i of the results; -1 for a window without inside taps.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t place_at(const window_results& r, std::int64_t i) noexcept {
+    const auto low = std::bit_cast<std::uint32_t>(r.place[i]);
+    if (low == no_place) return -1;
+    if (r.place_high == nullptr) return low;
+    return low + place_limit * std::int64_t{std::bit_cast<std::uint32_t>(r.place_high[i])};
+}
+
+/// One task of one plan: a box of outputs of one image, one panel of channels.
+template <class T>
+class max_task {
+public:
+    max_task(const max_plan& m, std::int64_t task, std::byte* slice) noexcept
+        : m_(m),
+          box_(m.boxes[task / m.panels]),
+          first_channel_(task % m.panels * m.panel_width),
+          used_(std::min(m.panel_width, m.channels - first_channel_)),
+          staging_(reinterpret_cast<float*>(slice + m.at_staging)),
+          sums_(reinterpret_cast<float*>(slice + m.at_sums)),
+          gradient_(reinterpret_cast<float*>(slice + m.at_gradient)),
+          results_{reinterpret_cast<float*>(slice + m.at_value), reinterpret_cast<float*>(slice + m.at_place),
+                   m.gathered ? reinterpret_cast<float*>(slice + m.at_high) : nullptr} {}
+
+    void forward(const T* src, T* dst, std::int64_t* indices) noexcept {
+        staging_box read;
+        if (m_.staged) read = reads_of(m_.axes, shape::side::small, box_, m_.panel_width);
+        read_windows(src, read, m_.index.place_steps, 0, [&](const auto& source) {
+            for_each_segment(
+                source, {{{box_.first[0], box_.last[0]}, {box_.first[1], box_.last[1]}, {box_.first[2], box_.last[2]}}},
+                [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t count) {
+                    const shape::canonical_strides& y = m_.small;
+                    unpack_lanes(
+                        results_.value, m_.panel_width, used_, count,
+                        dst + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]),
+                        y[1], y[4], m_.accumulate);
+                    if (indices != nullptr) store_indices(indices, d, h, first, count);
+                });
+        });
+    }
+
+    void backward(const T* src, const T* diff_dst, T* diff_src) noexcept {
+        std::array<window_range, 3> windows{};
+        staging_box hull;  // gathered: the box itself
+        hull.first_image = box_.first_image;
+        hull.images = 1;
+        hull.channels = m_.sum_width;
+        for (std::size_t i = 0; i < 3; ++i) {
+            windows[i] = windows_reaching(m_.axes[i], box_.first[i], box_.last[i]);
+            const window_range h = m_.gathered ? window_range{box_.first[i], box_.last[i]}
+                                               : hull_of(m_.axes[i], box_.first[i], box_.last[i]);
+            hull.first[i] = h.first;
+            hull.extent[i] = h.last - h.first;
+        }
+        const std::array<std::int64_t, 3> size =
+            m_.gathered ? std::array<std::int64_t, 3>{m_.axes[0].large, m_.axes[1].large, m_.axes[2].large}
+                        : hull.extent;
+        const std::array<std::int64_t, 3> place_steps{size[1] * size[2], size[2], 1};
+        std::int64_t origin = 0;
+        if (!m_.gathered)
+            for (std::size_t i = 0; i < 3; ++i) origin += hull.first[i] * place_steps[i];
+        std::fill_n(sums_, hull.extent[0] * hull.extent[1] * hull.extent[2] * m_.sum_width, 0.0F);
+        read_windows(src, hull, place_steps, origin, [&](const auto& source) {
+            for_each_segment(source, windows,
+                             [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t count) {
+                                 const shape::canonical_strides& y = m_.small;
+                                 pack_lanes(diff_dst + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] +
+                                                        h * y[3] + first * y[4]),
+                                            y[1], used_, y[4], count, gradient_, m_.panel_width);
+                                 add_gradients(hull, count);
+                             });
+        });
+        // the box out of its hull
+        const shape::canonical_strides from = hull.strides();
+        const shape::canonical_strides& x = m_.large;
+        for (std::int64_t d = box_.first[0]; d < box_.last[0]; ++d)
+            for (std::int64_t h = box_.first[1]; h < box_.last[1]; ++h)
+                unpack_lanes(sums_ + ((d - hull.first[0]) * from[2] + (h - hull.first[1]) * from[3] +
+                                      (box_.first[2] - hull.first[2]) * from[4]),
+                             m_.sum_width, used_, box_.last[2] - box_.first[2],
+                             diff_src + (box_.first_image * x[0] + first_channel_ * x[1] + d * x[2] + h * x[3] +
+                                         box_.first[2] * x[4]),
+                             x[1], x[4], m_.accumulate);
+    }
+
+private:
+    /// Calls f with the source of the task's windows: the tensor, or the staging area after `box` was copied into it.
+    template <class F>
+    void read_windows(const T* src, const staging_box& box, const std::array<std::int64_t, 3>& place_steps,
+                      std::int64_t place_origin, const F& f) noexcept {
+        const T* panel = src + first_channel_ * m_.src[1];
+        if (m_.staged) {
+            stage_channels(panel, m_.src, box, used_, staging_);
+            const shape::canonical_strides in = box.strides();
+            f(window_source<float>{staging_ + (box_.first_image * in[0] - box.origin()), in, 1, place_steps,
+                                   place_origin});
+        } else {
+            f(window_source<T>{panel + box_.first_image * m_.src[0], m_.src, m_.src[1], place_steps, place_origin});
+        }
+    }
+
+    /// Computes windows by segments of a line, and calls f(d, h, first window, windows) after each.
+    template <class S, class F>
+    void for_each_segment(const window_source<S>& source, const std::array<window_range, 3>& windows,
+                          const F& f) noexcept {
+        for (std::int64_t d = windows[0].first; d < windows[0].last; ++d) {
+            for (std::int64_t h = windows[1].first; h < windows[1].last; ++h) {
+                for (std::int64_t w = windows[2].first; w < windows[2].last; w += max_columns) {
+                    const std::int64_t last = std::min(windows[2].last, w + max_columns);
+                    if (m_.ignore_nan) {
+                        max_segment<S, true>(m_, source, d, h, w, last, used_, results_);
+                    } else {
+                        max_segment<S, false>(m_, source, d, h, w, last, used_, results_);
+                    }
+                    f(d, h, w, last - w);
+                }
+            }
+        }
+    }
+
+    void store_indices(std::int64_t* indices, std::int64_t d, std::int64_t h, std::int64_t first,
+                       std::int64_t count) const noexcept {
+        const shape::canonical_strides& y = m_.indices;
+        std::int64_t* const to =
+            indices + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]);
+        const std::int64_t base = box_.first_image * m_.index.per_image + first_channel_ * m_.index.per_channel;
+        const auto store = [&](std::int64_t w, std::int64_t j) {
+            const std::int64_t place = place_at(results_, w * m_.panel_width + j);
+            to[w * y[4] + j * y[1]] = place < 0 ? -1 : base + j * m_.index.per_channel + place * m_.index.per_place;
+        };
+        if (y[1] == 1) {
+            for (std::int64_t w = 0; w < count; ++w)
+                for (std::int64_t j = 0; j < used_; ++j) store(w, j);
+        } else {
+            for (std::int64_t j = 0; j < used_; ++j)
+                for (std::int64_t w = 0; w < count; ++w) store(w, j);
+        }
+    }
+
+    /// Adds the gradients of a segment to the sums of `hull`.
+    void add_gradients(const staging_box& hull, std::int64_t count) noexcept {
+        for (std::int64_t w = 0; w < count; ++w) {
+            const std::int64_t row = w * m_.panel_width;
+            for (std::int64_t j = 0; j < used_; ++j) {
+                std::int64_t place = place_at(results_, row + j);
+                if (place < 0) break;  // no lane of this window has one
+                if (m_.gathered) {     // a place in the plane: is it in the box?
+                    const std::int64_t rows = place / m_.axes[2].large;
+                    const std::array<std::int64_t, 3> at{rows / m_.axes[1].large - hull.first[0],
+                                                         rows % m_.axes[1].large - hull.first[1],
+                                                         place % m_.axes[2].large - hull.first[2]};
+                    bool inside = true;
+                    for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull.extent[i];
+                    if (!inside) continue;
+                    place = (at[0] * hull.extent[1] + at[1]) * hull.extent[2] + at[2];
+                }
+                sums_[place * m_.sum_width + j] += gradient_[row + j];
+            }
+        }
+    }
+
+    const max_plan& m_;
+    box_grid::item box_;
+    std::int64_t first_channel_;
+    std::int64_t used_;
+    float* staging_;
+    float* sums_;
+    float* gradient_;
+    window_results results_;
+};
+
+/// Runs a forward plan. All checks have passed; `indices` may be null.
+template <class T>
+void run_max_pool(const max_plan& m, const T* src, T* dst, std::int64_t* indices, std::span<std::byte> workspace,
+                  executor_ref executor) noexcept {
+    run_tasks(executor, m.tasks(), slices(workspace, m.slice_bytes), [&](std::byte* slice, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next())
+            max_task<T>(m, task, slice).forward(src, dst, indices);
+    });
+}
+
+/// Runs a backward plan. All checks have passed.
+template <class T>
+void run_max_pool_backward(const max_plan& m, const T* src, const T* diff_dst, T* diff_src,
+                           std::span<std::byte> workspace, executor_ref executor) noexcept {
+    run_tasks(executor, m.tasks(), slices(workspace, m.slice_bytes), [&](std::byte* slice, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next())
+            max_task<T>(m, task, slice).backward(src, diff_dst, diff_src);
+    });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,196 @@
+// The plan of the max engine (maximum.hpp): boxes of outputs, panels of channels, and the scratch of one lane.
+//
+// Forward the outputs are windows; backward they are the positions of diff_src, and a box looks at every window that
+// may have its maximum inside, so that boxes are independent of each other. Channels lie in the lanes. What a box reads
+// is read in place where channels are neighbours and else from a staging area; windows too large for one (a kernel over
+// a huge plane) are gathered element by element.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/tile_rows.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/pooling.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr std::int64_t max_columns = 256;        ///< windows of a line that are computed at once
+inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging area, and of sums, that are aimed at
+inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
+
+/// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
+struct index_rule {
+    std::array<std::int64_t, 3> place_steps{};  // places from position to position
+    std::int64_t per_place = 1;
+    std::int64_t per_channel = 0;
+    std::int64_t per_image = 0;
+    std::int64_t end = 0;  // all indices are below
+
+    constexpr index_rule() noexcept = default;
+    constexpr index_rule(const shape::pooling_problem& p, data_format format, index_base base,
+                         storage_order order) noexcept {
+        const std::int64_t d = p.axes[0].large;
+        const std::int64_t h = p.axes[1].large;
+        const std::int64_t w = p.axes[2].large;
+        const std::int64_t plane = d * h * w;
+        place_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
+                                                        : std::array<std::int64_t, 3>{1, d, d * h};
+        const bool channels_inside = base == index_base::image || format == data_format::nxc;
+        if (base != index_base::plane) {
+            per_place = channels_inside ? p.channels : 1;
+            per_channel = channels_inside ? 1 : plane;
+        }
+        if (base == index_base::tensor) per_image = plane * p.channels;
+        end = plane * (base == index_base::plane ? 1 : p.channels) * (base == index_base::tensor ? p.batch : 1);
+    }
+};
+
+/// Everything a run needs but pointers. Made by make_max_plan from a checked problem.
+struct max_plan {
+    bool backward = false;
+    bool ignore_nan = false;
+    bool accumulate = false;
+    std::array<shape::axis, 3> axes{};
+    std::int64_t batch = 0;
+    std::int64_t channels = 0;
+    shape::canonical_strides src{};
+    shape::canonical_strides small{};  // dst, or diff_dst
+    shape::canonical_strides large{};  // diff_src
+    shape::canonical_strides indices{};
+    index_rule index{};
+
+    bool staged = false;
+    bool gathered = false;
+    std::int64_t panel_width = 0;  // lanes
+    std::int64_t sum_width = 0;    // floats of sums per position
+    std::int64_t panels = 0;
+    box_grid boxes{};
+
+    std::int64_t at_staging = 0;  // byte offsets in a slice
+    std::int64_t at_sums = 0;
+    std::int64_t at_value = 0;
+    std::int64_t at_place = 0;
+    std::int64_t at_high = 0;
+    std::int64_t at_gradient = 0;
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr shape::side outputs() const noexcept {
+        return backward ? shape::side::large : shape::side::small;
+    }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
+};
+
+/// The windows of one axis that may reach the large positions [first, last).
+struct window_range {
+    std::int64_t first;
+    std::int64_t last;
+};
+[[nodiscard]] constexpr window_range windows_reaching(const shape::axis& a, std::int64_t first,
+                                                      std::int64_t last) noexcept {
+    const std::int64_t reach = (a.kernel - 1) * a.dilation;
+    const std::int64_t low =
+        std::clamp<std::int64_t>(shape::ceil_div(first + a.pad_begin - reach, a.stride), 0, a.small);
+    return {low, std::clamp<std::int64_t>(shape::floor_div(last - 1 + a.pad_begin, a.stride) + 1, low, a.small)};
+}
+
+/// The hull of the large positions [first, last) and of all that the windows reaching them read.
+[[nodiscard]] constexpr window_range hull_of(const shape::axis& a, std::int64_t first, std::int64_t last) noexcept {
+    const window_range o = windows_reaching(a, first, last);
+    if (o.first == o.last) return {first, last};
+    const std::int64_t end = a.position(o.last - 1, 0) + (a.kernel - 1) * a.dilation + 1;
+    return {std::clamp<std::int64_t>(a.position(o.first, 0), 0, first), std::clamp<std::int64_t>(end, last, a.large)};
+}
+/// Its length at most, for `extent` neighbouring positions anywhere.
+[[nodiscard]] constexpr std::int64_t hull_at_most(const shape::axis& a, std::int64_t extent) noexcept {
+    const std::int64_t reach = (a.kernel - 1) * a.dilation;
+    return reach >= a.large ? a.large : std::min(a.large, extent + 2 * reach);
+}
+
+/// Chooses path, panels, boxes and scratch. Of the strides, forward needs `small` and `indices`, backward `large` too.
+[[nodiscard]] constexpr max_plan make_max_plan(
+    const shape::pooling_problem& p, bool backward, const max_pool_attributes& attributes,
+    const shape::canonical_strides& src, const shape::canonical_strides& small, const shape::canonical_strides& large,
+    const shape::canonical_strides& indices, const plan_options& options) noexcept {
+    max_plan m;
+    m.backward = backward;
+    m.ignore_nan = attributes.ignore_nan;
+    m.accumulate = options.output == output_mode::accumulate;
+    m.axes = p.axes;
+    for (shape::axis& a : m.axes) {  // steps that nobody takes: products with strides of memory stay small
+        if (a.kernel == 1) a.dilation = 1;
+        if (a.small == 1) a.stride = 1;
+    }
+    m.batch = p.batch;
+    m.channels = p.channels;
+    m.src = src;
+    m.small = small;
+    m.large = large;
+    m.indices = indices;
+    m.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
+
+    // Positions that a box holds in scratch: forward what is staged, backward the hull, also for its sums.
+    const auto positions_of = [&](const std::array<std::int64_t, 3>& box) {
+        std::int64_t positions = 1;
+        for (std::size_t i = 0; i < 3; ++i)
+            positions *=
+                backward ? hull_at_most(m.axes[i], box[i]) : reads_at_most(m.axes[i], shape::side::small, box[i]);
+        return positions;
+    };
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::int64_t plane = m.axes[0].large * m.axes[1].large * m.axes[2].large;
+    m.panel_width = std::min(4 * lanes, shape::ceil_div(p.channels, lanes) * lanes);
+    m.staged = src[1] != 1 || options.algorithm == algorithm::dense_staged;
+    m.gathered = options.algorithm == algorithm::channelwise || plane >= place_limit;
+    std::int64_t budget = max_scratch;
+    if (!m.gathered && (m.staged || backward)) {
+        // Boxes of a few times what one output needs, so that little is read or computed twice.
+        const std::int64_t least = positions_of({1, 1, 1});
+        if (4 * least * m.panel_width > 4 * max_scratch) m.panel_width = lanes;
+        budget = std::max(budget, 4 * least * m.panel_width);
+        m.gathered = budget > 16 * max_scratch;
+    }
+    if (m.gathered) {
+        m.staged = false;
+        m.panel_width = lanes;
+        budget = 64 * max_scratch;
+    }
+    m.sum_width = m.gathered ? std::min(lanes, p.channels) : m.panel_width;
+    m.panels = shape::ceil_div(p.channels, m.panel_width);
+    std::array<std::int64_t, 3> extent{};
+    for (std::size_t i = 0; i < 3; ++i) extent[i] = backward ? m.axes[i].large : m.axes[i].small;
+    m.boxes = box_grid(p.batch, extent, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+        const std::int64_t positions = box[0] * box[1] * box[2];
+        if (images > 1) return false;
+        if (backward) return (m.gathered ? positions : positions_of(box)) * m.sum_width <= budget;
+        return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= budget);
+    });
+
+    if (m.tasks() == 0) return m;
+    slice_layout slice;
+    const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
+    m.at_staging = slice.reserve<float>(m.staged ? positions_of(box) * m.panel_width : 0);
+    const std::int64_t sums = m.gathered ? box[0] * box[1] * box[2] : positions_of(box);
+    m.at_sums = slice.reserve<float>(backward ? sums * m.sum_width : 0);
+    const std::int64_t line = std::min(max_columns, m.axes[2].small) * m.panel_width;
+    m.at_value = slice.reserve<float>(line);
+    m.at_place = slice.reserve<float>(line);
+    m.at_high = slice.reserve<float>(m.gathered ? line : 0);
+    m.at_gradient = slice.reserve<float>(backward ? line : 0);
+    m.slice_bytes = slice.bytes();
+    return m;
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,269 @@
+// The scatter engine: the gradient of a max pool from the indices that its forward pass wrote.
+//
+// A run looks at all indices first: is every one in range, and does every one point into the plane of its own element?
+// Then comes the scatter. A task is a block of places of diff_src, of one panel of channels of one image; it adds the
+// gradients whose indices point into it to f32 sums, in ascending order of the elements (n, c, o), and writes the sums.
+// Where all indices stay in their planes it looks at its own planes only, else, right and slow, at all elements.
+// f32 outputs that are overwritten hold their own sums, so that a block is a whole plane.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/maximum_plan.hpp>
+#include <gradkern/executor.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/pooling.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr std::int64_t scatter_sums = 64 * 1024;  ///< floats of one lane's sums at most
+
+/// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
+struct scatter_plan {
+    std::array<std::int64_t, 3> small{};  // spatial sizes
+    std::array<std::int64_t, 3> large{};
+    std::int64_t batch = 0;
+    std::int64_t channels = 0;
+    shape::canonical_strides gradient{};
+    shape::canonical_strides indices{};
+    shape::canonical_strides out{};
+    index_rule index{};
+    bool column_major = false;
+    bool accumulate = false;
+    bool direct = false;      // sums in the output itself
+    bool places_run = false;  // row-major places are one stride apart in the output
+    std::int64_t plane = 0;   // places
+    std::int64_t panel_width = 1;
+    std::int64_t panels = 0;
+    std::int64_t block = 1;  // places
+    std::int64_t blocks = 0;
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr std::int64_t windows() const noexcept { return small[0] * small[1] * small[2]; }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
+
+    /// Quotient and rest of `value` by index.per_place, in the cheapest type that holds both.
+    template <class U>
+    [[nodiscard]] constexpr std::array<std::int64_t, 2> divide(std::int64_t value) const noexcept {
+        const auto v = static_cast<U>(value);
+        const auto by = static_cast<U>(index.per_place);
+        return {static_cast<std::int64_t>(v / by), static_cast<std::int64_t>(v % by)};
+    }
+    /// Where an index points, seen from an element of image n and channel c.
+    struct target {
+        std::int64_t n;
+        std::int64_t c;
+        std::int64_t place;
+    };
+    [[nodiscard]] constexpr target target_of(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
+        if (index.per_image != 0) {
+            n = i / index.per_image;
+            i %= index.per_image;
+        }
+        if (index.per_channel == 0) return {n, c, i};  // the plane
+        if (index.per_place == 1) return {n, i / plane, i % plane};
+        return {n, i % index.per_place, i / index.per_place};
+    }
+    /// The place of index i in the plane (n, c), or -1 where it points elsewhere.
+    [[nodiscard]] constexpr std::int64_t own_place(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
+        const std::int64_t rest = i - n * index.per_image - c * index.per_channel;
+        if (rest < 0) return -1;
+        if (index.per_place == 1) return rest < plane ? rest : -1;
+        const auto [place, other] = rest <= UINT32_MAX && index.per_place <= UINT32_MAX ? divide<std::uint32_t>(rest)
+                                                                                        : divide<std::uint64_t>(rest);
+        return other == 0 && place < plane ? place : -1;
+    }
+    /// Offset of a place in the output's plane.
+    [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t place) const noexcept {
+        if (places_run) return place * out[4];
+        if (column_major) {
+            const std::int64_t rest = place / large[0];
+            return place % large[0] * out[2] + rest % large[1] * out[3] + rest / large[1] * out[4];
+        }
+        const std::int64_t rest = place / large[2];
+        return rest / large[1] * out[2] + rest % large[1] * out[3] + place % large[2] * out[4];
+    }
+};
+
+/// Chooses panels, blocks and scratch.
+[[nodiscard]] constexpr scatter_plan make_scatter_plan(const shape::pooling_problem& p,
+                                                       const max_pool_indices_attributes& attributes,
+                                                       const shape::canonical_strides& gradient,
+                                                       const shape::canonical_strides& indices,
+                                                       const shape::canonical_strides& out, bool f32,
+                                                       bool accumulate) noexcept {
+    scatter_plan g;
+    for (std::size_t i = 0; i < 3; ++i) {
+        g.small[i] = p.axes[i].small;
+        g.large[i] = p.axes[i].large;
+    }
+    g.batch = p.batch;
+    g.channels = p.channels;
+    g.gradient = gradient;
+    g.indices = indices;
+    g.out = out;
+    g.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
+    g.column_major = attributes.storage_order == storage_order::column_major;
+    g.accumulate = accumulate;
+    g.direct = f32 && !accumulate;
+    g.plane = g.large[0] * g.large[1] * g.large[2];
+    g.places_run = !g.column_major && (g.large[1] == 1 || out[3] == g.large[2] * out[4]) &&
+                   (g.large[0] == 1 || out[2] == g.large[1] * g.large[2] * out[4]);
+    g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums);
+    // Neighbouring channels share lines of memory: a panel of them is walked together.
+    if (out[1] == 1) g.panel_width = std::min<std::int64_t>(g.channels, 64);
+    if (!g.direct) g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
+    g.panels = shape::ceil_div(g.channels, g.panel_width);
+    g.blocks = shape::ceil_div(g.plane, g.block);
+    if (!g.direct && g.tasks() > 0) {
+        slice_layout slice;
+        static_cast<void>(slice.reserve<float>(g.block * g.panel_width));
+        g.slice_bytes = slice.bytes();
+    }
+    return g;
+}
+
+/// Calls f(c, offset in the gradients, offset in the indices) for the elements of image n, channels [first, last), in
+/// ascending order of the windows.
+template <class F>
+inline void for_each_gradient(const scatter_plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
+                              const F& f) noexcept {
+    const auto at = [&](const shape::canonical_strides& s, std::int64_t d, std::int64_t h) {
+        return n * s[0] + first * s[1] + d * s[2] + h * s[3];
+    };
+    for (std::int64_t d = 0; d < g.small[0]; ++d) {
+        for (std::int64_t h = 0; h < g.small[1]; ++h) {
+            const std::int64_t from = at(g.gradient, d, h);
+            const std::int64_t index = at(g.indices, d, h);
+            for (std::int64_t w = 0; w < g.small[2]; ++w)
+                for (std::int64_t c = first; c < last; ++c)
+                    f(c, from + w * g.gradient[4] + (c - first) * g.gradient[1],
+                      index + w * g.indices[4] + (c - first) * g.indices[1]);
+        }
+    }
+}
+
+/// What a look at all indices found.
+struct index_findings {
+    bool in_range = true;
+    bool local = true;           // every index points into the plane of its own element
+    std::int64_t first_bad = 0;  // in row-major order of (n, c, o)
+};
+
+[[nodiscard]] inline index_findings look_at_indices(const scatter_plan& g, const std::int64_t* indices,
+                                                    executor_ref executor) noexcept {
+    std::atomic<bool> all_in_range{true};
+    std::atomic<bool> all_local{true};
+    run_tasks(executor, g.batch * g.panels, slices({}, 0), [&](std::byte*, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) {
+            const std::int64_t n = task / g.panels;
+            const std::int64_t first = task % g.panels * g.panel_width;
+            bool in_range = true;
+            bool local = true;
+            for_each_gradient(g, n, first, std::min(g.channels, first + g.panel_width),
+                              [&](std::int64_t c, std::int64_t, std::int64_t at) {
+                                  const std::int64_t i = indices[at];
+                                  if (i == -1) return;
+                                  if (i < 0 || i >= g.index.end) {
+                                      in_range = false;
+                                      return;
+                                  }
+                                  local = local && g.own_place(i, n, c) >= 0;
+                              });
+            if (!in_range) all_in_range.store(false, std::memory_order_relaxed);
+            if (!local) all_local.store(false, std::memory_order_relaxed);
+        }
+    });
+    index_findings found{all_in_range.load(), all_local.load(), 0};
+    bool searching = !found.in_range;
+    for (std::int64_t n = 0; searching && n < g.batch; ++n)
+        for (std::int64_t c = 0; searching && c < g.channels; ++c)
+            for_each_gradient(g, n, c, c + 1, [&](std::int64_t, std::int64_t, std::int64_t at) {
+                const std::int64_t i = indices[at];
+                if (!searching || (i >= -1 && i < g.index.end)) return;
+                found.first_bad = i;
+                searching = false;
+            });
+    return found;
+}
+
+/// Runs a plan whose indices are all in range. All checks have passed.
+template <class T>
+void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* indices, bool local, T* out,
+                 std::span<std::byte> workspace, executor_ref executor) noexcept {
+    run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) {
+            const std::int64_t n = task / (g.panels * g.blocks);
+            const std::int64_t first_channel = task / g.blocks % g.panels * g.panel_width;
+            const std::int64_t last_channel = std::min(g.channels, first_channel + g.panel_width);
+            const std::int64_t first_place = task % g.blocks * g.block;
+            const std::int64_t last_place = std::min(g.plane, first_place + g.block);
+            const std::int64_t used = last_channel - first_channel;
+            T* const panel = out + n * g.out[0] + first_channel * g.out[1];
+
+            // sums[place][channel], or the output itself
+            float* sums = reinterpret_cast<float*>(slice);
+            std::int64_t channel_step = 1;
+            std::int64_t place_step = g.panel_width;
+            if constexpr (std::is_same_v<T, float>) {
+                if (g.direct) {
+                    sums = panel;
+                    channel_step = g.out[1];
+                    place_step = g.out[4];
+                }
+            }
+            const auto sum_at = [&](std::int64_t place, std::int64_t c) -> float& {
+                const std::int64_t p =
+                    g.direct && !g.places_run ? g.offset_of(place) : (place - first_place) * place_step;
+                return sums[p + (c - first_channel) * channel_step];
+            };
+            if (g.direct) {
+                for (std::int64_t p = first_place; p < last_place; ++p)
+                    for (std::int64_t c = first_channel; c < last_channel; ++c) sum_at(p, c) = 0.0F;
+            } else {
+                std::fill_n(sums, (last_place - first_place) * g.panel_width, 0.0F);
+            }
+            const auto add = [&](std::int64_t place, std::int64_t c, std::int64_t from) {
+                if (place >= first_place && place < last_place) sum_at(place, c) += load_element(gradient + from);
+            };
+            if (local) {
+                for_each_gradient(g, n, first_channel, last_channel,
+                                  [&](std::int64_t c, std::int64_t from, std::int64_t at) {
+                                      if (indices[at] != -1) add(g.own_place(indices[at], n, c), c, from);
+                                  });
+            } else {
+                for (std::int64_t m = 0; m < g.batch; ++m)
+                    for (std::int64_t k = 0; k < g.channels; ++k)
+                        for_each_gradient(g, m, k, k + 1, [&](std::int64_t, std::int64_t from, std::int64_t at) {
+                            if (indices[at] == -1) return;
+                            const scatter_plan::target t = g.target_of(indices[at], m, k);
+                            if (t.n == n && t.c >= first_channel && t.c < last_channel) add(t.place, t.c, from);
+                        });
+            }
+            if (g.direct) continue;
+            if (g.places_run) {
+                unpack_lanes(sums, g.panel_width, used, last_place - first_place, panel + first_place * g.out[4],
+                             g.out[1], g.out[4], g.accumulate);
+            } else {
+                for (std::int64_t p = first_place; p < last_place; ++p)
+                    unpack_lanes(sums + (p - first_place) * g.panel_width, g.panel_width, used, 1,
+                                 panel + g.offset_of(p), g.out[1], std::ptrdiff_t{1}, g.accumulate);
+            }
+        }
+    });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,334 @@
+// Max pooling: forward with indices, and its gradient in two ways.
+//
+// Windows are those of average pooling (avg_pool.hpp): window o covers the positions
+//
+//     p(o, k) = o * stride - pads_begin + k * dilation        on every spatial axis, taps k in [0, kernel)
+//
+// and only taps with p inside [0, I) exist: padding never wins. The maximum of a window is its first largest element in
+// row-major order; -0 and +0 are alike. A NaN beats every number, and a later NaN an earlier one; with ignore_nan any
+// number, -Inf too, beats a NaN, and a window of NaNs has the first of them. A window without inside taps has the
+// maximum -Inf and the index -1, and passes no gradient on.
+//
+//     max_pool                        src                -> dst, indices
+//     max_pool_backward               src, diff_dst      -> diff_src      finds every maximum again
+//     max_pool_backward_from_indices  diff_dst, indices  -> diff_src      takes what max_pool wrote
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/maximum.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/plan/scatter.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/operators.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// What the plans of max_pool and max_pool_backward share.
+class max_operator {
+public:
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << (plan_.backward ? "max_pool_backward" : "max_pool") << ": windows "
+            << (plan_.gathered ? "gathered"
+                : plan_.staged ? "staged"
+                               : "in place")
+            << ", " << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.boxes.count()
+            << " boxes, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        return out.size();
+    }
+
+protected:
+    max_plan plan_{};
+};
+
+}  // namespace detail
+
+// ------------------------------------------------------------------------------------------------------------ forward
+
+/// The shape of dst and of indices: the number of windows on every axis by rounding_type, or ceil(I / stride) for
+/// same_*.
+[[nodiscard]] constexpr result<extents> infer_max_pool(const extents& src,
+                                                       const max_pool_attributes& attributes) noexcept {
+    const auto p = shape::max_pool_shapes(src, attributes, {}, {}, sizeof(std::int64_t));
+    if (!p) return p.error();
+    return p->small_shape;
+}
+
+/// A planned max pool. A value: copy it, share it between threads.
+template <class T>
+class max_pool_plan : public detail::max_operator {
+public:
+    max_pool_plan() noexcept = default;
+
+    /// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)], and the index of the element taken, in elements as
+    /// index_base and storage_order say; -Inf and -1 for a window without inside taps.
+    ///
+    /// `indices` is not looked at where the plan was made without their layout. Values are exact. No tensor may
+    /// overlap an output. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* src, T* dst, std::int64_t* indices = nullptr, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        status s = detail::check_run("max_pool", {{&indices_, indices}, {&src_, src}, {&dst_, dst}}, workspace.size(),
+                                     workspace_bytes(1));
+        if (s) s = detail::check_run("max_pool", {{&src_, src}, {&indices_, indices}}, 0, 0);
+        if (!s) return s;
+        detail::run_max_pool(plan_, src, dst, indices_.empty() ? nullptr : indices, workspace, executor);
+        return {};
+    }
+
+private:
+    template <class U>
+    friend result<max_pool_plan<U>> plan_max_pool(const tensor_layout&, const max_pool_attributes&,
+                                                  const tensor_layout&, const tensor_layout&,
+                                                  const plan_options&) noexcept;
+
+    detail::tensor_memory src_{};
+    detail::tensor_memory dst_{};
+    detail::tensor_memory indices_{};
+};
+
+/// Plans max_pool_plan::run. `dst` may be empty: dense in the inferred shape. `indices` empty: none are written.
+/// Errors: those of the shape rules, in the order of shape/check.hpp.
+template <class T>
+[[nodiscard]] result<max_pool_plan<T>> plan_max_pool(const tensor_layout& src, const max_pool_attributes& attributes,
+                                                     const tensor_layout& dst = {}, const tensor_layout& indices = {},
+                                                     const plan_options& options = {}) noexcept {
+    const auto p = shape::max_pool_shapes(src.shape, attributes, dst.shape, indices.shape, sizeof(T));
+    if (!p) return p.error();
+    tensor_layout out = dst;
+    if (out.empty()) out.shape = p->small_shape;
+    shape::operator_checks checks("max_pool");
+    checks.addresses("src", src, sizeof(T), false);
+    checks.addresses("dst", out, sizeof(T), true);
+    checks.addresses("indices", indices, sizeof(std::int64_t), true);
+    if (!checks.ok()) return checks.error();
+    max_pool_plan<T> plan;
+    plan.src_ = detail::tensor_memory("src", src, sizeof(T));
+    plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
+    plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
+    shape::canonical_strides index_strides{};
+    if (!indices.empty()) index_strides = shape::activation_strides(indices, attributes.data_format);
+    plan.plan_ =
+        detail::make_max_plan(*p, false, attributes, shape::activation_strides(src, attributes.data_format),
+                              shape::activation_strides(out, attributes.data_format), {}, index_strides, options);
+    return plan;
+}
+
+/// Max pool in one call: plan_max_pool and run. `indices` may be an empty view.
+template <class T>
+[[nodiscard]] status max_pool(tensor_view<const T> src, const max_pool_attributes& attributes,
+                              std::type_identity_t<tensor_view<T>> dst, tensor_view<std::int64_t> indices = {},
+                              const call_options& options = {}) noexcept {
+    const auto plan = plan_max_pool<T>(src.layout, attributes, dst.layout, indices.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(src.data, dst.data, indices.data, workspace, options.executor);
+    });
+}
+
+// ----------------------------------------------------------------------------------------------------------- backward
+
+/// The shape of diff_src: that of src.
+[[nodiscard]] constexpr result<extents> infer_max_pool_backward(const extents& src, const extents& diff_dst,
+                                                                const max_pool_attributes& attributes) noexcept {
+    const auto p = shape::max_pool_backward_shapes(src, diff_dst, attributes, {}, 4);
+    if (!p) return p.error();
+    return p->large_shape;
+}
+
+/// A planned gradient of a max pool. A value: copy it, share it between threads.
+template <class T>
+class max_pool_backward_plan : public detail::max_operator {
+public:
+    max_pool_backward_plan() noexcept = default;
+
+    /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
+    ///
+    /// All of it is written, +0 where no window has its maximum. Sums in f32 in ascending order of the windows, one
+    /// rounding to T. The output must not overlap an input. Errors: null_pointer, invalid_argument (overlap),
+    /// workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        const status s =
+            detail::check_run("max_pool_backward", {{&src_, src}, {&diff_dst_, diff_dst}, {&diff_src_, diff_src}},
+                              workspace.size(), workspace_bytes(1));
+        if (!s) return s;
+        detail::run_max_pool_backward(plan_, src, diff_dst, diff_src, workspace, executor);
+        return {};
+    }
+
+private:
+    template <class U>
+    friend result<max_pool_backward_plan<U>> plan_max_pool_backward(const tensor_layout&, const tensor_layout&,
+                                                                    const max_pool_attributes&, const tensor_layout&,
+                                                                    const plan_options&) noexcept;
+
+    detail::tensor_memory src_{};
+    detail::tensor_memory diff_dst_{};
+    detail::tensor_memory diff_src_{};
+};
+
+/// Plans max_pool_backward_plan::run. `diff_src` may be empty: dense in the shape of src. Errors: those of the shape
+/// rules, in the order of shape/check.hpp.
+template <class T>
+[[nodiscard]] result<max_pool_backward_plan<T>> plan_max_pool_backward(const tensor_layout& src,
+                                                                       const tensor_layout& diff_dst,
+                                                                       const max_pool_attributes& attributes,
+                                                                       const tensor_layout& diff_src = {},
+                                                                       const plan_options& options = {}) noexcept {
+    const auto p = shape::max_pool_backward_shapes(src.shape, diff_dst.shape, attributes, diff_src.shape, sizeof(T));
+    if (!p) return p.error();
+    tensor_layout out = diff_src;
+    if (out.empty()) out.shape = p->large_shape;
+    shape::operator_checks checks("max_pool_backward");
+    checks.addresses("src", src, sizeof(T), false);
+    checks.addresses("diff_dst", diff_dst, sizeof(T), false);
+    checks.addresses("diff_src", out, sizeof(T), true);
+    if (!checks.ok()) return checks.error();
+    max_pool_backward_plan<T> plan;
+    plan.src_ = detail::tensor_memory("src", src, sizeof(T));
+    plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
+    plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
+    plan.plan_ = detail::make_max_plan(*p, true, attributes, shape::activation_strides(src, attributes.data_format),
+                                       shape::activation_strides(diff_dst, attributes.data_format),
+                                       shape::activation_strides(out, attributes.data_format), {}, options);
+    return plan;
+}
+
+/// Gradient of a max pool in one call.
+template <class T>
+[[nodiscard]] status max_pool_backward(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> diff_dst,
+                                       const max_pool_attributes& attributes,
+                                       std::type_identity_t<tensor_view<T>> diff_src,
+                                       const call_options& options = {}) noexcept {
+    const auto plan = plan_max_pool_backward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(src.data, diff_dst.data, diff_src.data, workspace, options.executor);
+    });
+}
+
+// ---------------------------------------------------------------------------------------------- backward from indices
+
+/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. Its spatial
+/// sizes are free.
+[[nodiscard]] constexpr result<extents> infer_max_pool_backward_from_indices(
+    const extents& diff_dst, const extents& indices, const max_pool_indices_attributes& attributes,
+    const extents& diff_src = {}) noexcept {
+    const auto p = shape::max_pool_backward_from_indices_shapes(diff_dst, indices, attributes, diff_src, 4);
+    if (!p) return p.error();
+    return p->large_shape;
+}
+
+/// A planned gradient of a max pool from indices. A value: copy it, share it between threads.
+template <class T>
+class max_pool_backward_from_indices_plan {
+public:
+    max_pool_backward_from_indices_plan() noexcept = default;
+
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << op << ": scatter, sums " << (plan_.direct ? "in place" : "in scratch") << ", " << plan_.panels
+            << " panels of " << plan_.panel_width << " channels, " << plan_.blocks << " blocks of " << plan_.block
+            << " places, " << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
+        return out.size();
+    }
+
+    /// diff_src = 0, then diff_src[indices[n, c, o]] += diff_dst[n, c, o] for every element whose index is not -1.
+    ///
+    /// Indices count elements as index_base and storage_order say; they may repeat. All of them are looked at before
+    /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written. Sums in f32 in
+    /// ascending order of (n, c, o), one rounding to T. The output must not overlap an input. Other errors:
+    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
+                                           workspace.size(), workspace_bytes(1));
+        if (!s) return s;
+        const detail::index_findings found = detail::look_at_indices(plan_, indices, executor);
+        if (!found.in_range)
+            return error{errc::index_out_of_range, op, "indices", -1, found.first_bad, plan_.index.end,
+                         expectation::below};
+        detail::run_scatter(plan_, diff_dst, indices, found.local, diff_src, workspace, executor);
+        return {};
+    }
+
+private:
+    static constexpr std::string_view op = "max_pool_backward_from_indices";
+    template <class U>
+    friend result<max_pool_backward_from_indices_plan<U>> plan_max_pool_backward_from_indices(
+        const tensor_layout&, const tensor_layout&, const max_pool_indices_attributes&, const tensor_layout&,
+        const plan_options&) noexcept;
+
+    detail::tensor_memory diff_dst_{};
+    detail::tensor_memory indices_{};
+    detail::tensor_memory diff_src_{};
+    detail::scatter_plan plan_{};
+};
+
+/// Plans max_pool_backward_from_indices_plan::run. `diff_src` wins over attributes.diff_src_shape; neither:
+/// missing_shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+template <class T>
+[[nodiscard]] result<max_pool_backward_from_indices_plan<T>> plan_max_pool_backward_from_indices(
+    const tensor_layout& diff_dst, const tensor_layout& indices, const max_pool_indices_attributes& attributes,
+    const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
+    const auto p = shape::max_pool_backward_from_indices_shapes(diff_dst.shape, indices.shape, attributes,
+                                                                diff_src.shape, sizeof(T));
+    if (!p) return p.error();
+    tensor_layout out = diff_src;
+    if (out.empty()) out.shape = p->large_shape;
+    max_pool_backward_from_indices_plan<T> plan;
+    shape::operator_checks checks(plan.op);
+    checks.addresses("diff_dst", diff_dst, sizeof(T), false);
+    checks.addresses("indices", indices, sizeof(std::int64_t), false);
+    checks.addresses("diff_src", out, sizeof(T), true);
+    if (!checks.ok()) return checks.error();
+    plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
+    plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
+    plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
+    plan.plan_ = detail::make_scatter_plan(*p, attributes, shape::activation_strides(diff_dst, attributes.data_format),
+                                           shape::activation_strides(indices, attributes.data_format),
+                                           shape::activation_strides(out, attributes.data_format),
+                                           std::is_same_v<T, float>, options.output == output_mode::accumulate);
+    return plan;
+}
+
+/// Gradient of a max pool from indices in one call.
+template <class T>
+[[nodiscard]] status max_pool_backward_from_indices(tensor_view<const T> diff_dst,
+                                                    tensor_view<const std::int64_t> indices,
+                                                    const max_pool_indices_attributes& attributes,
+                                                    std::type_identity_t<tensor_view<T>> diff_src,
+                                                    const call_options& options = {}) noexcept {
+    const auto plan = plan_max_pool_backward_from_indices<T>(diff_dst.layout, indices.layout, attributes,
+                                                             diff_src.layout, options.plan);
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(diff_dst.data, indices.data, diff_src.data, workspace, options.executor);
+    });
+}
+
+GRADKERN_ISA_NAMESPACE_END

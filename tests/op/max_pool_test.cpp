@@ -1,0 +1,330 @@
+// Max pooling against its reference, bit by bit, over random problems: every path, layout, type and memory order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <gradkern/max_pool.hpp>
+#include <gradkern/ref/max_pool.hpp>
+
+#include "support/executors.hpp"
+#include "support/random.hpp"
+#include "support/tensor.hpp"
+
+namespace {
+
+using gradkern::algorithm;
+using gradkern::auto_pad;
+using gradkern::bfloat16;
+using gradkern::call_options;
+using gradkern::data_format;
+using gradkern::errc;
+using gradkern::extents;
+using gradkern::float16;
+using gradkern::index_base;
+using gradkern::max_pool_attributes;
+using gradkern::max_pool_indices_attributes;
+using gradkern::output_mode;
+using gradkern::rounding_type;
+using gradkern::status;
+using gradkern::storage_order;
+using gradkern::tensor_layout;
+using gradkern::tensor_view;
+using gradkern_test::guarded_bytes;
+using gradkern_test::random_input_strides;
+using gradkern_test::random_output_strides;
+using gradkern_test::random_source;
+using gradkern_test::shuffling_executor;
+using gradkern_test::test_tensor;
+
+constexpr std::array algorithms{algorithm::automatic, algorithm::dense_staged, algorithm::channelwise};
+
+struct pool_case {
+    extents src;
+    extents dst;
+    max_pool_attributes attributes;
+};
+
+pool_case random_case(random_source& random, std::int64_t largest = 9) {
+    for (;;) {
+        pool_case p;
+        max_pool_attributes& a = p.attributes;
+        const std::int64_t rank = random.integer(1, 3);
+        const std::int64_t channels = random.pick<std::int64_t>({1, 2, 3, 7, 8, 9, 16, 17, 31, 33, 40});
+        a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
+        a.auto_pad = random.pick({auto_pad::none, auto_pad::none, auto_pad::none, auto_pad::valid, auto_pad::same_upper,
+                                  auto_pad::same_lower});
+        a.rounding_type = random.pick({rounding_type::floor, rounding_type::ceil, rounding_type::ceil_torch});
+        a.ignore_nan = random.chance(1, 2);
+        a.index_base = random.pick({index_base::tensor, index_base::plane, index_base::image});
+        a.storage_order = random.pick({storage_order::row_major, storage_order::column_major});
+        p.src = {random.integer(0, 7) == 0 ? 0 : random.integer(1, 2)};
+        if (a.data_format == data_format::ncx) p.src.push_back(channels);
+        for (std::int64_t i = 0; i < rank; ++i) {
+            p.src.push_back(random.integer(1, rank == 1 ? 4 * largest : rank == 2 ? largest : 5));
+            a.kernel.push_back(random.integer(1, 4));
+            a.strides.push_back(random.integer(1, 4));
+            a.pads_begin.push_back(random.integer(0, 4));
+            a.pads_end.push_back(random.integer(0, 4));
+        }
+        if (random.chance(1, 2))
+            for (std::int64_t i = 0; i < rank; ++i) a.dilations.push_back(random.integer(1, 3));
+        if (a.data_format == data_format::nxc) p.src.push_back(channels);
+        const auto dst = gradkern::infer_max_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        return p;
+    }
+}
+
+/// Few different numbers, so that maxima tie; sometimes zeros of both signs, infinities and NaN.
+float random_number(random_source& random, bool finite) {
+    if (!finite && random.chance(1, 4))
+        return random.pick({std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::infinity(), -0.0F, 0.0F});
+    return static_cast<float>(random.integer(-3, 3));
+}
+
+/// Index tensors: guarded memory, some strided; element access as test_tensor's.
+class index_tensor {
+public:
+    index_tensor(const extents& shape, const extents& strides) : places_(shape, strides) {}
+    [[nodiscard]] tensor_layout layout() const { return places_.layout(); }
+    [[nodiscard]] std::int64_t count() const { return places_.count(); }
+    [[nodiscard]] tensor_view<std::int64_t> view() const {
+        return {reinterpret_cast<std::int64_t*>(places_.data()), places_.layout()};
+    }
+    [[nodiscard]] tensor_view<const std::int64_t> const_view() const { return view(); }
+    [[nodiscard]] std::int64_t& operator[](std::int64_t i) const { return reinterpret_cast<std::int64_t&>(places_[i]); }
+    [[nodiscard]] ::testing::AssertionResult surroundings_intact() const { return places_.surroundings_intact(); }
+
+private:
+    test_tensor<double> places_;  // eight bytes as well
+};
+
+std::span<std::byte> scratch() {
+    static std::vector<std::byte> bytes(4U << 20);
+    return bytes;
+}
+
+template <class T>
+class MaxPool : public ::testing::Test {};
+using types = ::testing::Types<float, float16, bfloat16>;
+TYPED_TEST_SUITE(MaxPool, types);
+
+TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
+    using T = TypeParam;
+    random_source random("max_pool.forward");
+    for (int i = 0; i < 1500; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const pool_case p = random_case(random);
+        const bool strided = random.chance(1, 2);
+        const bool finite = random.chance(1, 2);
+        const auto strides = [&](const extents& shape) {
+            return strided ? random_output_strides(random, shape) : extents{};
+        };
+        const test_tensor<T> x(p.src, strided ? random_input_strides(random, p.src) : extents{});
+        x.fill([&](std::int64_t) { return random_number(random, finite); });
+        call_options options{.workspace = scratch()};
+        options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        const auto before = [&](const test_tensor<T>& y) {
+            if (options.plan.output == output_mode::accumulate) y.fill([&](std::int64_t k) { return k % 5; });
+        };
+        const test_tensor<T> expected(p.dst);
+        const index_tensor expected_index(p.dst, {});
+        before(expected);
+        ASSERT_TRUE(
+            gradkern::ref::max_pool(x.const_view(), p.attributes, expected.view(), expected_index.view(), options)
+                .ok());
+        for (const algorithm how : algorithms) {
+            options.plan.algorithm = how;
+            const test_tensor<T> y(p.dst, strides(p.dst));
+            const index_tensor index(p.dst, strides(p.dst));
+            before(y);
+            const status s = gradkern::max_pool(x.const_view(), p.attributes, y.view(), index.view(), options);
+            ASSERT_TRUE(s.ok()) << static_cast<int>(s.code());
+            ASSERT_TRUE(y.equals(expected));
+            for (std::int64_t k = 0; k < index.count(); ++k) ASSERT_EQ(index[k], expected_index[k]) << "element " << k;
+            ASSERT_TRUE(y.surroundings_intact());
+            ASSERT_TRUE(index.surroundings_intact());
+            const test_tensor<T> alone(p.dst);
+            before(alone);
+            ASSERT_TRUE(gradkern::max_pool(x.const_view(), p.attributes, alone.view(), {}, options).ok());
+            ASSERT_TRUE(alone.equals(expected));
+        }
+    }
+}
+
+TYPED_TEST(MaxPool, backward_has_the_references_bits) {
+    using T = TypeParam;
+    random_source random("max_pool.backward");
+    for (int i = 0; i < 1000; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const pool_case p = random_case(random, 7);
+        const bool strided = random.chance(1, 2);
+        const bool finite = random.chance(1, 2);
+        const test_tensor<T> x(p.src, strided ? random_input_strides(random, p.src) : extents{});
+        const test_tensor<T> dy(p.dst, strided ? random_input_strides(random, p.dst) : extents{});
+        x.fill([&](std::int64_t) { return random_number(random, finite); });
+        dy.fill_random(random);
+        call_options options{.workspace = scratch()};
+        options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        const auto before = [&](const test_tensor<T>& y) {
+            if (options.plan.output == output_mode::accumulate) y.fill([&](std::int64_t k) { return k % 5; });
+        };
+        const test_tensor<T> expected(p.src);
+        before(expected);
+        ASSERT_TRUE(
+            gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), p.attributes, expected.view(), options)
+                .ok());
+        for (const algorithm how : algorithms) {
+            options.plan.algorithm = how;
+            const test_tensor<T> dx(p.src, strided ? random_output_strides(random, p.src) : extents{});
+            before(dx);
+            ASSERT_TRUE(
+                gradkern::max_pool_backward(x.const_view(), dy.const_view(), p.attributes, dx.view(), options).ok());
+            ASSERT_TRUE(dx.equals(expected));
+            ASSERT_TRUE(dx.surroundings_intact());
+        }
+    }
+}
+
+/// Indices from a forward pass, and arbitrary ones: out of their planes, repeated, absent.
+TYPED_TEST(MaxPool, backward_from_indices_has_the_references_bits) {
+    using T = TypeParam;
+    random_source random("max_pool.from_indices");
+    for (int i = 0; i < 1500; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const pool_case p = random_case(random, 7);
+        const bool strided = random.chance(1, 2);
+        const max_pool_indices_attributes a{.data_format = p.attributes.data_format,
+                                            .index_base = p.attributes.index_base,
+                                            .storage_order = p.attributes.storage_order};
+        const test_tensor<T> dy(p.dst, strided ? random_input_strides(random, p.dst) : extents{});
+        dy.fill_random(random);
+        const index_tensor index(p.dst, strided ? random_output_strides(random, p.dst) : extents{});
+        if (random.chance(1, 2)) {
+            const test_tensor<T> x(p.src);
+            x.fill([&](std::int64_t) { return random_number(random, true); });
+            const test_tensor<T> y(p.dst);
+            ASSERT_TRUE(
+                gradkern::max_pool(x.const_view(), p.attributes, y.view(), index.view(), {.workspace = scratch()})
+                    .ok());
+        } else {
+            std::int64_t size = 1;
+            for (const std::int64_t e : p.src.values()) size *= e;
+            const std::size_t rank = p.src.rank() - 2;
+            if (a.index_base != index_base::tensor && p.src[0] > 0) size /= p.src[0];
+            if (a.index_base == index_base::plane) size /= p.src[a.data_format == data_format::ncx ? 1 : rank + 1];
+            for (std::int64_t k = 0; k < index.count(); ++k) index[k] = random.integer(-1, size - 1);
+        }
+        call_options options{.workspace = scratch()};
+        options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        const auto before = [&](const test_tensor<T>& y) {
+            if (options.plan.output == output_mode::accumulate) y.fill([&](std::int64_t k) { return k % 5; });
+        };
+        const test_tensor<T> expected(p.src);
+        const test_tensor<T> dx(p.src, strided ? random_output_strides(random, p.src) : extents{});
+        before(expected);
+        before(dx);
+        ASSERT_TRUE(gradkern::ref::max_pool_backward_from_indices(dy.const_view(), index.const_view(), a,
+                                                                  expected.view(), options)
+                        .ok());
+        ASSERT_TRUE(
+            gradkern::max_pool_backward_from_indices(dy.const_view(), index.const_view(), a, dx.view(), options).ok());
+        ASSERT_TRUE(dx.equals(expected));
+        ASSERT_TRUE(dx.surroundings_intact());
+    }
+}
+
+/// Planes of several boxes and blocks, lanes in any order on any workspace.
+TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
+    using T = TypeParam;
+    random_source random("max_pool.lanes");
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        for (const std::int64_t channels : {5, 40}) {
+            const extents src =
+                format == data_format::ncx ? extents{2, channels, 90, 80} : extents{2, 90, 80, channels};
+            const max_pool_attributes a{
+                .kernel = {3, 3}, .strides = {2, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .data_format = format};
+            const extents dst = *gradkern::infer_max_pool(src, a);
+            const test_tensor<T> x(src);
+            const test_tensor<T> dy(dst);
+            x.fill_random(random);
+            dy.fill_random(random);
+            const test_tensor<T> y0(dst);
+            const index_tensor i0(dst, {});
+            const test_tensor<T> dx0(src);
+            ASSERT_TRUE(gradkern::ref::max_pool(x.const_view(), a, y0.view(), i0.view()).ok());
+            ASSERT_TRUE(gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), a, dx0.view()).ok());
+            const auto forward = *gradkern::plan_max_pool<T>(src, a, dst, dst);
+            const auto backward = *gradkern::plan_max_pool_backward<T>(src, dst, a);
+            const auto from_indices =
+                *gradkern::plan_max_pool_backward_from_indices<T>(dst, dst, {.data_format = format}, src);
+            for (const std::ptrdiff_t lanes : {1, 2, 3, 7}) {
+                shuffling_executor executor(lanes);
+                const test_tensor<T> y(dst);
+                const index_tensor index(dst, {});
+                const test_tensor<T> dx(src);
+                const std::size_t shift = static_cast<std::size_t>(random.integer(0, 63));
+                guarded_bytes w1(forward.workspace_bytes(lanes), gradkern_test::touching::end, shift);
+                ASSERT_TRUE(forward.run(x.data(), y.data(), index.view().data, {w1.data(), w1.size()}, executor).ok());
+                EXPECT_TRUE(y.equals(y0));
+                for (std::int64_t k = 0; k < index.count(); ++k) ASSERT_EQ(index[k], i0[k]);
+                guarded_bytes w2(backward.workspace_bytes(random.integer(1, lanes)));
+                ASSERT_TRUE(backward.run(x.data(), dy.data(), dx.data(), {w2.data(), w2.size()}, executor).ok());
+                EXPECT_TRUE(dx.equals(dx0));
+                const test_tensor<T> scattered(src);
+                guarded_bytes w3(from_indices.workspace_bytes(lanes));
+                ASSERT_TRUE(
+                    from_indices.run(dy.data(), i0.view().data, scattered.data(), {w3.data(), w3.size()}, executor)
+                        .ok());
+                EXPECT_TRUE(scattered.equals(dx0));
+                EXPECT_TRUE(w1.zones_intact() && w2.zones_intact() && w3.zones_intact());
+            }
+        }
+    }
+}
+
+/// A kernel over planes too large for any scratch, and places beyond 32 bits.
+TEST(MaxPoolLimits, enormous_planes_and_windows) {
+    // 2^41 positions that are all the same two numbers
+    constexpr std::int64_t size = std::int64_t{1} << 41;
+    const std::array<float, 2> x{1, 2};
+    const tensor_layout src({1, 1, size, 2}, {0, 0, 0, 1});
+    const max_pool_attributes a{
+        .kernel = {2, 2}, .strides = {size - 1, 2}, .dilations = {size - 1, 1}, .data_format = data_format::ncx};
+    float y = 0;
+    std::int64_t index = 0;
+    ASSERT_TRUE(gradkern::max_pool<float>({x.data(), src}, a, {&y, {1, 1, 1, 1}}, {&index, {1, 1, 1, 1}},
+                                          {.workspace = scratch()})
+                    .ok());
+    EXPECT_EQ(y, 2);
+    EXPECT_EQ(index, 1);
+
+    std::vector<float> line(3'000'000, -1.0F);
+    line[2'345'678] = 7;
+    const auto count = static_cast<std::int64_t>(line.size());
+    const max_pool_attributes global{.kernel = {count}, .strides = {1}, .data_format = data_format::ncx};
+    ASSERT_TRUE(gradkern::max_pool<float>({line.data(), {1, 1, count}}, global, {&y, {1, 1, 1}}, {&index, {1, 1, 1}},
+                                          {.workspace = scratch()})
+                    .ok());
+    EXPECT_EQ(y, 7);
+    EXPECT_EQ(index, 2'345'678);
+    std::vector<float> dx(line.size(), NAN);
+    const float dy = 3;
+    std::vector<std::byte> memory(32U << 20);
+    ASSERT_TRUE(gradkern::max_pool_backward<float>({line.data(), {1, 1, count}}, {&dy, {1, 1, 1}}, global,
+                                                   {dx.data(), {1, 1, count}}, {.workspace = memory})
+                    .ok());
+    EXPECT_EQ(dx[2'345'678], 3);
+    EXPECT_EQ(std::count(dx.begin(), dx.end(), 0.0F), count - 1);
+}
+
+}  // namespace
