@@ -18,6 +18,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <gradkern/gradkern.hpp>
@@ -78,17 +79,23 @@ enum class op {
     conv_transpose_backward_weights,
     bias_backward,
     avg_pool,
-    avg_pool_backward
+    avg_pool_backward,
+    max_pool,
+    max_pool_backward,
+    max_pool_backward_from_indices
 };
-constexpr std::array<const char*, 9> op_names{"convolution",
-                                              "convolution_backward_data",
-                                              "convolution_backward_weights",
-                                              "conv_transpose",
-                                              "conv_transpose_backward_data",
-                                              "conv_transpose_backward_weights",
-                                              "bias_backward",
-                                              "avg_pool",
-                                              "avg_pool_backward"};
+constexpr std::array<const char*, 12> op_names{"convolution",
+                                               "convolution_backward_data",
+                                               "convolution_backward_weights",
+                                               "conv_transpose",
+                                               "conv_transpose_backward_data",
+                                               "conv_transpose_backward_weights",
+                                               "bias_backward",
+                                               "avg_pool",
+                                               "avg_pool_backward",
+                                               "max_pool",
+                                               "max_pool_backward",
+                                               "max_pool_backward_from_indices"};
 
 /// One problem, as a forward problem: src (large side of a convolution, small side of a conv_transpose) and its filter.
 struct problem {
@@ -100,7 +107,9 @@ struct problem {
     std::array<std::int64_t, 3> size{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{}, end{};
     auto_pad pad = auto_pad::none;
     rounding_type rounding = rounding_type::floor;
-    bool exclude_pad = false, with_bias = false, accumulate = false;
+    bool exclude_pad = false, with_bias = false, accumulate = false, ignore_nan = false;
+    bool wide_gradient = false;  // weight and bias gradients of 16-bit types in f32
+    index_base base = index_base::plane;
     std::optional<std::int64_t> divisor{};
 };
 
@@ -108,7 +117,8 @@ problem make_problem(std::uint64_t index) {
     numbers r(index + 1);
     problem p;
     p.seed = index;
-    p.kind = static_cast<op>(index % op_names.size());
+    constexpr std::uint64_t first_list = 702;  // made before there was max pooling
+    p.kind = static_cast<op>(index < first_list ? index % 9 : index % op_names.size());
     constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32,
                                              data_type::f32, data_type::f16, data_type::bf16};
     p.type = r.pick(types);
@@ -152,6 +162,9 @@ problem make_problem(std::uint64_t index) {
     p.accumulate = r.next(0, 3) == 0;
     if (pool && r.next(0, 3) == 0) p.divisor = r.next(-7, -1);
     if (index % 97 == 5) p.batch = 40;  // many chunks of positions: the second level of sums
+    p.ignore_nan = r.next(0, 1) == 1;
+    p.wide_gradient = index >= first_list && r.next(0, 1) == 1;
+    p.base = r.pick(std::array<index_base, 2>{index_base::plane, index_base::image});  // alike in both layouts
     return p;
 }
 
@@ -232,12 +245,16 @@ extents tail(const std::array<std::int64_t, 3>& v, std::size_t r) {
 }
 
 template <class T>
-std::uint64_t hash_of(const tensor<T>& t) {
-    std::uint64_t h = 0xcbf29ce484222325U;
+std::uint64_t hash_of(const tensor<T>& t, std::uint64_t h = 0xcbf29ce484222325U) {
     for (const std::int64_t at : t.logical) {
-        float f = static_cast<float>(t.data[static_cast<std::size_t>(at)]);
-        if (f != f) f = __builtin_nanf("");
-        h = (h ^ std::bit_cast<std::uint32_t>(f)) * 0x100000001b3U;
+        const T& element = t.data[static_cast<std::size_t>(at)];
+        if constexpr (std::is_integral_v<T>) {
+            h = (h ^ static_cast<std::uint64_t>(element)) * 0x100000001b3U;
+        } else {
+            float f = static_cast<float>(element);
+            if (f != f) f = __builtin_nanf("");
+            h = (h ^ std::bit_cast<std::uint32_t>(f)) * 0x100000001b3U;
+        }
     }
     return h;
 }
@@ -274,13 +291,13 @@ std::uint64_t run(const problem& p, const variant& v) {
     };
 
     auto src = make_tensor<T>(activation_shape(v.format, p.batch, ic, p.size, r), axes, base);
-    if (p.kind == op::bias_backward) {
-        auto db = make_tensor<T>({ic}, {0}, base + 1);
-        must(bias_backward<T, T>(src.in(), {.data_format = v.format}, db.out(), options));
+    const auto bias_gradient = [&]<class G>(G) {
+        auto db = make_tensor<G>({ic}, {0}, base + 1);
+        must(bias_backward<T, G>(src.in(), {.data_format = v.format}, db.out(), options));
         return hash_of(db);
-    }
-    if (p.kind >= op::avg_pool) {
-        avg_pool_attributes a;
+    };
+    if (p.kind == op::bias_backward) return p.wide_gradient ? bias_gradient(float{}) : bias_gradient(T{});
+    const auto fill_pool = [&](auto& a) {
         a.kernel = tail(p.kernel, r);
         a.strides = tail(p.stride, r);
         a.dilations = tail(p.dilation, r);
@@ -288,9 +305,45 @@ std::uint64_t run(const problem& p, const variant& v) {
         a.pads_end = tail(p.end, r);
         a.auto_pad = p.pad;
         a.rounding_type = p.rounding;
+        a.data_format = v.format;
+    };
+    if (p.kind >= op::max_pool) {
+        max_pool_attributes a;
+        fill_pool(a);
+        a.ignore_nan = p.ignore_nan;
+        a.index_base = p.base;
+        // few different numbers, so that maxima tie, and some NaN
+        for (std::size_t i = 0; i < src.logical.size(); ++i) {
+            const std::uint64_t bits = mix(base ^ (i * 0x2545f4914f6cdd1dU));
+            src.data[static_cast<std::size_t>(src.logical[i])] =
+                bits % 64 == 0 ? T(__builtin_nanf("")) : T(static_cast<float>(bits / 64 % 7) - 3.0F);
+        }
+        auto dst = make_tensor<T>(shape_of(infer_max_pool(src.layout.shape, a)), axes, base + 1);
+        if (p.kind == op::max_pool_backward) {
+            auto diff_src = make_tensor<T>(src.layout.shape, axes, base + 4);
+            must(max_pool_backward<T>(src.in(), dst.in(), a, diff_src.out(), options));
+            return hash_of(diff_src);
+        }
+        auto indices = make_tensor<std::int64_t>(dst.layout.shape, axes, base + 5);
+        if (p.kind == op::max_pool) {
+            must(max_pool<T>(src.in(), a, dst.out(), indices.out(), options));
+            return hash_of(indices, hash_of(dst));
+        }
+        // anywhere in the plane or the image, or nowhere
+        const std::int64_t plane = p.size[0] * p.size[1] * p.size[2];
+        const auto end = static_cast<std::uint64_t>(p.base == index_base::plane ? plane : plane * ic);
+        for (std::size_t i = 0; i < indices.logical.size(); ++i)
+            indices.data[static_cast<std::size_t>(indices.logical[i])] =
+                static_cast<std::int64_t>(mix(base + 7 * i) % (end + 1)) - 1;
+        must(max_pool_backward_from_indices<T>(dst.in(), indices.in(), {.data_format = v.format, .index_base = p.base},
+                                               src.out(), options));
+        return hash_of(src);
+    }
+    if (p.kind >= op::avg_pool) {
+        avg_pool_attributes a;
+        fill_pool(a);
         a.exclude_pad = p.exclude_pad;
         a.divisor_override = p.divisor;
-        a.data_format = v.format;
         auto dst = make_tensor<T>(shape_of(infer_avg_pool(src.layout.shape, a)), axes, base + 1);
         if (p.kind == op::avg_pool) {
             must(avg_pool<T>(src.in(), a, dst.out(), options));
@@ -324,8 +377,12 @@ std::uint64_t run(const problem& p, const variant& v) {
             must(convolution_backward_data<T>(dst.in(), w.in(), a, src.out(), options));
             return hash_of(src);
         }
-        must(convolution_backward_weights<T, T>(src.in(), dst.in(), a, w.out(), options));
-        return hash_of(w);
+        const auto gradient = [&]<class G>(G) {
+            auto dw = make_tensor<G>(w.layout.shape, w_axes, base + 2);
+            must(convolution_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), options));
+            return hash_of(dw);
+        };
+        return p.wide_gradient ? gradient(float{}) : gradient(T{});
     }
     conv_transpose_attributes a;
     fill(a);
@@ -344,8 +401,12 @@ std::uint64_t run(const problem& p, const variant& v) {
         must(conv_transpose_backward_data<T>(dst.in(), w.in(), a, src.out(), options));
         return hash_of(src);
     }
-    must(conv_transpose_backward_weights<T, T>(src.in(), dst.in(), a, w.out(), options));
-    return hash_of(w);
+    const auto gradient = [&]<class G>(G) {
+        auto dw = make_tensor<G>(w.layout.shape, w_axes, base + 2);
+        must(conv_transpose_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), options));
+        return hash_of(dw);
+    };
+    return p.wide_gradient ? gradient(float{}) : gradient(T{});
 }
 
 std::uint64_t run(const problem& p, const variant& v) {
@@ -369,7 +430,7 @@ std::vector<variant> variants(std::uint64_t index, bool quick) {
     return all;
 }
 
-constexpr std::uint64_t problem_count = 702;
+constexpr std::uint64_t problem_count = 3006;
 
 std::string line_of(std::uint64_t index, const problem& p, std::uint64_t hash) {
     constexpr std::array<const char*, 3> types{"f32", "f16", "bf16"};
