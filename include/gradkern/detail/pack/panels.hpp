@@ -87,13 +87,24 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
             for (std::ptrdiff_t x = 0; x < count; ++x) simd::narrow(in + x * in_step, out + x * out_step, lanes);
             return;
         }
-        if constexpr (std::is_same_v<T, float>) {
-            constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
-            if (out_step == 1 && count >= block) {
-                for (; j + block <= lanes; j += block) {
-                    for (std::ptrdiff_t x = 0; x < count; x += block) {
-                        x = std::min(x, count - block);
-                        simd::transpose(in + x * in_step + j, in_step, out + j * lane_step + x, lane_step);
+        if (lanes == 1 && in_step == 1 && out_step == 1) {
+            simd::narrow(in, out, count);
+            return;
+        }
+        constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+        if (out_step == 1 && count >= block) {
+            for (; j + block <= lanes; j += block) {
+                for (std::ptrdiff_t x = 0; x < count; x += block) {
+                    x = std::min(x, count - block);
+                    const float* const from = in + x * in_step + j;
+                    T* const to = out + j * lane_step + x;
+                    if constexpr (std::is_same_v<T, float>) {
+                        simd::transpose(from, in_step, to, lane_step);
+                    } else {
+                        float square[block * block];
+                        simd::transpose(from, in_step, square, block);
+                        for (std::ptrdiff_t i = 0; i < block; ++i)
+                            simd::store_narrow(to + i * lane_step, simd::load(square + i * block));
                     }
                 }
             }

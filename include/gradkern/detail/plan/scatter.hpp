@@ -20,6 +20,7 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/maximum_plan.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/check.hpp>
@@ -28,7 +29,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t scatter_sums = 64 * 1024;  ///< floats of one lane's sums at most
+inline constexpr std::int64_t scatter_sums = 256 * 1024;  ///< floats of one lane's sums at most
 
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
@@ -124,7 +125,10 @@ struct scatter_plan {
     g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums);
     // Neighbouring channels share lines of memory: a panel of them is walked together.
     if (out[1] == 1) g.panel_width = std::min<std::int64_t>(g.channels, 64);
-    if (!g.direct) g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
+    if (!g.direct) {
+        g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
+        if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
+    }
     g.panels = shape::ceil_div(g.channels, g.panel_width);
     g.blocks = shape::ceil_div(g.plane, g.block);
     if (!g.direct && g.tasks() > 0) {
@@ -135,22 +139,31 @@ struct scatter_plan {
     return g;
 }
 
-/// Calls f(c, offset in the gradients, offset in the indices) for the elements of image n, channels [first, last), in
-/// ascending order of the windows.
+/// Calls f(c, gradient's offset, index's offset) for the elements of image n, channels [first, last), in ascending order
+/// of the windows.
 template <class F>
-inline void for_each_gradient(const scatter_plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
-                              const F& f) noexcept {
+GRADKERN_ALWAYS_INLINE void for_each_gradient(const scatter_plan& g, std::int64_t n, std::int64_t first,
+                                              std::int64_t last, const F& f) noexcept {
     const auto at = [&](const shape::canonical_strides& s, std::int64_t d, std::int64_t h) {
         return n * s[0] + first * s[1] + d * s[2] + h * s[3];
     };
+    const std::int64_t columns = g.small[2];
+    const std::int64_t from_column = g.gradient[4];
+    const std::int64_t from_channel = g.gradient[1];
+    const std::int64_t index_column = g.indices[4];
+    const std::int64_t index_channel = g.indices[1];
     for (std::int64_t d = 0; d < g.small[0]; ++d) {
         for (std::int64_t h = 0; h < g.small[1]; ++h) {
             const std::int64_t from = at(g.gradient, d, h);
             const std::int64_t index = at(g.indices, d, h);
-            for (std::int64_t w = 0; w < g.small[2]; ++w)
+            if (last - first == 1) {
+                for (std::int64_t w = 0; w < columns; ++w) f(first, from + w * from_column, index + w * index_column);
+                continue;
+            }
+            for (std::int64_t w = 0; w < columns; ++w)
                 for (std::int64_t c = first; c < last; ++c)
-                    f(c, from + w * g.gradient[4] + (c - first) * g.gradient[1],
-                      index + w * g.indices[4] + (c - first) * g.indices[1]);
+                    f(c, from + w * from_column + (c - first) * from_channel,
+                      index + w * index_column + (c - first) * index_channel);
         }
     }
 }
@@ -172,16 +185,24 @@ struct index_findings {
             const std::int64_t first = task % g.panels * g.panel_width;
             bool in_range = true;
             bool local = true;
-            for_each_gradient(g, n, first, std::min(g.channels, first + g.panel_width),
-                              [&](std::int64_t c, std::int64_t, std::int64_t at) {
-                                  const std::int64_t i = indices[at];
-                                  if (i == -1) return;
-                                  if (i < 0 || i >= g.index.end) {
-                                      in_range = false;
-                                      return;
-                                  }
-                                  local = local && g.own_place(i, n, c) >= 0;
-                              });
+            const auto look = [&](std::int64_t i, bool own) {
+                local = local && (own || i == -1);
+                in_range = in_range && i >= -1 && i < g.index.end;
+            };
+            const std::int64_t last = std::min(g.channels, first + g.panel_width);
+            if (g.index.per_place == 1) {
+                const std::int64_t base = n * g.index.per_image + first * g.index.per_channel;
+                for_each_gradient(g, n, first, last, [&](std::int64_t c, std::int64_t, std::int64_t at) {
+                    const auto place = static_cast<std::uint64_t>(indices[at]) -
+                                       static_cast<std::uint64_t>(base + (c - first) * g.index.per_channel);
+                    look(indices[at], place < static_cast<std::uint64_t>(g.plane));
+                });
+            } else {
+                for_each_gradient(g, n, first, last, [&](std::int64_t c, std::int64_t, std::int64_t at) {
+                    const std::int64_t i = indices[at];
+                    look(i, i >= 0 && i < g.index.end && g.own_place(i, n, c) >= 0);
+                });
+            }
             if (!in_range) all_in_range.store(false, std::memory_order_relaxed);
             if (!local) all_local.store(false, std::memory_order_relaxed);
         }
@@ -224,23 +245,32 @@ void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* i
                     place_step = g.out[4];
                 }
             }
-            const auto sum_at = [&](std::int64_t place, std::int64_t c) -> float& {
-                const std::int64_t p =
-                    g.direct && !g.places_run ? g.offset_of(place) : (place - first_place) * place_step;
+            const bool linear = !g.direct || g.places_run;  // a place's sum is place_step from the one before
+            const auto sum_at = [=, &g](std::int64_t place, std::int64_t c) GRADKERN_INLINE_LAMBDA -> float& {
+                const std::int64_t p = linear ? (place - first_place) * place_step : g.offset_of(place);
                 return sums[p + (c - first_channel) * channel_step];
             };
-            if (g.direct) {
+            if (g.direct && !(linear && place_step == 1)) {
                 for (std::int64_t p = first_place; p < last_place; ++p)
                     for (std::int64_t c = first_channel; c < last_channel; ++c) sum_at(p, c) = 0.0F;
             } else {
-                std::fill_n(sums, (last_place - first_place) * g.panel_width, 0.0F);
+                std::fill_n(sums, (last_place - first_place) * (g.direct ? used : g.panel_width), 0.0F);
             }
-            const auto add = [&](std::int64_t place, std::int64_t c, std::int64_t from) {
-                if (place >= first_place && place < last_place) sum_at(place, c) += load_element(gradient + from);
+            const auto places = static_cast<std::uint64_t>(last_place - first_place);
+            const auto add = [=](std::int64_t place, std::int64_t c, std::int64_t from) GRADKERN_INLINE_LAMBDA {
+                if (static_cast<std::uint64_t>(place - first_place) < places)
+                    sum_at(place, c) += load_element(gradient + from);
             };
-            if (local) {
+            if (local && g.index.per_place == 1) {  // -1 is in front of every plane
+                const std::int64_t base = n * g.index.per_image + first_channel * g.index.per_channel;
+                const std::int64_t step = g.index.per_channel;
                 for_each_gradient(g, n, first_channel, last_channel,
-                                  [&](std::int64_t c, std::int64_t from, std::int64_t at) {
+                                  [=](std::int64_t c, std::int64_t from, std::int64_t at) GRADKERN_INLINE_LAMBDA {
+                                      add(indices[at] - base - (c - first_channel) * step, c, from);
+                                  });
+            } else if (local) {
+                for_each_gradient(g, n, first_channel, last_channel,
+                                  [=, &g](std::int64_t c, std::int64_t from, std::int64_t at) GRADKERN_INLINE_LAMBDA {
                                       if (indices[at] != -1) add(g.own_place(indices[at], n, c), c, from);
                                   });
             } else {
