@@ -1,0 +1,129 @@
+// The vocabulary of aclnn in its own spelling: status codes, tensors and lists of integers (see ../aclnn.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/checked.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace aclnn {
+
+/// What every function returns: ACLNN_SUCCESS or a code that says who is at fault.
+using aclnnStatus = std::int32_t;
+
+inline constexpr aclnnStatus ACLNN_SUCCESS = 0;                         ///< done
+inline constexpr aclnnStatus ACLNN_ERR_PARAM_NULLPTR = 161001;          ///< a pointer that must not be null
+inline constexpr aclnnStatus ACLNN_ERR_PARAM_INVALID = 161002;          ///< any other mistake in the arguments
+inline constexpr aclnnStatus ACLNN_ERR_RUNTIME_ERROR = 361001;          ///< phase 2 failed, which no argument explains
+inline constexpr aclnnStatus ACLNN_ERR_INNER_CREATE_EXECUTOR = 561101;  ///< no memory for an executor
+inline constexpr aclnnStatus ACLNN_ERR_INNER_NULLPTR = 561103;          ///< never returned here
+
+/// Element types. Those that the operators take are ACL_FLOAT, ACL_FLOAT16 and ACL_BF16; the others are refused. Any
+/// number of the original may be cast to this type.
+enum aclDataType : std::int32_t {
+    ACL_DT_UNDEFINED = -1,
+    ACL_FLOAT = 0,
+    ACL_FLOAT16 = 1,
+    ACL_INT8 = 2,
+    ACL_INT32 = 3,
+    ACL_UINT8 = 4,
+    ACL_INT64 = 9,
+    ACL_DOUBLE = 11,
+    ACL_BOOL = 12,
+    ACL_BF16 = 27
+};
+
+/// Format tags. Those that the operators take are ACL_FORMAT_NCHW and ACL_FORMAT_NCL; the others are refused. Any
+/// number of the original may be cast to this type.
+enum aclFormat : std::int32_t {
+    ACL_FORMAT_UNDEFINED = -1,
+    ACL_FORMAT_NCHW = 0,
+    ACL_FORMAT_NHWC = 1,
+    ACL_FORMAT_ND = 2,
+    ACL_FORMAT_NC1HWC0 = 3,
+    ACL_FORMAT_NDHWC = 27,
+    ACL_FORMAT_NCDHW = 30,
+    ACL_FORMAT_NC = 35,
+    ACL_FORMAT_NCL = 47
+};
+
+/// A view of memory, made by aclCreateTensor. Its members are the front end's own.
+struct aclTensor {
+    tensor_layout view{};                        ///< view dims and strides, strides in elements
+    aclDataType data_type = ACL_DT_UNDEFINED;    ///< type of the elements
+    aclFormat format = ACL_FORMAT_UNDEFINED;     ///< order of the axes
+    std::int64_t offset = 0;                     ///< elements from `data` to the element with all indices 0
+    static constexpr std::int64_t unknown = -1;  ///< for `storage`
+    std::int64_t storage = unknown;              ///< elements of the memory
+    void* data = nullptr;                        ///< first element of the memory
+};
+
+/// A short list of integers, made by aclCreateIntArray. Its members are the front end's own.
+struct aclIntArray {
+    extents values{};  ///< the first five, and how many there are
+};
+
+/// Describes a tensor; nothing is read from its memory here. Null where memory for the description is missing, or where
+/// a list has a length and no address.
+///
+/// viewDims, viewDimsNum         sizes, viewDimsNum of them
+/// dataType                      type of the elements
+/// stride                        elements from one entry of an axis to the next, viewDimsNum of them; null: dense.
+///                               Those of inputs may be 0 or negative
+/// offset                        elements from tensorData to the element with all indices 0
+/// format                        order of the axes; it is a tag, strides say where elements are
+/// storageDims, storageDimsNum   sizes of the memory behind tensorData; their product bounds what the view may reach.
+///                               Without them (0 sizes) the view is trusted
+/// tensorData                    the memory, which must live until phase 2 has returned
+[[nodiscard]] inline aclTensor* aclCreateTensor(const std::int64_t* viewDims, std::uint64_t viewDimsNum,
+                                                aclDataType dataType, const std::int64_t* stride, std::int64_t offset,
+                                                aclFormat format, const std::int64_t* storageDims,
+                                                std::uint64_t storageDimsNum, void* tensorData) noexcept {
+    if ((viewDims == nullptr && viewDimsNum != 0) || (storageDims == nullptr && storageDimsNum != 0)) return nullptr;
+    auto* tensor = new (std::nothrow) aclTensor;
+    if (tensor == nullptr) return nullptr;
+    const auto list = [&](const std::int64_t* values) {
+        return extents(std::span<const std::int64_t>(values, static_cast<std::size_t>(viewDimsNum)));
+    };
+    tensor->view.shape = list(viewDims);
+    if (stride != nullptr) tensor->view.strides = list(stride);
+    tensor->data_type = dataType;
+    tensor->format = format;
+    tensor->offset = offset;
+    tensor->data = tensorData;
+    if (storageDimsNum != 0) {
+        shape::checked elements(1);
+        for (std::uint64_t i = 0; i < storageDimsNum; ++i) elements *= std::max<std::int64_t>(storageDims[i], 0);
+        if (elements.ok()) tensor->storage = elements.value();
+    }
+    return tensor;
+}
+
+/// Gives a description back, not the memory it describes; null is fine. Executors planned from it stay valid.
+inline aclnnStatus aclDestroyTensor(const aclTensor* tensor) noexcept {
+    delete tensor;
+    return ACLNN_SUCCESS;
+}
+
+/// Copies `size` integers. `size` may be 0; null where memory is missing, or where `value` is null and `size` is not 0.
+[[nodiscard]] inline aclIntArray* aclCreateIntArray(const std::int64_t* value, std::uint64_t size) noexcept {
+    if (value == nullptr && size != 0) return nullptr;
+    auto* array = new (std::nothrow) aclIntArray;
+    if (array != nullptr) array->values = extents(std::span<const std::int64_t>(value, static_cast<std::size_t>(size)));
+    return array;
+}
+
+/// Gives a list back; null is fine. Executors planned from it stay valid.
+inline aclnnStatus aclDestroyIntArray(const aclIntArray* array) noexcept {
+    delete array;
+    return ACLNN_SUCCESS;
+}
+
+}  // namespace aclnn
+GRADKERN_ISA_NAMESPACE_END
