@@ -11,8 +11,9 @@
 //     std::vector<std::byte> scratch(plan->workspace_bytes());         // memory and threads come from the caller
 //     return plan->run(diff_dst_data, weights_data, diff_src_data, scratch);              // or: run(..., executor)
 //
-// Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), error_text.hpp (messages as strings),
-// accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), frontend/*.hpp (the spellings of other libraries).
+// Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), dynamic.hpp (element types of run time),
+// error_text.hpp (messages as strings), accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), frontend/*.hpp
+// (the spellings of other libraries).
 #pragma once
 
 #include <gradkern/attributes.hpp>

@@ -21,8 +21,9 @@ namespace shape {
 using canonical_strides = std::array<std::int64_t, 5>;
 
 /// Collects the first error of a sequence of checks. The order of all operators:
-///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then missing shapes;
-///   4 sizes; 5 overflow; 6 batch, channels, spatial consistency.
+///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then element types (in
+///   dynamic.hpp alone: elsewhere the compiler knows them), then missing shapes; 4 sizes; 5 overflow; 6 batch,
+///   channels, spatial consistency.
 class operator_checks {
 public:
     constexpr explicit operator_checks(std::string_view op) noexcept { error_.op = op; }
@@ -139,6 +140,12 @@ public:
 private:
     gradkern::error error_{};
 };
+
+/// Whether the shape rules report this class before they would look at element types and missing shapes: attributes and
+/// ranks have classes that no later check uses.
+[[nodiscard]] constexpr bool precedes_types(errc code) noexcept {
+    return code == errc::invalid_argument || code == errc::unsupported;
+}
 
 /// The stride of every axis of a layout, in its own order.
 [[nodiscard]] constexpr extents strides_of(const tensor_layout& t) noexcept {

@@ -83,11 +83,8 @@ template <class Infer>
     // In the order of checks a missing shape comes after attributes and ranks, and before sizes: any shape will do to
     // run the earlier ones.
     const result<extents> inferred = infer(given ? extents{} : extents::filled(rank, 1), false);
-    if (!given) {
-        const errc code = inferred.error().code;
-        if (code != errc::invalid_argument && code != errc::unsupported)
-            return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
-    }
+    if (!given && !shape::precedes_types(inferred.error().code))
+        return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
     if (!inferred) return translate(inferred.error(), n, n.shape);
     for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
         if (output[i] != (*inferred)[i]) {

@@ -1,0 +1,306 @@
+// Every operator once more, for tensors whose element type is known at run time only.
+//
+//     void* x = ...;                                                       // memory of some framework's tensor
+//     const const_dynamic_view src(data_type::bf16, x, {8, 28, 28, 64});
+//     const status s = avg_pool(src, {.kernel = {2, 2}, .strides = {2, 2}}, dst);
+//
+// Each function has the name, the order of arguments, the attributes and the result of its typed one-call form, and its
+// errors. One more belongs to check 3 of shape/check.hpp, after ranks and before missing shapes: `unsupported` where the
+// first tensor is neither f32, f16 nor bf16 (got: its data_type), or where another one has a type of its own (got: its
+// data_type, expected: the first tensor's). As in the typed forms a bias, and the gradient of weights or of a bias, may
+// be f32 beside 16-bit tensors. The type of a bias without layout (an absent one) is not looked at.
+//
+// This header is not part of gradkern.hpp, because these functions are no templates: every translation unit that sees
+// them compiles the plans of every operator for every type (about a second more than gradkern.hpp without optimisation),
+// and one that calls an operator its kernels' drivers for three types. Include it where late dispatch happens.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/avg_pool.hpp>
+#include <gradkern/bias.hpp>
+#include <gradkern/conv_transpose.hpp>
+#include <gradkern/convolution.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/bias.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/operators.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_NAMESPACE_BEGIN
+
+/// An output in the caller's memory: element type, pointer to the first element (all indices 0), and layout.
+struct dynamic_view {
+    data_type type = data_type::f32;  ///< what an element is
+    void* data = nullptr;             ///< element with all indices 0
+    tensor_layout layout{};           ///< shape and strides in elements
+
+    constexpr dynamic_view() noexcept = default;
+    constexpr dynamic_view(data_type t, void* p, const tensor_layout& l) noexcept : type(t), data(p), layout(l) {}
+    /// From a view whose type the compiler knows.
+    template <element T>
+    // NOLINTNEXTLINE(google-explicit-constructor): nothing is lost
+    constexpr dynamic_view(const tensor_view<T>& view) noexcept
+        : type(element_traits<T>::type), data(view.data), layout(view.layout) {}
+
+    /// The same tensor with its type known: element_traits<T>::type must be `type`.
+    template <element T>
+    [[nodiscard]] tensor_view<T> as() const noexcept {
+        return {static_cast<T*>(data), layout};
+    }
+};
+
+/// An input in the caller's memory; as dynamic_view, but nothing is written.
+struct const_dynamic_view {
+    data_type type = data_type::f32;  ///< what an element is
+    const void* data = nullptr;       ///< element with all indices 0
+    tensor_layout layout{};           ///< shape and strides in elements
+
+    constexpr const_dynamic_view() noexcept = default;
+    constexpr const_dynamic_view(data_type t, const void* p, const tensor_layout& l) noexcept
+        : type(t), data(p), layout(l) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): as void* converts to const void*
+    constexpr const_dynamic_view(const dynamic_view& view) noexcept
+        : type(view.type), data(view.data), layout(view.layout) {}
+    /// From a view whose type the compiler knows.
+    template <class T>
+    requires(element<std::remove_const_t<T>>)
+        // NOLINTNEXTLINE(google-explicit-constructor): nothing is lost
+        constexpr const_dynamic_view(const tensor_view<T>& view) noexcept
+        : type(element_traits<std::remove_const_t<T>>::type), data(view.data), layout(view.layout) {}
+
+    /// The same tensor with its type known: element_traits<T>::type must be `type`.
+    template <element T>
+    [[nodiscard]] tensor_view<const T> as() const noexcept {
+        return {static_cast<const T*>(data), layout};
+    }
+};
+
+GRADKERN_NAMESPACE_END
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// A tensor of a call as far as its element type goes. `may_be_f32`: also where the others have 16 bits.
+struct typed_argument {
+    std::string_view name{};
+    data_type type = data_type::f32;
+    bool may_be_f32 = false;
+};
+
+/// The bias of a forward operator; an absent one has the type of the others.
+[[nodiscard]] constexpr typed_argument bias_argument(const const_dynamic_view& bias, data_type others) noexcept {
+    return {"bias", bias.layout.empty() ? others : bias.type, true};
+}
+
+/// Check 3 for element types: f32, f16 or bf16 in the first tensor, and the same in all others.
+[[nodiscard]] constexpr error check_types(std::string_view op, std::initializer_list<typed_argument> tensors) noexcept {
+    shape::operator_checks checks(op);
+    const typed_argument& first = *tensors.begin();
+    const auto number = [](data_type t) { return static_cast<std::int64_t>(t); };
+    checks.require(first.type == data_type::f32 || first.type == data_type::f16 || first.type == data_type::bf16,
+                   errc::unsupported, first.name, -1, number(first.type), expectation::none, 0);
+    for (const typed_argument& t : tensors)
+        if (!(t.may_be_f32 && t.type == data_type::f32))
+            checks.require_equal(errc::unsupported, t.name, -1, number(t.type), number(first.type));
+    return checks.error();
+}
+
+/// Which of two errors comes first in the order of checks: that of the shapes, if any, or that of the types.
+[[nodiscard]] constexpr error earlier_error(const error& shapes, const error& types) noexcept {
+    return shape::precedes_types(shapes.code) ? shapes : types;
+}
+
+/// Calls fn(std::type_identity<T>) for the T of a type that check_types let pass.
+template <class Fn>
+[[nodiscard]] status with_type(data_type type, const Fn& fn) noexcept {
+    if (type == data_type::f16) return fn(std::type_identity<float16>{});
+    if (type == data_type::bf16) return fn(std::type_identity<bfloat16>{});
+    return fn(std::type_identity<float>{});
+}
+
+/// Calls fn(std::type_identity<T>, std::type_identity<G>): G is T, or float where `other` says so.
+template <class Fn>
+[[nodiscard]] status with_types(data_type type, data_type other, const Fn& fn) noexcept {
+    return with_type(type, [&]<class T>(std::type_identity<T> t) noexcept {
+        return other == type ? fn(t, t) : fn(t, std::type_identity<float>{});
+    });
+}
+
+}  // namespace detail
+
+// -------------------------------------------------------------------------------------------------------- convolution
+
+/// Forward convolution; `bias` may be f32, or {} for none. Typed: convolution_plan::run.
+[[nodiscard]] inline status convolution(const const_dynamic_view& src, const const_dynamic_view& weights,
+                                        const const_dynamic_view& bias, const convolution_attributes& attributes,
+                                        const dynamic_view& dst, const call_options& options = {}) noexcept {
+    const detail::typed_argument b = detail::bias_argument(bias, src.type);
+    const error types =
+        detail::check_types("convolution", {{"src", src.type}, {"weights", weights.type}, b, {"dst", dst.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape,
+                                                 true, 1, bias.layout.shape);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_types(src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) {
+        return convolution<T, B>(src.as<T>(), weights.as<T>(), bias.as<B>(), attributes, dst.as<T>(), options);
+    });
+}
+
+/// Data gradient of a convolution. Typed: convolution_backward_data_plan::run.
+[[nodiscard]] inline status convolution_backward_data(const const_dynamic_view& diff_dst,
+                                                      const const_dynamic_view& weights,
+                                                      const convolution_attributes& attributes,
+                                                      const dynamic_view& diff_src,
+                                                      const call_options& options = {}) noexcept {
+    const error types =
+        detail::check_types("convolution_backward_data",
+                            {{"diff_dst", diff_dst.type}, {"weights", weights.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::convolution_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
+                                                               diff_src.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
+        return convolution_backward_data<T>(diff_dst.as<T>(), weights.as<T>(), attributes, diff_src.as<T>(), options);
+    });
+}
+
+/// Weight gradient of a convolution; `diff_weights` may be f32. Typed: convolution_backward_weights_plan::run.
+[[nodiscard]] inline status convolution_backward_weights(const const_dynamic_view& src,
+                                                         const const_dynamic_view& diff_dst,
+                                                         const convolution_attributes& attributes,
+                                                         const dynamic_view& diff_weights,
+                                                         const call_options& options = {}) noexcept {
+    const error types = detail::check_types(
+        "convolution_backward_weights",
+        {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_weights", diff_weights.type, true}});
+    if (types.code != errc::ok) {
+        const auto p = shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                                  diff_weights.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_types(src.type, diff_weights.type,
+                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+                                  return convolution_backward_weights<T, G>(src.as<T>(), diff_dst.as<T>(), attributes,
+                                                                            diff_weights.as<G>(), options);
+                              });
+}
+
+// ---------------------------------------------------------------------------------------------- transposed convolution
+
+/// Forward transposed convolution; `bias` may be f32, or {} for none. Typed: conv_transpose_plan::run.
+[[nodiscard]] inline status conv_transpose(const const_dynamic_view& src, const const_dynamic_view& weights,
+                                           const const_dynamic_view& bias, const conv_transpose_attributes& attributes,
+                                           const dynamic_view& dst, const call_options& options = {}) noexcept {
+    const detail::typed_argument b = detail::bias_argument(bias, src.type);
+    const error types =
+        detail::check_types("conv_transpose", {{"src", src.type}, {"weights", weights.type}, b, {"dst", dst.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes,
+                                                    dst.layout.shape, true, 1, bias.layout.shape);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_types(src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) {
+        return conv_transpose<T, B>(src.as<T>(), weights.as<T>(), bias.as<B>(), attributes, dst.as<T>(), options);
+    });
+}
+
+/// Data gradient of a transposed convolution. Typed: conv_transpose_backward_data_plan::run.
+[[nodiscard]] inline status conv_transpose_backward_data(const const_dynamic_view& diff_dst,
+                                                         const const_dynamic_view& weights,
+                                                         const conv_transpose_attributes& attributes,
+                                                         const dynamic_view& diff_src,
+                                                         const call_options& options = {}) noexcept {
+    const error types =
+        detail::check_types("conv_transpose_backward_data",
+                            {{"diff_dst", diff_dst.type}, {"weights", weights.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape,
+                                                                  attributes, diff_src.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
+        return conv_transpose_backward_data<T>(diff_dst.as<T>(), weights.as<T>(), attributes, diff_src.as<T>(),
+                                               options);
+    });
+}
+
+/// Weight gradient of a transposed convolution; `diff_weights` may be f32. Typed:
+/// conv_transpose_backward_weights_plan::run.
+[[nodiscard]] inline status conv_transpose_backward_weights(const const_dynamic_view& src,
+                                                            const const_dynamic_view& diff_dst,
+                                                            const conv_transpose_attributes& attributes,
+                                                            const dynamic_view& diff_weights,
+                                                            const call_options& options = {}) noexcept {
+    const error types = detail::check_types(
+        "conv_transpose_backward_weights",
+        {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_weights", diff_weights.type, true}});
+    if (types.code != errc::ok) {
+        const auto p = shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape,
+                                                                     attributes, diff_weights.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_types(src.type, diff_weights.type,
+                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+                                  return conv_transpose_backward_weights<T, G>(
+                                      src.as<T>(), diff_dst.as<T>(), attributes, diff_weights.as<G>(), options);
+                              });
+}
+
+// ---------------------------------------------------------------------------------------------------------------- bias
+
+/// Gradient of the bias of either family; `diff_bias` may be f32. Typed: bias_backward_plan::run.
+[[nodiscard]] inline status bias_backward(const const_dynamic_view& diff_dst, const bias_attributes& attributes,
+                                          const dynamic_view& diff_bias, const call_options& options = {}) noexcept {
+    const error types =
+        detail::check_types("bias_backward", {{"diff_dst", diff_dst.type}, {"diff_bias", diff_bias.type, true}});
+    if (types.code != errc::ok) {
+        const auto p = shape::bias_backward_shapes(diff_dst.layout.shape, attributes, diff_bias.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_types(diff_dst.type, diff_bias.type,
+                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+                                  return bias_backward<T, G>(diff_dst.as<T>(), attributes, diff_bias.as<G>(), options);
+                              });
+}
+
+// ------------------------------------------------------------------------------------------------------------- pooling
+
+/// Average pool. Typed: avg_pool_plan::run.
+[[nodiscard]] inline status avg_pool(const const_dynamic_view& src, const avg_pool_attributes& attributes,
+                                     const dynamic_view& dst, const call_options& options = {}) noexcept {
+    const error types = detail::check_types("avg_pool", {{"src", src.type}, {"dst", dst.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::avg_pool_shapes(src.layout.shape, attributes, dst.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) {
+        return avg_pool<T>(src.as<T>(), attributes, dst.as<T>(), options);
+    });
+}
+
+/// Gradient of an average pool. Typed: avg_pool_backward_plan::run.
+[[nodiscard]] inline status avg_pool_backward(const const_dynamic_view& diff_dst, const avg_pool_attributes& attributes,
+                                              const dynamic_view& diff_src, const call_options& options = {}) noexcept {
+    const error types =
+        detail::check_types("avg_pool_backward", {{"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p =
+            shape::avg_pool_backward_shapes(diff_dst.layout.shape, attributes, diff_src.layout.shape, true, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
+        return avg_pool_backward<T>(diff_dst.as<T>(), attributes, diff_src.as<T>(), options);
+    });
+}
+
+GRADKERN_ISA_NAMESPACE_END

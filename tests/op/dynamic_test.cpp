@@ -1,0 +1,465 @@
+// Operators on tensors whose type is known at run time only: the bits of the typed calls, and their errors in the common
+// order with one more of types.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <gradkern/dynamic.hpp>
+#include <gradkern/error_text.hpp>
+
+#include "support/conv_cases.hpp"
+#include "support/guarded.hpp"
+#include "support/random.hpp"
+#include "support/tensor.hpp"
+
+namespace gradkern_test {
+namespace {
+
+using gk::data_type;
+using gk::errc;
+using gk::error;
+using gk::expectation;
+using gk::extents;
+
+// -------------------------------------------------------------------------------------------------------------- views
+
+template <class From, class To>
+constexpr bool converts = std::is_convertible_v<From, To>;
+static_assert(converts<gk::tensor_view<float>, gk::dynamic_view>);
+static_assert(converts<gk::tensor_view<gk::float16>, gk::const_dynamic_view>);
+static_assert(converts<gk::tensor_view<const gk::bfloat16>, gk::const_dynamic_view>);
+static_assert(converts<gk::dynamic_view, gk::const_dynamic_view>);
+static_assert(!converts<gk::tensor_view<const float>, gk::dynamic_view>, "an output is not const");
+static_assert(!converts<gk::const_dynamic_view, gk::dynamic_view>);
+static_assert(!converts<gk::tensor_view<int>, gk::const_dynamic_view>, "an element that the library knows");
+
+TEST(dynamic_view, keeps_type_address_and_layout) {
+    std::array<gk::bfloat16, 4> memory{};
+    const gk::tensor_layout layout({2, 2}, {1, 2});
+    const gk::dynamic_view out = gk::tensor_view<gk::bfloat16>(memory.data(), layout);
+    const gk::const_dynamic_view in = out;
+    const gk::const_dynamic_view direct = gk::tensor_view<const gk::bfloat16>(memory.data(), layout);
+    EXPECT_EQ(out.type, data_type::bf16);
+    for (const gk::const_dynamic_view& v : {in, direct}) {
+        EXPECT_EQ(v.type, data_type::bf16);
+        EXPECT_EQ(v.data, memory.data());
+        EXPECT_EQ(v.layout, layout);
+        EXPECT_EQ(v.as<gk::bfloat16>().data, memory.data());
+        EXPECT_EQ(v.as<gk::bfloat16>().layout, layout);
+    }
+    EXPECT_EQ(out.as<gk::bfloat16>().data, memory.data());
+}
+
+// --------------------------------------------------------------------------------------------------- the typed result
+
+/// T: inputs, G: gradient of weights or bias, and bias.
+template <class T, class G>
+struct types {
+    using input = T;
+    using wide = G;
+};
+template <class Types>
+class dynamic_operators : public ::testing::Test {};
+using all_types =
+    ::testing::Types<types<float, float>, types<gk::float16, gk::float16>, types<gk::bfloat16, gk::bfloat16>,
+                     types<gk::float16, float>, types<gk::bfloat16, float>>;
+TYPED_TEST_SUITE(dynamic_operators, all_types);
+
+gk::status call(const conv_case& c, const gk::const_dynamic_view& first, const gk::const_dynamic_view& second,
+                const gk::const_dynamic_view& bias, const gk::dynamic_view& out, const gk::call_options& options) {
+    switch (c.op) {
+        case conv_operator::convolution: return gk::convolution(first, second, bias, c.conv, out, options);
+        case conv_operator::convolution_backward_data:
+            return gk::convolution_backward_data(first, second, c.conv, out, options);
+        case conv_operator::convolution_backward_weights:
+            return gk::convolution_backward_weights(first, second, c.conv, out, options);
+        case conv_operator::conv_transpose: return gk::conv_transpose(first, second, bias, c.transpose, out, options);
+        case conv_operator::conv_transpose_backward_data:
+            return gk::conv_transpose_backward_data(first, second, c.transpose, out, options);
+        case conv_operator::conv_transpose_backward_weights:
+            return gk::conv_transpose_backward_weights(first, second, c.transpose, out, options);
+    }
+    return error{.code = errc::unsupported};
+}
+
+/// Runs a case with types that do not change, and again with types of run time.
+template <class T, class G, class B>
+void same_bits_as_typed(random_source& random, const conv_case& c) {
+    const conv_tensors<T, G, B> t(random, c, random.chance(1, 3));
+    t.fill_reals(random);
+    test_tensor<G> typed(c.result());
+    const gk::status s = t.run(c, typed);
+    ASSERT_TRUE(s.ok()) << c.text() << gk::to_string(s);
+    test_tensor<G> out(c.result());
+    t.prepare(out);
+    const guarded_bytes workspace(t.plan(c, out, gk::algorithm::automatic).workspace_bytes(1));
+    const gk::status d = call(c, t.first.const_view(), t.second.const_view(), t.bias_view(), out.view(),
+                              {.plan = {.output = t.mode}, .workspace = {workspace.data(), workspace.size()}});
+    ASSERT_TRUE(d.ok()) << c.text() << gk::to_string(d);
+    ASSERT_TRUE(out.equals(typed)) << c.text();
+}
+
+TYPED_TEST(dynamic_operators, convolutions_have_the_bits_of_the_typed_ones) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::wide;
+    random_source random("dynamic.convolutions");
+    for (int i = 0; i < 120; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random, 60'000, all_conv_operators[static_cast<std::size_t>(i % 6)]);
+        if (c.writes_weights()) {
+            same_bits_as_typed<T, G, T>(random, c);
+        } else {
+            same_bits_as_typed<T, T, G>(random, c);
+        }
+        if (this->HasFatalFailure()) return;
+    }
+}
+
+TYPED_TEST(dynamic_operators, bias_gradients_have_the_bits_of_the_typed_ones) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::wide;
+    random_source random("dynamic.bias");
+    for (int i = 0; i < 40; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const gk::bias_attributes a{.data_format = random.pick({gk::data_format::ncx, gk::data_format::nxc})};
+        const std::int64_t channels = random.integer(1, 40);
+        const test_tensor<T> x(activation(a.data_format, random.integer(0, 3), channels, {random.integer(1, 60)}));
+        x.fill_random(random);
+        const test_tensor<G> typed({channels});
+        const test_tensor<G> out({channels});
+        const auto plan = gk::plan_bias_backward<T, G>(x.layout(), a);
+        ASSERT_TRUE(plan.has_value());
+        std::vector<std::byte> workspace(plan->workspace_bytes());
+        ASSERT_TRUE(plan->run(x.data(), typed.data(), workspace).ok());
+        const gk::status s = gk::bias_backward(gk::const_dynamic_view(x.view()), a, gk::dynamic_view(out.view()),
+                                               {.workspace = workspace});
+        ASSERT_TRUE(s.ok()) << gk::to_string(s);
+        ASSERT_TRUE(out.equals(typed));
+    }
+}
+
+TYPED_TEST(dynamic_operators, average_pools_have_the_bits_of_the_typed_ones) {
+    using T = typename TypeParam::input;
+    random_source random("dynamic.avg_pool");
+    for (int i = 0; i < 40; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const gk::avg_pool_attributes a{.kernel = {random.integer(1, 3), random.integer(1, 4)},
+                                        .strides = {random.integer(1, 3), random.integer(1, 3)},
+                                        .pads_begin = {random.integer(0, 2), random.integer(0, 2)},
+                                        .pads_end = {random.integer(0, 2), random.integer(0, 2)},
+                                        .exclude_pad = random.chance(1, 2),
+                                        .data_format = random.pick({gk::data_format::ncx, gk::data_format::nxc})};
+        const extents large = activation(a.data_format, random.integer(1, 2), random.integer(1, 20),
+                                         {random.integer(3, 9), random.integer(4, 20)});
+        const extents small = *gk::infer_avg_pool(large, a);
+        std::vector<std::byte> workspace(std::size_t{1} << 20);
+        const gk::call_options options{.workspace = workspace};
+        const auto compare = [&](const extents& from, const extents& to, const auto& typed_call,
+                                 const auto& dynamic_call) {
+            const test_tensor<T> in(from);
+            in.fill_random(random);
+            const test_tensor<T> typed(to);
+            const test_tensor<T> out(to);
+            ASSERT_TRUE(typed_call(in.const_view(), typed.view()).ok());
+            ASSERT_TRUE(dynamic_call(in.const_view(), out.view()).ok());
+            ASSERT_TRUE(out.equals(typed));
+        };
+        compare(
+            large, small, [&](auto src, auto dst) { return gk::avg_pool<T>(src, a, dst, options); },
+            [&](const gk::const_dynamic_view& src, const gk::dynamic_view& dst) {
+                return gk::avg_pool(src, a, dst, options);
+            });
+        compare(
+            small, large, [&](auto dy, auto dx) { return gk::avg_pool_backward<T>(dy, a, dx, options); },
+            [&](const gk::const_dynamic_view& dy, const gk::dynamic_view& dx) {
+                return gk::avg_pool_backward(dy, a, dx, options);
+            });
+        if (this->HasFatalFailure()) return;
+    }
+}
+
+// -------------------------------------------------------------------------------------------------------------- errors
+
+/// An argument of an operator; the last one of a row is the output.
+struct argument {
+    std::string_view name;
+    extents shape;
+    bool may_be_f32 = false;
+};
+
+using views = std::vector<gk::const_dynamic_view>;
+
+/// An operator with arguments that fit. `call` runs it, with attributes that are right or, for `bad`, are not.
+struct row {
+    std::string_view op;
+    std::vector<argument> arguments;
+    bool needs_shape;  ///< an output without layout is missing_shape
+    gk::status (*call)(const views& in, const gk::dynamic_view& out, bool bad);
+};
+
+gk::convolution_attributes conv(bool bad) { return {.strides = {bad ? 0 : 1}, .dilations = {1}}; }
+gk::conv_transpose_attributes transpose(bool bad) { return {.strides = {bad ? 0 : 1}, .dilations = {1}}; }
+gk::avg_pool_attributes pool(bool bad) { return {.kernel = {2}, .strides = {bad ? 0 : 1}}; }
+gk::bias_attributes sum(bool bad) {
+    return {.data_format = bad ? static_cast<gk::data_format>(9) : gk::data_format::nxc};
+}
+
+const std::vector<row>& rows() {
+    const extents four{1, 4, 2};  // (N, X, C), and filters (X, I, O)
+    const extents three{1, 3, 3};
+    const extents wide{1, 4, 3};
+    const extents narrow{1, 3, 2};
+    const extents filter{2, 2, 3};
+    static const std::vector<row> all{
+        {"convolution",
+         {{"src", four}, {"weights", filter}, {"bias", {3}, true}, {"dst", three}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::convolution(v[0], v[1], v[2], conv(bad), out);
+         }},
+        {"convolution_backward_data",
+         {{"diff_dst", three}, {"weights", filter}, {"diff_src", four}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::convolution_backward_data(v[0], v[1], conv(bad), out);
+         }},
+        {"convolution_backward_weights",
+         {{"src", four}, {"diff_dst", three}, {"diff_weights", filter, true}},
+         true,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::convolution_backward_weights(v[0], v[1], conv(bad), out);
+         }},
+        {"conv_transpose",
+         {{"src", narrow}, {"weights", filter}, {"bias", {3}, true}, {"dst", wide}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::conv_transpose(v[0], v[1], v[2], transpose(bad), out);
+         }},
+        {"conv_transpose_backward_data",
+         {{"diff_dst", wide}, {"weights", filter}, {"diff_src", narrow}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::conv_transpose_backward_data(v[0], v[1], transpose(bad), out);
+         }},
+        {"conv_transpose_backward_weights",
+         {{"src", narrow}, {"diff_dst", wide}, {"diff_weights", filter, true}},
+         true,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::conv_transpose_backward_weights(v[0], v[1], transpose(bad), out);
+         }},
+        {"bias_backward",
+         {{"diff_dst", four}, {"diff_bias", {2}, true}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) { return gk::bias_backward(v[0], sum(bad), out); }},
+        {"avg_pool",
+         {{"src", four}, {"dst", narrow}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) { return gk::avg_pool(v[0], pool(bad), out); }},
+        {"avg_pool_backward",
+         {{"diff_dst", narrow}, {"diff_src", four}},
+         true,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::avg_pool_backward(v[0], pool(bad), out);
+         }},
+    };
+    return all;
+}
+
+/// A call of a row whose parts can be spoilt. Memory is large enough for f64.
+class trial {
+public:
+    explicit trial(const row& r) : row_(r) {
+        for (const argument& a : r.arguments) {
+            memory_.emplace_back(std::size_t{8 * 64});
+            types.push_back(data_type::f32);
+            layouts.emplace_back(a.shape);
+            memory_.back().poison();
+        }
+    }
+
+    std::vector<data_type> types{};
+    std::vector<gk::tensor_layout> layouts{};
+    bool bad_attribute = false;
+    bool null_pointers = false;
+
+    /// The error of the call, after which the output must hold what it held before.
+    error failure() {
+        const gk::status s = run();
+        const auto* bytes = reinterpret_cast<const unsigned char*>(memory_.back().data());
+        EXPECT_TRUE(std::all_of(bytes, bytes + memory_.back().size(), [](unsigned char b) { return b == poison_byte; }))
+            << row_.op << " wrote and failed: " << gk::to_string(s);
+        EXPECT_FALSE(s.ok()) << row_.op;
+        return s.error();
+    }
+    gk::status run() {
+        views in;
+        for (std::size_t i = 0; i + 1 < memory_.size(); ++i) in.emplace_back(types[i], at(i), layouts[i]);
+        return row_.call(in, {types.back(), at(memory_.size() - 1), layouts.back()}, bad_attribute);
+    }
+    void poison() { memory_.back().poison(); }
+
+private:
+    void* at(std::size_t i) { return null_pointers ? nullptr : memory_[i].data(); }
+
+    const row& row_;
+    std::vector<guarded_bytes> memory_{};
+};
+
+error mismatch(const row& r, std::size_t i, data_type got, data_type expected) {
+    return {errc::unsupported,
+            r.op,
+            r.arguments[i].name,
+            -1,
+            static_cast<std::int64_t>(got),
+            static_cast<std::int64_t>(expected),
+            expectation::equal};
+}
+
+/// What the types of a call are worth, by the rule.
+error expected_error(const row& r, const std::vector<data_type>& types) {
+    const data_type first = types[0];
+    if (first != data_type::f32 && first != data_type::f16 && first != data_type::bf16)
+        return {errc::unsupported, r.op, r.arguments[0].name, -1, static_cast<std::int64_t>(first), 0,
+                expectation::none};
+    for (std::size_t i = 1; i < types.size(); ++i)
+        if (types[i] != first && !(r.arguments[i].may_be_f32 && types[i] == data_type::f32))
+            return mismatch(r, i, types[i], first);
+    return {};
+}
+
+TEST(dynamic_errors, every_combination_of_types) {
+    constexpr std::array all{data_type::f32, data_type::f16, data_type::bf16, data_type::f64,
+                             static_cast<data_type>(77)};
+    for (const row& r : rows()) {
+        trial t(r);
+        const std::size_t arguments = r.arguments.size();
+        std::size_t combinations = 1;
+        for (std::size_t i = 0; i < arguments; ++i) combinations *= all.size();
+        int accepted = 0;
+        for (std::size_t k = 0; k < combinations; ++k) {
+            std::size_t digits = k;
+            for (std::size_t i = 0; i < arguments; ++i, digits /= all.size()) t.types[i] = all[digits % all.size()];
+            const error expected = expected_error(r, t.types);
+            if (expected.code == errc::ok) {
+                ++accepted;
+                const gk::status s = t.run();
+                EXPECT_TRUE(s.ok()) << gk::to_string(s);
+                t.poison();
+            } else {
+                EXPECT_EQ(t.failure(), expected) << gk::to_string(expected) << " in combination " << k;
+            }
+        }
+        bool some_may_be_f32 = false;
+        for (const argument& a : r.arguments) some_may_be_f32 |= a.may_be_f32;
+        EXPECT_EQ(accepted, some_may_be_f32 ? 5 : 3) << r.op;
+    }
+}
+
+TEST(dynamic_errors, attributes_and_ranks_come_before_types) {
+    for (const row& r : rows()) {
+        for (std::size_t wrong = 0; wrong < r.arguments.size(); ++wrong) {
+            const auto mixed = [&] {
+                trial t(r);
+                for (data_type& type : t.types) type = data_type::bf16;
+                t.types[wrong] = wrong == 0 ? data_type::f64 : data_type::f16;
+                return t;
+            };
+            {
+                trial t = mixed();
+                t.bad_attribute = true;
+                EXPECT_EQ(t.failure().code, errc::invalid_argument) << r.op;
+                t.layouts[0] = {1, 4};
+                EXPECT_EQ(t.failure(),
+                          (error{errc::unsupported, r.op, r.arguments[0].name, -1, 2, 3, expectation::at_least}));
+            }
+            for (std::size_t i = 0; i < r.arguments.size(); ++i) {
+                trial t = mixed();
+                t.layouts[i] = {1, 2, 3, 4, 5, 6};
+                const error e = t.failure();
+                EXPECT_EQ(e.code, errc::unsupported);
+                EXPECT_EQ(e.argument, r.arguments[i].name);
+                EXPECT_EQ(e.got, 6);
+            }
+        }
+    }
+}
+
+TEST(dynamic_errors, types_come_before_shapes_and_memory) {
+    for (const row& r : rows()) {
+        SCOPED_TRACE(r.op);
+        for (std::size_t wrong = 0; wrong < r.arguments.size(); ++wrong) {
+            trial mixed(r);
+            for (data_type& type : mixed.types) type = data_type::bf16;
+            mixed.types[wrong] = wrong == 0 ? data_type::f64 : data_type::f16;
+            const error expected = expected_error(r, mixed.types);
+            EXPECT_EQ(mixed.failure(), expected);
+            mixed.null_pointers = true;
+            EXPECT_EQ(mixed.failure(), expected);
+            for (std::size_t i = 0; i < r.arguments.size(); ++i) {
+                const gk::tensor_layout good = mixed.layouts[i];
+                for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 62}) {
+                    mixed.layouts[i].shape[0] = bad;
+                    EXPECT_EQ(mixed.failure(), expected);
+                }
+                mixed.layouts[i] = {good.shape, extents::filled(good.shape.rank() + 1, 1)};
+                EXPECT_EQ(mixed.failure(), expected);
+                mixed.layouts[i] = good;
+            }
+        }
+        trial missing(r);
+        missing.layouts.back() = {};
+        if (r.needs_shape) {
+            EXPECT_EQ(missing.failure().code, errc::missing_shape);
+        }
+        missing.types.back() = data_type::f64;
+        EXPECT_EQ(missing.failure(), mismatch(r, r.arguments.size() - 1, data_type::f64, data_type::f32));
+    }
+}
+
+TEST(dynamic_errors, with_one_type_errors_are_the_typed_ones) {
+    for (const row& r : rows()) {
+        SCOPED_TRACE(r.op);
+        trial t(r);
+        t.null_pointers = true;
+        EXPECT_EQ(t.failure().code, errc::null_pointer);
+        t.layouts[0].shape[0] = -1;
+        EXPECT_EQ(t.failure(),
+                  (error{errc::invalid_shape, r.op, r.arguments[0].name, 0, -1, 0, expectation::at_least}));
+        t.layouts[0].shape[0] = std::int64_t{1} << 62;
+        EXPECT_EQ(t.failure().code, errc::overflow);
+    }
+    // Bytes are those of the widest element: sums in f32 of what would be small enough in f16.
+    const std::int64_t channels = std::int64_t{1} << 61;
+    const auto code = [&](data_type g) {
+        return gk::bias_backward({data_type::f16, nullptr, {1, 1, channels}}, sum(false), {g, nullptr, {channels}})
+            .code();
+    };
+    EXPECT_EQ(code(data_type::f16), errc::null_pointer);
+    EXPECT_EQ(code(data_type::f32), errc::overflow);
+}
+
+// An absent bias has no elements, and so no type.
+TEST(dynamic_errors, the_type_of_an_absent_bias_is_ignored) {
+    for (const row& r : rows()) {
+        if (r.arguments[2 % r.arguments.size()].name != "bias") continue;
+        for (const data_type type : {data_type::f32, data_type::f16, data_type::bf16}) {
+            for (const data_type nothing : {data_type::f32, data_type::f16, data_type::f64}) {
+                trial t(r);
+                t.types = {type, type, nothing, type};
+                t.layouts[2] = {};
+                const gk::status s = t.run();
+                EXPECT_TRUE(s.ok()) << gk::to_string(s);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace gradkern_test
