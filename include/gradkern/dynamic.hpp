@@ -4,15 +4,15 @@
 //     const const_dynamic_view src(data_type::bf16, x, {8, 28, 28, 64});
 //     const status s = avg_pool(src, {.kernel = {2, 2}, .strides = {2, 2}}, dst);
 //
-// Each function has the name, the order of arguments, the attributes and the result of its typed one-call form, and its
-// errors. One more belongs to check 3 of shape/check.hpp, after ranks and before missing shapes: `unsupported` where the
-// first tensor is neither f32, f16 nor bf16 (got: its data_type), or where another one has a type of its own (got: its
-// data_type, expected: the first tensor's). As in the typed forms a bias, and the gradient of weights or of a bias, may
-// be f32 beside 16-bit tensors. The type of a bias without layout (an absent one) is not looked at.
+// Each function has the name, the order of arguments, the attributes, the result and the errors of its typed one-call
+// form. One more error belongs to check 3 of shape/check.hpp, after ranks and before missing shapes: `unsupported`
+// where the first tensor is neither f32, f16 nor bf16 (got: its data_type), or where another one has a type of its own
+// (got: its data_type, expected: the first tensor's). As in the typed forms a bias, and the gradient of weights or of a
+// bias, may be f32 beside 16-bit tensors. The type of a bias without layout (an absent one) is not looked at.
 //
 // This header is not part of gradkern.hpp, because these functions are no templates: every translation unit that sees
-// them compiles the plans of every operator for every type (about a second more than gradkern.hpp without optimisation),
-// and one that calls an operator its kernels' drivers for three types. Include it where late dispatch happens.
+// them compiles the plans of every operator for every type (a second or two more than gradkern.hpp alone), and one that
+// calls an operator its kernels' drivers for three types. Include it where late dispatch happens.
 #pragma once
 
 #include <cstdint>

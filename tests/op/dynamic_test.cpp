@@ -1,5 +1,5 @@
-// Operators on tensors whose type is known at run time only: the bits of the typed calls, and their errors in the common
-// order with one more of types.
+// Operators on tensors whose type is known at run time only: the bits of the typed calls, and their errors in the
+// common order with one more of types.
 
 #include <gtest/gtest.h>
 

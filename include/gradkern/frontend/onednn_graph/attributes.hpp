@@ -1,4 +1,7 @@
 // Attributes of the oneDNN Graph operators in the documents' spelling (see ../onednn_graph.hpp).
+//
+// Where the newer and the older document of an operator spell an attribute differently, the aggregate has both; the one
+// that is given counts, of two the newer.
 #pragma once
 
 #include <concepts>
@@ -22,10 +25,18 @@ namespace onednn_graph {
 template <class E>
 class word {
 public:
+    using value_type = E;  ///< what the words stand for
+
     /// Absent: the attribute has its default.
     constexpr word() noexcept = default;
     // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = auto_pad::valid` must work
     constexpr word(E value) noexcept : value_(value) {}
+    /// An enumerator of the core, for an attribute that has more words than that.
+    template <class V>
+    requires(std::is_enum_v<V> && !std::same_as<V, E> && std::convertible_to<V, E>)
+        // NOLINTNEXTLINE(google-explicit-constructor): `.filter_format = weights_format::oix` must work
+        constexpr word(V value) noexcept
+        : value_(value) {}
     /// A word, e.g. "same_upper"; a null pointer is absent.
     template <class S>
     requires(std::convertible_to<const S&, std::string_view> && !std::is_null_pointer_v<S>)
@@ -80,6 +91,46 @@ private:
 /// The data of an optional shape tensor.
 using shape_input = ints;
 
+/// The order of the axes of a filter of the ConvTranspose family. The documents have XIO = (K..., IC, OC/g) and
+/// OIX = (OC/g, IC, K...); oneDNN's code has XOI = (K..., OC/g, IC) and IOX = (IC, OC/g, K...), the same with the two
+/// kinds of channels in each other's place.
+struct transposed_format {
+    gradkern::weights_format format = gradkern::weights_format::xio;  ///< where O and I are, unless
+    bool swapped = false;                                             ///< they have changed places
+
+    constexpr transposed_format() noexcept = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): the core's formats are two of the four
+    constexpr transposed_format(gradkern::weights_format f) noexcept : format(f) {}
+};
+
+/// Reads `XIO`, `OIX`, `XOI` or `IOX` (also in lower case). Returns false where the word is unknown.
+[[nodiscard]] constexpr bool parse(std::string_view text, transposed_format& value) noexcept {
+    transposed_format f;
+    if (text == "XOI" || text == "xoi") {
+        f.swapped = true;
+    } else if (text == "IOX" || text == "iox") {
+        f.format = gradkern::weights_format::oix;
+        f.swapped = true;
+    } else if (!gradkern::parse(text, f.format)) {
+        return false;
+    }
+    value = f;
+    return true;
+}
+
+/// Attributes of AvgPool.
+struct AvgPool_attributes {
+    ints strides{};                                  ///< required, > 0
+    ints pads_begin{};                               ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                 ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints kernel{};                                   ///< required, > 0
+    std::optional<bool> exclude_pad{};               ///< required; true: divide by the taps inside the input
+    word<gradkern::rounding_type> rounding_type{};   ///< floor or ceil, extension: ceil_torch; default floor
+    word<gradkern::auto_pad> auto_pad{};             ///< none, same_upper, same_lower or valid; default none
+    word<gradkern::data_format> data_format{};       ///< NXC or NCX; default NXC
+    std::optional<std::int64_t> divisor_override{};  ///< extension: any non-zero number replaces the divisor
+};
+
 /// Attributes of AvgPoolBackprop.
 struct AvgPoolBackprop_attributes {
     ints strides{};                                  ///< required, > 0
@@ -92,6 +143,20 @@ struct AvgPoolBackprop_attributes {
     ints input_shape{};                              ///< full shape of input_delta in data_format order
     word<gradkern::rounding_type> rounding_type{};   ///< extension: floor, ceil or ceil_torch; default floor
     std::optional<std::int64_t> divisor_override{};  ///< extension: any non-zero number replaces the divisor
+    ints src_shape{};                                ///< input_shape as AvgPoolBackward spells it
+};
+
+/// Attributes of Convolution.
+struct Convolution_attributes {
+    ints strides{};                                   ///< required, > 0
+    ints pads_begin{};                                ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                  ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                                 ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};              ///< none, same_upper, same_lower or valid; default none
+    std::int64_t groups = 1;                          ///< >= 1
+    word<gradkern::data_format> data_format{};        ///< NXC or NCX; default NXC
+    word<gradkern::weights_format> weights_format{};  ///< XIO = (K..., IC/g, OC) or OIX = (OC, IC/g, K...); default XIO
+    word<gradkern::weights_format> filter_format{};   ///< weights_format in the older document
 };
 
 /// Attributes of ConvolutionBackwardData.
@@ -106,21 +171,74 @@ struct ConvolutionBackwardData_attributes {
     word<gradkern::data_format> data_format{};        ///< NXC or NCX; default NXC
     word<gradkern::weights_format> weights_format{};  ///< XIO or OIX; default XIO
     ints dst_shape{};                                 ///< full shape of diff_src in data_format order
+    word<gradkern::weights_format> filter_format{};   ///< weights_format as ConvolutionBackpropData spells it
+    ints output_shape{};                              ///< dst_shape as ConvolutionBackpropData spells it
+};
+
+/// Attributes of ConvolutionBackwardWeights.
+struct ConvolutionBackwardWeights_attributes {
+    ints strides{};                                   ///< required, > 0
+    ints pads_begin{};                                ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                  ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                                 ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};              ///< none, same_upper, same_lower or valid; default none
+    std::int64_t groups = 1;                          ///< >= 1
+    word<gradkern::data_format> data_format{};        ///< NXC or NCX; default NXC
+    word<gradkern::weights_format> weights_format{};  ///< XIO = (K..., IC/g, OC) or OIX = (OC, IC/g, K...); default XIO
+    ints weights_shape{};                             ///< full shape of diff_weights in weights_format order
+    word<gradkern::weights_format> filter_format{};   ///< weights_format as ConvolutionBackpropFilters spells it
+    ints filter_shape{};                              ///< weights_shape as ConvolutionBackpropFilters spells it
+};
+
+/// Attributes of ConvTranspose.
+struct ConvTranspose_attributes {
+    ints strides{};                             ///< required, > 0
+    ints pads_begin{};                          ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                            ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                           ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};        ///< none, same_upper, same_lower or valid; default none
+    ints output_padding{};                      ///< 0 <= op < max(stride, dilation); empty means zeros
+    std::int64_t groups = 1;                    ///< >= 1
+    word<gradkern::data_format> data_format{};  ///< NXC or NCX; default NXC
+    word<transposed_format> weights_format{};   ///< XIO, OIX, XOI or IOX; default XIO
+    word<transposed_format> filter_format{};    ///< weights_format in the older document
+};
+
+/// Attributes of ConvTransposeBackwardData.
+struct ConvTransposeBackwardData_attributes {
+    ints strides{};                             ///< required, > 0
+    ints pads_begin{};                          ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                            ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                           ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};        ///< none, same_upper, same_lower or valid; default none
+    ints output_padding{};                      ///< 0 <= op < max(stride, dilation); absent accepts every size of
+                                                ///< diff_dst that fits
+    std::int64_t groups = 1;                    ///< >= 1
+    word<gradkern::data_format> data_format{};  ///< NXC or NCX; default NXC
+    word<transposed_format> weights_format{};   ///< XIO, OIX, XOI or IOX; default XIO
+    word<transposed_format> filter_format{};    ///< weights_format as ConvTransposeBackpropData spells it
 };
 
 /// Attributes of ConvTransposeBackpropFilters.
 struct ConvTransposeBackpropFilters_attributes {
-    ints strides{};                                  ///< required, > 0
-    ints pads_begin{};                               ///< >= 0, empty means zeros; ignored unless auto_pad is none
-    ints pads_end{};                                 ///< >= 0, empty means zeros; ignored unless auto_pad is none
-    ints dilations{};                                ///< required, > 0; 1 means dense
-    word<gradkern::auto_pad> auto_pad{};             ///< none, same_upper, same_lower or valid; default none
-    ints output_padding{};                           ///< 0 <= op < max(stride, dilation); absent accepts every size
-                                                     ///< of output_delta that fits
-    std::int64_t groups = 1;                         ///< >= 1
-    word<gradkern::data_format> data_format{};       ///< NXC or NCX; default NXC
-    word<gradkern::weights_format> filter_format{};  ///< XIO = (K..., IC, OC/g) or OIX = (OC/g, IC, K...); default XIO
-    ints filter_shape{};                             ///< full shape of filter_delta in filter_format order
+    ints strides{};                             ///< required, > 0
+    ints pads_begin{};                          ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                            ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints dilations{};                           ///< required, > 0; 1 means dense
+    word<gradkern::auto_pad> auto_pad{};        ///< none, same_upper, same_lower or valid; default none
+    ints output_padding{};                      ///< 0 <= op < max(stride, dilation); absent accepts every size of
+                                                ///< output_delta that fits
+    std::int64_t groups = 1;                    ///< >= 1
+    word<gradkern::data_format> data_format{};  ///< NXC or NCX; default NXC
+    word<transposed_format> filter_format{};    ///< XIO, OIX, XOI or IOX; default XIO
+    ints filter_shape{};                        ///< full shape of filter_delta in filter_format order
+    word<transposed_format> weights_format{};   ///< filter_format as ConvTransposeBackwardWeights spells it
+    ints weights_shape{};                       ///< filter_shape as ConvTransposeBackwardWeights spells it
+};
+
+/// Attributes of BiasAddBackward.
+struct BiasAddBackward_attributes {
+    word<gradkern::data_format> data_format{};  ///< NXC or NCX; default NXC
 };
 
 }  // namespace onednn_graph

@@ -1,4 +1,5 @@
-// Between the words of the oneDNN Graph documents and the core's: attributes one way, errors the other way.
+// Between the words of the oneDNN Graph documents and the core's: attributes and shapes one way, plans and errors the
+// other way. Each operator is a set of `names` and a function `X_request`, which both faces of the operator share.
 #pragma once
 
 #include <array>
@@ -6,10 +7,15 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/executor.hpp>
 #include <gradkern/frontend/onednn_graph/attributes.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/bias.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/operators.hpp>
 #include <gradkern/status.hpp>
@@ -19,6 +25,8 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace onednn_graph {
 
 namespace translation {
+
+// --------------------------------------------------------------------------------------------------------------- names
 
 /// One name on both sides.
 struct rename {
@@ -31,27 +39,68 @@ struct names {
     std::string_view op{};
     std::string_view first{};  ///< the first data input
     std::string_view core_result{};
-    std::string_view shape{};   ///< the result's shape, as input and as attribute
+    std::string_view shape{};   ///< the result's shape, as input and as attribute; without either, as `tensor`
     std::string_view tensor{};  ///< the result
     std::array<rename, 3> others{};
 };
 
-inline constexpr names avg_pool_names{"AvgPoolBackprop", "output_delta", "diff_src",
-                                      "input_shape",     "input_delta",  {rename{"diff_dst", "output_delta"}}};
-inline constexpr names convolution_names{
+inline constexpr names AvgPool_names{"AvgPool", "src", "dst", "dst", "dst", {}};
+inline constexpr names AvgPoolBackprop_names{"AvgPoolBackprop", "output_delta", "diff_src",
+                                             "input_shape",     "input_delta",  {rename{"diff_dst", "output_delta"}}};
+inline constexpr names Convolution_names{"Convolution", "src", "dst", "dst", "dst", {}};
+inline constexpr names ConvolutionBackwardData_names{
     "ConvolutionBackwardData", "diff_dst", "diff_src", "dst_shape", "diff_src", {}};
-inline constexpr names conv_transpose_names{
+inline constexpr names ConvolutionBackwardWeights_names{
+    "ConvolutionBackwardWeights", "src", "diff_weights", "weights_shape", "diff_weights", {}};
+inline constexpr names ConvTranspose_names{"ConvTranspose", "src", "dst", "dst", "dst", {}};
+inline constexpr names ConvTransposeBackwardData_names{
+    "ConvTransposeBackwardData", "diff_dst", "diff_src", "diff_src", "diff_src", {}};
+inline constexpr names ConvTransposeBackpropFilters_names{
     "ConvTransposeBackpropFilters",
     "input_forward",
     "diff_weights",
     "filter_shape",
     "filter_delta",
     {rename{"src", "input_forward"}, rename{"diff_dst", "output_delta"}, rename{"weights_format", "filter_format"}}};
+inline constexpr names BiasAddBackward_names{"BiasAddBackward", "diff_dst", "diff_bias", "diff_bias", "diff_bias", {}};
+
+// ------------------------------------------------------------------------------------------------------------- filters
+
+/// Two neighbouring axes of a filter that have changed places, or none: how XOI and IOX differ from XIO and OIX.
+struct swapped_axes {
+    int first = -1;  ///< the other is the next one
+
+    constexpr swapped_axes() noexcept = default;
+    constexpr swapped_axes(transposed_format f, std::size_t rank) noexcept {
+        if (f.swapped) first = f.format == weights_format::oix ? 0 : static_cast<int>(rank) - 2;
+    }
+
+    /// A shape or strides in the other order. A wrong rank is left for the core to refuse.
+    [[nodiscard]] constexpr extents operator()(extents e) const noexcept {
+        const auto at = static_cast<std::size_t>(first);
+        if (first >= 0 && at + 1 < e.values().size()) std::swap(e[at], e[at + 1]);
+        return e;
+    }
+    /// A layout of checked sizes in the other order.
+    [[nodiscard]] constexpr tensor_layout operator()(const tensor_layout& t) const noexcept {
+        if (first < 0) return t;
+        return {(*this)(t.shape), (*this)(shape::strides_of(t))};
+    }
+    /// An axis in the other order.
+    [[nodiscard]] constexpr int operator()(int axis) const noexcept {
+        if (first < 0 || (axis != first && axis != first + 1)) return axis;
+        return axis == first ? first + 1 : first;
+    }
+};
+
+// -------------------------------------------------------------------------------------------------------------- errors
 
 /// A core error in the words of a document; `result` is its word for the result.
-[[nodiscard]] constexpr error translate(error e, const names& n, std::string_view result) noexcept {
+[[nodiscard]] constexpr error translate(error e, const names& n, std::string_view result,
+                                        swapped_axes filter = {}) noexcept {
     if (e.code == errc::ok) return e;
     e.op = n.op;
+    if (e.argument == "weights" || e.argument == "diff_weights") e.axis = filter(e.axis);
     if (e.argument == n.core_result) {
         e.argument = result;
         return e;
@@ -65,134 +114,267 @@ inline constexpr names conv_transpose_names{
     return e;
 }
 
+// ---------------------------------------------------------------------------------------------------------- attributes
+
 /// Reads a word attribute, or records that it is unknown.
 template <class E>
 constexpr void read(shape::operator_checks& checks, std::string_view argument, const word<E>& from, E& value) noexcept {
     checks.require(from.read(value), errc::invalid_argument, argument, -1, 0, expectation::none, 0);
 }
 
-/// The shape of the result. `infer(output, is_tensor)` asks the core, which takes the shape from the attribute where
-/// `output` is empty; `given` says whether that is there. An output tensor, where there is one, must agree.
-template <class Infer>
-[[nodiscard]] constexpr result<extents> result_shape(const names& n, std::size_t rank, bool given,
-                                                     const extents& output, const Infer& infer) noexcept {
-    if (!output.empty() && output.rank() != rank) {
-        const result<extents> refused = infer(output, true);
-        return translate(refused.error(), n, n.tensor);
-    }
-    // In the order of checks a missing shape comes after attributes and ranks, and before sizes: any shape will do to
-    // run the earlier ones.
-    const result<extents> inferred = infer(given ? extents{} : extents::filled(rank, 1), false);
-    if (!given && !shape::precedes_types(inferred.error().code))
-        return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
-    if (!inferred) return translate(inferred.error(), n, n.shape);
-    for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
-        if (output[i] != (*inferred)[i]) {
-            return error{errc::invalid_shape, n.op,           n.tensor,          static_cast<int>(i),
-                         output[i],           (*inferred)[i], expectation::equal};
-        }
-    }
-    return inferred;
+/// The shape asked for: the shape input before the attribute, the newer spelling of that before the older.
+[[nodiscard]] constexpr const extents& asked_for(const ints& input, const ints& newer, const ints& older) noexcept {
+    if (!input.empty()) return input.values();
+    return (newer.empty() ? older : newer).values();
 }
 
-/// The core's attributes, with the shape asked for, from either source, in the place of the attribute.
-[[nodiscard]] constexpr result<avg_pool_attributes> core_attributes(const extents& output_delta,
-                                                                    const shape_input& input_shape,
-                                                                    const AvgPoolBackprop_attributes& a) noexcept {
-    shape::operator_checks checks(avg_pool_names.op);
-    checks.spatial_rank(avg_pool_names.first, output_delta);
+// ------------------------------------------------------------------------------------------------------------ requests
+
+/// A call in the core's terms, and the shape of its result in the document's.
+template <class Attributes>
+struct request {
+    Attributes attributes{};
+    extents result{};
+    swapped_axes filter{};  ///< how the filter of the document becomes the core's
+};
+
+/// The first step for pools: spatial rank and words. `a` are the document's attributes.
+template <class Attributes>
+[[nodiscard]] constexpr result<request<avg_pool_attributes>> start_pool(const names& n, const extents& first,
+                                                                        const Attributes& a) noexcept {
+    shape::operator_checks checks(n.op);
+    checks.spatial_rank(n.first, first);
     checks.require(a.exclude_pad.has_value(), errc::invalid_argument, "exclude_pad", -1, 0, expectation::none, 0);
     avg_pool_attributes core{.kernel = a.kernel.values(),
                              .strides = a.strides.values(),
                              .pads_begin = a.pads_begin.values(),
                              .pads_end = a.pads_end.values(),
                              .exclude_pad = a.exclude_pad.value_or(false),
-                             .divisor_override = a.divisor_override,
-                             .diff_src_shape = (input_shape.empty() ? a.input_shape : input_shape).values()};
+                             .divisor_override = a.divisor_override};
     read(checks, "auto_pad", a.auto_pad, core.auto_pad);
     read(checks, "rounding_type", a.rounding_type, core.rounding_type);
     read(checks, "data_format", a.data_format, core.data_format);
     if (!checks.ok()) return checks.error();
-    return core;
-}
-[[nodiscard]] constexpr result<convolution_attributes> core_attributes(
-    const extents& diff_dst, const shape_input& dst_shape, const ConvolutionBackwardData_attributes& a) noexcept {
-    shape::operator_checks checks(convolution_names.op);
-    checks.spatial_rank(convolution_names.first, diff_dst);
-    convolution_attributes core{.strides = a.strides.values(),
-                                .dilations = a.dilations.values(),
-                                .pads_begin = a.pads_begin.values(),
-                                .pads_end = a.pads_end.values(),
-                                .output_padding = a.output_padding.values(),
-                                .groups = a.groups,
-                                .diff_src_shape = (dst_shape.empty() ? a.dst_shape : dst_shape).values()};
-    read(checks, "auto_pad", a.auto_pad, core.auto_pad);
-    read(checks, "data_format", a.data_format, core.data_format);
-    read(checks, "weights_format", a.weights_format, core.weights_format);
-    if (!checks.ok()) return checks.error();
-    return core;
-}
-[[nodiscard]] constexpr result<conv_transpose_attributes> core_attributes(
-    const extents& input_forward, const shape_input& filter_shape,
-    const ConvTransposeBackpropFilters_attributes& a) noexcept {
-    shape::operator_checks checks(conv_transpose_names.op);
-    checks.spatial_rank(conv_transpose_names.first, input_forward);
-    const ints& asked = filter_shape.empty() ? a.filter_shape : filter_shape;
-    conv_transpose_attributes core{.strides = a.strides.values(),
-                                   .dilations = a.dilations.values(),
-                                   .pads_begin = a.pads_begin.values(),
-                                   .pads_end = a.pads_end.values(),
-                                   .output_padding = a.output_padding.values(),
-                                   .groups = a.groups,
-                                   .diff_weights_shape = asked.values()};
-    read(checks, "auto_pad", a.auto_pad, core.auto_pad);
-    read(checks, "data_format", a.data_format, core.data_format);
-    read(checks, "filter_format", a.filter_format, core.weights_format);
-    if (!checks.ok()) return checks.error();
-    return core;
+    return request<avg_pool_attributes>{core};
 }
 
-/// Shapes of the three operators, in the documents' words. The widest element of the call has `element_bytes`.
-[[nodiscard]] constexpr result<extents> shapes(const extents& output_delta, const avg_pool_attributes& a,
-                                               const extents& input_delta, std::int64_t element_bytes) noexcept {
-    return result_shape(avg_pool_names, output_delta.rank(), !a.diff_src_shape.empty(), input_delta,
-                        [&](const extents& output, bool is_tensor) -> result<extents> {
-                            const auto p =
-                                shape::avg_pool_backward_shapes(output_delta, a, output, is_tensor, element_bytes);
-                            if (!p) return p.error();
-                            return p->large_shape;
-                        });
-}
-[[nodiscard]] constexpr result<extents> shapes(const extents& diff_dst, const extents& weights,
-                                               const convolution_attributes& a, const extents& diff_src,
-                                               std::int64_t element_bytes) noexcept {
-    return result_shape(convolution_names, diff_dst.rank(), !a.diff_src_shape.empty(), diff_src,
-                        [&](const extents& output, bool is_tensor) -> result<extents> {
-                            const auto p = shape::convolution_backward_data_shapes(diff_dst, weights, a, output,
-                                                                                   is_tensor, element_bytes);
-                            if (!p) return p.error();
-                            return p->large_shape;
-                        });
-}
-[[nodiscard]] constexpr result<extents> shapes(const extents& input_forward, const extents& output_delta,
-                                               const conv_transpose_attributes& a, const extents& filter_delta,
-                                               std::int64_t element_bytes) noexcept {
-    return result_shape(conv_transpose_names, input_forward.rank(), !a.diff_weights_shape.empty(), filter_delta,
-                        [&](const extents& output, bool is_tensor) -> result<extents> {
-                            const auto p = shape::conv_transpose_backward_weights_shapes(
-                                input_forward, output_delta, a, output, is_tensor, element_bytes);
-                            if (!p) return p.error();
-                            return p->weights_shape;
-                        });
+/// The first step for convolutions: spatial rank and words. Core: the attributes of one of the two families.
+template <class Core, class Attributes>
+[[nodiscard]] constexpr result<request<Core>> start_convolution(const names& n, const extents& first,
+                                                                const Attributes& a) noexcept {
+    shape::operator_checks checks(n.op);
+    checks.spatial_rank(n.first, first);
+    Core core{.strides = a.strides.values(),
+              .dilations = a.dilations.values(),
+              .pads_begin = a.pads_begin.values(),
+              .pads_end = a.pads_end.values(),
+              .groups = a.groups};
+    if constexpr (requires { a.output_padding; }) core.output_padding = a.output_padding.values();
+    typename decltype(a.weights_format)::value_type format{};
+    read(checks, "auto_pad", a.auto_pad, core.auto_pad);
+    read(checks, "data_format", a.data_format, core.data_format);
+    read(checks, "filter_format", a.filter_format, format);
+    read(checks, "weights_format", a.weights_format, format);
+    if (!checks.ok()) return checks.error();
+    const transposed_format order = format;
+    core.weights_format = order.format;
+    return request<Core>{core, {}, {order, first.rank()}};
 }
 
-/// A plan of the core whose errors are in the documents' words.
-template <class Core, const names& Names>
+/// The last step of every request: the shape of the result, of rank `rank`. `infer(request, output, is_tensor)` asks
+/// the core for it, which takes it from the attributes where `output` is empty. `missing`: the document wants it from
+/// an input or attribute, and neither is there. An output tensor, where there is one, must agree.
+template <class Attributes, class Infer>
+[[nodiscard]] constexpr result<request<Attributes>> finish(const names& n, result<request<Attributes>> q,
+                                                           std::size_t rank, bool missing, const extents& output,
+                                                           const Infer& infer) noexcept {
+    if (!q) return q;
+    if (!output.empty() && output.rank() != rank) {
+        const result<extents> refused = infer(*q, output, true);
+        return translate(refused.error(), n, n.tensor, q->filter);
+    }
+    // In the order of checks a missing shape comes after attributes and ranks, and before sizes: any shape will do to
+    // run the earlier ones.
+    const result<extents> inferred = infer(*q, missing ? extents::filled(rank, 1) : extents{}, false);
+    if (missing && !shape::precedes_types(inferred.error().code))
+        return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
+    if (!inferred) return translate(inferred.error(), n, n.shape, q->filter);
+    for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
+        if (output[i] != (*inferred)[i]) {
+            return error{errc::invalid_shape, n.op,           n.tensor,          static_cast<int>(i),
+                         output[i],           (*inferred)[i], expectation::equal};
+        }
+    }
+    q.value().result = *inferred;
+    return q;
+}
+
+/// One of the shapes of a problem of the core.
+template <class Problem>
+[[nodiscard]] constexpr result<extents> shape_in(const result<Problem>& p, extents Problem::*member) noexcept {
+    if (!p) return p.error();
+    return (*p).*member;
+}
+
+using pool_request = request<avg_pool_attributes>;
+using convolution_request = request<convolution_attributes>;
+using conv_transpose_request = request<conv_transpose_attributes>;
+using bias_request = request<bias_attributes>;
+
+// The operators: shapes of the inputs, attributes, bytes of the widest element of the call, and the shape of the output
+// tensor, if there is one. A new one needs its names above, a request here, and its faces in the header of its family.
+
+[[nodiscard]] constexpr result<pool_request> AvgPool_request(const extents& src, const AvgPool_attributes& a,
+                                                             std::int64_t bytes, const extents& dst = {}) noexcept {
+    return finish(AvgPool_names, start_pool(AvgPool_names, src, a), src.rank(), false, dst,
+                  [&](const pool_request& q, const extents& output, bool tensor) {
+                      return shape_in(shape::avg_pool_shapes(src, q.attributes, output, tensor, bytes),
+                                      &shape::pooling_problem::small_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<pool_request> AvgPoolBackprop_request(const extents& output_delta,
+                                                                     const shape_input& input_shape,
+                                                                     const AvgPoolBackprop_attributes& a,
+                                                                     std::int64_t bytes,
+                                                                     const extents& input_delta = {}) noexcept {
+    const names& n = AvgPoolBackprop_names;
+    auto started = start_pool(n, output_delta, a);
+    const extents& asked = asked_for(input_shape, a.src_shape, a.input_shape);
+    started.value().attributes.diff_src_shape = asked;
+    return finish(n, started, output_delta.rank(), asked.empty(), input_delta,
+                  [&](const pool_request& q, const extents& output, bool tensor) {
+                      return shape_in(
+                          shape::avg_pool_backward_shapes(output_delta, q.attributes, output, tensor, bytes),
+                          &shape::pooling_problem::large_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<convolution_request> Convolution_request(const extents& src, const extents& weights,
+                                                                        const extents& bias,
+                                                                        const Convolution_attributes& a,
+                                                                        std::int64_t bytes,
+                                                                        const extents& dst = {}) noexcept {
+    const names& n = Convolution_names;
+    return finish(n, start_convolution<convolution_attributes>(n, src, a), src.rank(), false, dst,
+                  [&](const convolution_request& q, const extents& output, bool tensor) {
+                      return shape_in(
+                          shape::convolution_shapes(src, weights, q.attributes, output, tensor, bytes, bias),
+                          &shape::convolution_problem::small_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<convolution_request> ConvolutionBackwardData_request(
+    const extents& diff_dst, const extents& weights, const shape_input& dst_shape,
+    const ConvolutionBackwardData_attributes& a, std::int64_t bytes, const extents& diff_src = {}) noexcept {
+    const names& n = ConvolutionBackwardData_names;
+    auto started = start_convolution<convolution_attributes>(n, diff_dst, a);
+    const extents& asked = asked_for(dst_shape, a.dst_shape, a.output_shape);
+    started.value().attributes.diff_src_shape = asked;
+    return finish(n, started, diff_dst.rank(), asked.empty(), diff_src,
+                  [&](const convolution_request& q, const extents& output, bool tensor) {
+                      return shape_in(shape::convolution_backward_data_shapes(diff_dst, weights, q.attributes, output,
+                                                                              tensor, bytes),
+                                      &shape::convolution_problem::large_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<convolution_request> ConvolutionBackwardWeights_request(
+    const extents& src, const extents& diff_dst, const shape_input& weights_shape,
+    const ConvolutionBackwardWeights_attributes& a, std::int64_t bytes, const extents& diff_weights = {}) noexcept {
+    const names& n = ConvolutionBackwardWeights_names;
+    auto started = start_convolution<convolution_attributes>(n, src, a);
+    const extents& asked = asked_for(weights_shape, a.weights_shape, a.filter_shape);
+    started.value().attributes.diff_weights_shape = asked;
+    return finish(n, started, src.rank(), asked.empty(), diff_weights,
+                  [&](const convolution_request& q, const extents& output, bool tensor) {
+                      return shape_in(shape::convolution_backward_weights_shapes(src, diff_dst, q.attributes, output,
+                                                                                 tensor, bytes),
+                                      &shape::convolution_problem::weights_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<conv_transpose_request> ConvTranspose_request(const extents& src, const extents& weights,
+                                                                             const extents& bias,
+                                                                             const ConvTranspose_attributes& a,
+                                                                             std::int64_t bytes,
+                                                                             const extents& dst = {}) noexcept {
+    const names& n = ConvTranspose_names;
+    return finish(n, start_convolution<conv_transpose_attributes>(n, src, a), src.rank(), false, dst,
+                  [&](const conv_transpose_request& q, const extents& output, bool tensor) {
+                      return shape_in(shape::conv_transpose_shapes(src, q.filter(weights), q.attributes, output, tensor,
+                                                                   bytes, bias),
+                                      &shape::convolution_problem::large_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<conv_transpose_request> ConvTransposeBackwardData_request(
+    const extents& diff_dst, const extents& weights, const ConvTransposeBackwardData_attributes& a, std::int64_t bytes,
+    const extents& diff_src = {}) noexcept {
+    const names& n = ConvTransposeBackwardData_names;
+    return finish(n, start_convolution<conv_transpose_attributes>(n, diff_dst, a), diff_dst.rank(), false, diff_src,
+                  [&](const conv_transpose_request& q, const extents& output, bool tensor) {
+                      return shape_in(shape::conv_transpose_backward_data_shapes(diff_dst, q.filter(weights),
+                                                                                 q.attributes, output, tensor, bytes),
+                                      &shape::convolution_problem::small_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<conv_transpose_request> ConvTransposeBackpropFilters_request(
+    const extents& input_forward, const extents& output_delta, const shape_input& filter_shape,
+    const ConvTransposeBackpropFilters_attributes& a, std::int64_t bytes, const extents& filter_delta = {}) noexcept {
+    const names& n = ConvTransposeBackpropFilters_names;
+    auto started = start_convolution<conv_transpose_attributes>(n, input_forward, a);
+    const extents& asked = asked_for(filter_shape, a.weights_shape, a.filter_shape);
+    started.value().attributes.diff_weights_shape = started->filter(asked);
+    return finish(n, started, input_forward.rank(), asked.empty(), filter_delta,
+                  [&](const conv_transpose_request& q, const extents& output, bool tensor) {
+                      const auto core =
+                          shape_in(shape::conv_transpose_backward_weights_shapes(
+                                       input_forward, output_delta, q.attributes, q.filter(output), tensor, bytes),
+                                   &shape::convolution_problem::weights_shape);
+                      return core ? result<extents>(q.filter(*core)) : core;
+                  });
+}
+
+[[nodiscard]] constexpr result<bias_request> BiasAddBackward_request(const extents& diff_dst,
+                                                                     const BiasAddBackward_attributes& a,
+                                                                     std::int64_t bytes,
+                                                                     const extents& diff_bias = {}) noexcept {
+    const names& n = BiasAddBackward_names;
+    shape::operator_checks checks(n.op);
+    checks.spatial_rank(n.first, diff_dst);
+    bias_request started;
+    read(checks, "data_format", a.data_format, started.attributes.data_format);
+    if (!checks.ok()) return checks.error();
+    return finish(n, result<bias_request>(started), 1, false, diff_bias,
+                  [&](const bias_request& q, const extents& output, bool tensor) {
+                      return shape_in(shape::bias_backward_shapes(diff_dst, q.attributes, output, tensor, bytes),
+                                      &shape::bias_problem::diff_bias_shape);
+                  });
+}
+
+/// The face infer_X: the result's shape of a request.
+template <class Attributes>
+[[nodiscard]] constexpr result<extents> result_of(const result<request<Attributes>>& q) noexcept {
+    if (!q) return q.error();
+    return q->result;
+}
+
+// --------------------------------------------------------------------------------------------------------------- plans
+
+/// A plan of the core whose errors are in the documents' words. `Pointers` are those to the tensors, in order.
+template <class Core, const names& Names, class... Pointers>
 class plan {
 public:
     plan() noexcept = default;
-    /// Takes over a plan of the core.
-    explicit plan(const Core& core) noexcept : core_(core) {}
+    /// Takes over a plan of the core, or its error.
+    [[nodiscard]] static result<plan> of(const result<Core>& core, swapped_axes filter = {}) noexcept {
+        if (!core) return translate(core.error(), Names, Names.tensor, filter);
+        plan p;
+        p.core_ = *core;
+        return p;
+    }
 
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
@@ -201,15 +383,29 @@ public:
     /// The core's line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept { return core_.describe(text); }
 
-protected:
-    template <class... Arguments>
-    [[nodiscard]] status execute(const Arguments&... arguments) const noexcept {
-        return translate(core_.run(arguments...).error(), Names, Names.tensor);
+    /// Computes, as the run of the core's plan. The tensors are the operator's inputs and its output.
+    [[nodiscard]] status run(Pointers... tensors, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return translate(core_.run(tensors..., workspace, executor).error(), Names, Names.tensor);
     }
 
 private:
     Core core_{};
 };
+
+/// The face X: a planned operator in one call.
+template <class Plan, class... Pointers>
+[[nodiscard]] status run_once(const result<Plan>& plan, const call_options& options,
+                              const Pointers&... tensors) noexcept {
+    if (!plan) return plan.error();
+    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(tensors..., workspace, options.executor);
+    });
+}
+
+/// Bytes of the widest of two element types.
+template <class T, class G = T>
+inline constexpr std::int64_t widest = sizeof(T) > sizeof(G) ? sizeof(T) : sizeof(G);
 
 }  // namespace translation
 

@@ -1,0 +1,115 @@
+// Pooling under the names of the oneDNN Graph documents (see ../onednn_graph.hpp).
+#pragma once
+
+#include <type_traits>
+
+#include <gradkern/avg_pool.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/frontend/onednn_graph/attributes.hpp>
+#include <gradkern/frontend/onednn_graph/translation.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace onednn_graph {
+
+// ------------------------------------------------------------------------------------------------------------- AvgPool
+
+/// The shape of dst.
+[[nodiscard]] constexpr result<extents> infer_AvgPool(const extents& src,
+                                                      const AvgPool_attributes& attributes) noexcept {
+    return translation::result_of(translation::AvgPool_request(src, attributes, 4));
+}
+
+/// Planned means of windows: run(src, dst, workspace, executor), as avg_pool_plan.
+template <class T>
+using AvgPool_plan = translation::plan<avg_pool_plan<T>, translation::AvgPool_names, const T*, T*>;
+
+/// Plans AvgPool_plan. `dst` is of the inferred shape, or empty for a dense one.
+template <class T>
+[[nodiscard]] result<AvgPool_plan<T>> plan_AvgPool(const tensor_layout& src, const AvgPool_attributes& attributes,
+                                                   const tensor_layout& dst = {},
+                                                   const plan_options& options = {}) noexcept {
+    const auto q = translation::AvgPool_request(src.shape, attributes, translation::widest<T>, dst.shape);
+    if (!q) return q.error();
+    return AvgPool_plan<T>::of(plan_avg_pool<T>(src, q->attributes, dst, options));
+}
+
+/// AvgPool in one call.
+template <class T>
+[[nodiscard]] status AvgPool(tensor_view<const T> src, const AvgPool_attributes& attributes,
+                             std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
+    return translation::run_once(plan_AvgPool<T>(src.layout, attributes, dst.layout, options.plan), options, src.data,
+                                 dst.data);
+}
+
+// ----------------------------------------------------------------------------------------------------- AvgPoolBackprop
+
+/// The shape of input_delta: the shape input, else the attribute; neither: missing_shape.
+[[nodiscard]] constexpr result<extents> infer_AvgPoolBackprop(const extents& output_delta,
+                                                              const shape_input& input_shape,
+                                                              const AvgPoolBackprop_attributes& attributes) noexcept {
+    return translation::result_of(translation::AvgPoolBackprop_request(output_delta, input_shape, attributes, 4));
+}
+
+/// Planned gradient of AvgPool: run(output_delta, input_delta, workspace, executor), as avg_pool_backward_plan.
+template <class T>
+using AvgPoolBackprop_plan =
+    translation::plan<avg_pool_backward_plan<T>, translation::AvgPoolBackprop_names, const T*, T*>;
+
+/// Plans AvgPoolBackprop_plan. `input_delta` is of the inferred shape, or empty for a dense one.
+template <class T>
+[[nodiscard]] result<AvgPoolBackprop_plan<T>> plan_AvgPoolBackprop(const tensor_layout& output_delta,
+                                                                   const shape_input& input_shape,
+                                                                   const AvgPoolBackprop_attributes& attributes,
+                                                                   const tensor_layout& input_delta = {},
+                                                                   const plan_options& options = {}) noexcept {
+    const auto q = translation::AvgPoolBackprop_request(output_delta.shape, input_shape, attributes,
+                                                        translation::widest<T>, input_delta.shape);
+    if (!q) return q.error();
+    return AvgPoolBackprop_plan<T>::of(plan_avg_pool_backward<T>(output_delta, q->attributes, input_delta, options));
+}
+
+/// AvgPoolBackprop in one call.
+template <class T>
+[[nodiscard]] status AvgPoolBackprop(tensor_view<const T> output_delta, const shape_input& input_shape,
+                                     const AvgPoolBackprop_attributes& attributes,
+                                     std::type_identity_t<tensor_view<T>> input_delta,
+                                     const call_options& options = {}) noexcept {
+    return translation::run_once(
+        plan_AvgPoolBackprop<T>(output_delta.layout, input_shape, attributes, input_delta.layout, options.plan),
+        options, output_delta.data, input_delta.data);
+}
+
+/// The other name of AvgPoolBackprop, whose names errors carry.
+using AvgPoolBackward_attributes = AvgPoolBackprop_attributes;
+/// AvgPoolBackprop_plan.
+template <class T>
+using AvgPoolBackward_plan = AvgPoolBackprop_plan<T>;
+/// infer_AvgPoolBackprop.
+[[nodiscard]] constexpr result<extents> infer_AvgPoolBackward(const extents& output_delta,
+                                                              const shape_input& input_shape,
+                                                              const AvgPoolBackward_attributes& attributes) noexcept {
+    return infer_AvgPoolBackprop(output_delta, input_shape, attributes);
+}
+/// plan_AvgPoolBackprop.
+template <class T>
+[[nodiscard]] result<AvgPoolBackward_plan<T>> plan_AvgPoolBackward(const tensor_layout& output_delta,
+                                                                   const shape_input& input_shape,
+                                                                   const AvgPoolBackward_attributes& attributes,
+                                                                   const tensor_layout& input_delta = {},
+                                                                   const plan_options& options = {}) noexcept {
+    return plan_AvgPoolBackprop<T>(output_delta, input_shape, attributes, input_delta, options);
+}
+/// AvgPoolBackprop.
+template <class T>
+[[nodiscard]] status AvgPoolBackward(tensor_view<const T> output_delta, const shape_input& input_shape,
+                                     const AvgPoolBackward_attributes& attributes,
+                                     std::type_identity_t<tensor_view<T>> input_delta,
+                                     const call_options& options = {}) noexcept {
+    return AvgPoolBackprop<T>(output_delta, input_shape, attributes, input_delta, options);
+}
+
+}  // namespace onednn_graph
+GRADKERN_ISA_NAMESPACE_END
