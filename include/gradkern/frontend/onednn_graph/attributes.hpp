@@ -4,63 +4,22 @@
 // that is given counts, of two the newer.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <ranges>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/frontend/common/attribute_types.hpp>
 #include <gradkern/tensor_view.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace onednn_graph {
 
-/// An attribute whose value is one of a few words; absent unless given. Text is not copied: it must live until the call
-/// that takes the attributes returns.
-template <class E>
-class word {
-public:
-    using value_type = E;  ///< what the words stand for
-
-    /// Absent: the attribute has its default.
-    constexpr word() noexcept = default;
-    // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = auto_pad::valid` must work
-    constexpr word(E value) noexcept : value_(value) {}
-    /// An enumerator of the core, for an attribute that has more words than that.
-    template <class V>
-    requires(std::is_enum_v<V> && !std::same_as<V, E> && std::convertible_to<V, E>)
-        // NOLINTNEXTLINE(google-explicit-constructor): `.filter_format = weights_format::oix` must work
-        constexpr word(V value) noexcept
-        : value_(value) {}
-    /// A word, e.g. "same_upper"; a null pointer is absent.
-    template <class S>
-    requires(std::convertible_to<const S&, std::string_view> && !std::is_null_pointer_v<S>)
-        // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = "valid"` must work
-        constexpr word(const S& text) noexcept {
-        if constexpr (std::is_pointer_v<S>) {
-            if (text == nullptr) return;
-        }
-        text_ = std::string_view(text);
-        is_text_ = true;
-    }
-
-    /// Stores the value, or leaves `target` alone where absent. Returns false where the word is unknown.
-    [[nodiscard]] constexpr bool read(E& target) const noexcept {
-        if (is_text_) return parse(text_, target);
-        if (value_) target = *value_;
-        return true;
-    }
-
-private:
-    std::optional<E> value_{};
-    std::string_view text_{};
-    bool is_text_ = false;
-};
+using frontend::word;
 
 /// A list of integers: an attribute vector, or the data of a 1-D shape tensor of s32 or s64. Absent where it is empty.
 class ints {
@@ -72,12 +31,9 @@ public:
     // NOLINTNEXTLINE(google-explicit-constructor): the core's vectors are attributes, too
     constexpr ints(const extents& values) noexcept : values_(values) {}
     /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
-    template <std::ranges::contiguous_range R>
-    requires(std::ranges::sized_range<R>&& std::signed_integral<std::ranges::range_value_t<R>> &&
-             (sizeof(std::ranges::range_value_t<R>) == 4 || sizeof(std::ranges::range_value_t<R>) == 8))
-        // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work
-        constexpr ints(const R& values) noexcept
-        : values_(std::span<const std::ranges::range_value_t<R>>(values)) {}
+    template <frontend::integer_range R>
+    // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work
+    constexpr ints(const R& values) noexcept : values_(std::span<const std::ranges::range_value_t<R>>(values)) {}
 
     /// True where nothing was given.
     [[nodiscard]] constexpr bool empty() const noexcept { return values_.empty(); }
