@@ -1,11 +1,11 @@
 // The same-bits law: a fixed list of problems, a hash of each result, and a file that holds them for good.
 //
-//     same_bits --check hashes.txt [--quick]    computes every problem and compares with the file
-//     same_bits --write hashes.txt              writes the file (only when the definition of results changes)
+//     same_bits --check hashes.txt [--quick | --all]    computes every problem and compares with the file
+//     same_bits --write hashes.txt                      writes the file (only when the definition of results changes)
 //
-// Every problem is computed in all layouts, filter formats, algorithms, numbers of lanes and task orders (--quick: in
-// one of each, chosen by the problem's number), and all must give one hash, the same for every compiler, optimisation
-// level and instruction set with fused multiply-add. No test framework: the program also runs where there is none.
+// Every problem is computed in several layouts, filter formats, algorithms, numbers of lanes and task orders (one of
+// each with --quick, usually four or 16, always 16 with --all), and all must give one hash, the same for every compiler,
+// optimisation level and instruction set with fused multiply-add. No test framework: the program also runs where there is none.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -113,11 +113,13 @@ struct problem {
     std::optional<std::int64_t> divisor{};
 };
 
+constexpr std::uint64_t first_list = 702;  // problems from before there was max pooling
+constexpr std::uint64_t problem_count = 3006;
+
 problem make_problem(std::uint64_t index) {
     numbers r(index + 1);
     problem p;
     p.seed = index;
-    constexpr std::uint64_t first_list = 702;  // made before there was max pooling
     p.kind = static_cast<op>(index < first_list ? index % 9 : index % op_names.size());
     constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32,
                                              data_type::f32, data_type::f16, data_type::bf16};
@@ -417,20 +419,23 @@ std::uint64_t run(const problem& p, const variant& v) {
     }
 }
 
-std::vector<variant> variants(std::uint64_t index, bool quick) {
+enum class extent { quick, usual, all };
+
+std::vector<variant> variants(std::uint64_t index, extent how_many) {
     constexpr std::array<data_format, 2> formats{data_format::nxc, data_format::ncx};
     constexpr std::array<weights_format, 2> filters{weights_format::xio, weights_format::oix};
     constexpr std::array<algorithm, 4> algorithms{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
                                                   algorithm::channelwise};
     constexpr std::array<std::ptrdiff_t, 4> lanes{1, 2, 3, 7};
-    if (quick) return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % 4], lanes[index / 8 % 4]}};
+    if (how_many == extent::quick)
+        return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % 4], lanes[index / 8 % 4]}};
     std::vector<variant> all;
     for (std::size_t i = 0; i < 16; ++i)
         all.push_back({formats[i % 2], filters[i / 2 % 2], algorithms[i / 4], lanes[i % 4]});
-    return all;
+    if (how_many == extent::all || index < first_list) return all;
+    // four that hold every format, filter, algorithm and number of lanes among them
+    return {all[index % 16], all[(index + 5) % 16], all[(index + 10) % 16], all[(index + 15) % 16]};
 }
-
-constexpr std::uint64_t problem_count = 3006;
 
 std::string line_of(std::uint64_t index, const problem& p, std::uint64_t hash) {
     constexpr std::array<const char*, 3> types{"f32", "f16", "bf16"};
@@ -446,14 +451,17 @@ std::string line_of(std::uint64_t index, const problem& p, std::uint64_t hash) {
 int main(int argc, char** argv) {
     const std::string mode = argc > 1 ? argv[1] : "";
     if ((mode != "--check" && mode != "--write") || argc < 3) {
-        std::fprintf(stderr, "usage: same_bits --check FILE [--quick] | --write FILE\n");
+        std::fprintf(stderr, "usage: same_bits --check FILE [--quick | --all] | --write FILE\n");
         return 2;
     }
     if (!detail::simd::is_fused) {
         std::printf("skipped: this target has no fused multiply-add; its results have bits of their own\n");
         return 77;
     }
-    const bool quick = argc > 3 && std::string(argv[3]) == "--quick";
+    const std::string word = argc > 3 ? argv[3] : "";
+    const extent how_many = mode == "--write" || word == "--all" ? extent::all
+                            : word == "--quick"                  ? extent::quick
+                                                                 : extent::usual;
     std::vector<std::string> expected;
     if (mode == "--check") {
         std::ifstream in(argv[2]);
@@ -471,7 +479,7 @@ int main(int argc, char** argv) {
     for (std::uint64_t i = 0; i < problem_count; ++i) {
         const problem p = make_problem(i);
         std::string first;
-        for (const variant& v : variants(i, quick)) {
+        for (const variant& v : variants(i, how_many)) {
             const std::string line = line_of(i, p, run(p, v));
             if (first.empty()) first = line;
             const std::string& want = mode == "--check" ? expected[static_cast<std::size_t>(i)] : first;
