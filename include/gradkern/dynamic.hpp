@@ -8,7 +8,8 @@
 // form. One more error belongs to check 3 of shape/check.hpp, after ranks and before missing shapes: `unsupported`
 // where the first tensor is neither f32, f16 nor bf16 (got: its data_type), or where another one has a type of its own
 // (got: its data_type, expected: the first tensor's). As in the typed forms a bias, and the gradient of weights or of a
-// bias, may be f32 beside 16-bit tensors. The type of a bias without layout (an absent one) is not looked at.
+// bias, may be f32 beside 16-bit tensors. The type of a bias without layout (an absent one) is not looked at. The indices
+// of max pools are std::int64_t here as well.
 //
 // This header is not part of gradkern.hpp, because these functions are no templates: every translation unit that sees
 // them compiles the plans of every operator for every type (a second or two more than gradkern.hpp alone), and one that
@@ -27,6 +28,7 @@
 #include <gradkern/convolution.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/bias.hpp>
 #include <gradkern/shape/check.hpp>
@@ -300,6 +302,54 @@ template <class Fn>
     }
     return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
         return avg_pool_backward<T>(diff_dst.as<T>(), attributes, diff_src.as<T>(), options);
+    });
+}
+
+/// Max pool; `indices` may be an empty view. Typed: max_pool_plan::run.
+[[nodiscard]] inline status max_pool(const const_dynamic_view& src, const max_pool_attributes& attributes,
+                                     const dynamic_view& dst, tensor_view<std::int64_t> indices = {},
+                                     const call_options& options = {}) noexcept {
+    const error types = detail::check_types("max_pool", {{"src", src.type}, {"dst", dst.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::max_pool_shapes(src.layout.shape, attributes, dst.layout.shape, indices.layout.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) {
+        return max_pool<T>(src.as<T>(), attributes, dst.as<T>(), indices, options);
+    });
+}
+
+/// Gradient of a max pool. Typed: max_pool_backward_plan::run.
+[[nodiscard]] inline status max_pool_backward(const const_dynamic_view& src, const const_dynamic_view& diff_dst,
+                                              const max_pool_attributes& attributes, const dynamic_view& diff_src,
+                                              const call_options& options = {}) noexcept {
+    const error types = detail::check_types(
+        "max_pool_backward", {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::max_pool_backward_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                       diff_src.layout.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) {
+        return max_pool_backward<T>(src.as<T>(), diff_dst.as<T>(), attributes, diff_src.as<T>(), options);
+    });
+}
+
+/// Gradient of a max pool from indices. Typed: max_pool_backward_from_indices_plan::run.
+[[nodiscard]] inline status max_pool_backward_from_indices(const const_dynamic_view& diff_dst,
+                                                           tensor_view<const std::int64_t> indices,
+                                                           const max_pool_indices_attributes& attributes,
+                                                           const dynamic_view& diff_src,
+                                                           const call_options& options = {}) noexcept {
+    const error types = detail::check_types("max_pool_backward_from_indices",
+                                            {{"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::max_pool_backward_from_indices_shapes(diff_dst.layout.shape, indices.layout.shape,
+                                                                    attributes, diff_src.layout.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
+        return max_pool_backward_from_indices<T>(diff_dst.as<T>(), indices, attributes, diff_src.as<T>(), options);
     });
 }
 

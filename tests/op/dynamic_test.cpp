@@ -185,13 +185,73 @@ TYPED_TEST(dynamic_operators, average_pools_have_the_bits_of_the_typed_ones) {
     }
 }
 
+TYPED_TEST(dynamic_operators, max_pools_have_the_bits_of_the_typed_ones) {
+    using T = typename TypeParam::input;
+    random_source random("dynamic.max_pool");
+    for (int i = 0; i < 40; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const gk::max_pool_attributes a{
+            .kernel = {random.integer(1, 3), random.integer(1, 4)},
+            .strides = {random.integer(1, 3), random.integer(1, 3)},
+            .pads_begin = {random.integer(0, 2), random.integer(0, 2)},
+            .pads_end = {random.integer(0, 2), random.integer(0, 2)},
+            .ignore_nan = random.chance(1, 2),
+            .data_format = random.pick({gk::data_format::ncx, gk::data_format::nxc}),
+            .index_base = random.pick({gk::index_base::tensor, gk::index_base::plane, gk::index_base::image}),
+            .storage_order = random.pick({gk::storage_order::row_major, gk::storage_order::column_major})};
+        const extents large = activation(a.data_format, random.integer(1, 2), random.integer(1, 20),
+                                         {random.integer(3, 9), random.integer(4, 20)});
+        const extents small = *gk::infer_max_pool(large, a);
+        std::vector<std::byte> workspace(std::size_t{1} << 20);
+        const gk::call_options options{.workspace = workspace};
+        const test_tensor<T> x(large);  // small integers: maxima tie
+        x.fill([&](std::int64_t) { return random.integer(-3, 3); });
+        const test_tensor<T> dy(small);
+        dy.fill_random(random);
+        const std::size_t windows = static_cast<std::size_t>(dy.count());
+
+        const test_tensor<T> typed_y(small);
+        const test_tensor<T> y(small);
+        std::vector<std::int64_t> typed_places(windows, -77);
+        std::vector<std::int64_t> places(windows, -78);
+        ASSERT_TRUE(gk::max_pool<T>(x.const_view(), a, typed_y.view(), {typed_places.data(), small}, options).ok());
+        const gk::const_dynamic_view src(x.view());
+        ASSERT_TRUE(gk::max_pool(src, a, gk::dynamic_view(y.view()), {places.data(), small}, options).ok());
+        ASSERT_TRUE(y.equals(typed_y));
+        ASSERT_EQ(places, typed_places);
+        const test_tensor<T> alone(small);
+        ASSERT_TRUE(gk::max_pool(src, a, gk::dynamic_view(alone.view()), {}, options).ok());
+        ASSERT_TRUE(alone.equals(typed_y));
+
+        const gk::const_dynamic_view diff_dst(dy.view());
+        const test_tensor<T> typed_dx(large);
+        const test_tensor<T> dx(large);
+        ASSERT_TRUE(gk::max_pool_backward<T>(x.const_view(), dy.const_view(), a, typed_dx.view(), options).ok());
+        ASSERT_TRUE(gk::max_pool_backward(src, diff_dst, a, gk::dynamic_view(dx.view()), options).ok());
+        ASSERT_TRUE(dx.equals(typed_dx));
+
+        const gk::max_pool_indices_attributes from{
+            .data_format = a.data_format, .index_base = a.index_base, .storage_order = a.storage_order};
+        const test_tensor<T> typed_scattered(large);
+        const test_tensor<T> scattered(large);
+        ASSERT_TRUE(gk::max_pool_backward_from_indices<T>(dy.const_view(), {places.data(), small}, from,
+                                                          typed_scattered.view(), options)
+                        .ok());
+        ASSERT_TRUE(gk::max_pool_backward_from_indices(diff_dst, {places.data(), small}, from,
+                                                       gk::dynamic_view(scattered.view()), options)
+                        .ok());
+        ASSERT_TRUE(scattered.equals(typed_scattered));
+    }
+}
+
 // -------------------------------------------------------------------------------------------------------------- errors
 
-/// An argument of an operator; the last one of a row is the output.
+/// An argument of an operator; the last one of a row is the output. Indices, which have one type, are no arguments.
 struct argument {
     std::string_view name;
     extents shape;
     bool may_be_f32 = false;
+    bool rank_is_a_size = false;  ///< a wrong rank counts as a wrong shape, and is found after types
 };
 
 using views = std::vector<gk::const_dynamic_view>;
@@ -207,6 +267,10 @@ struct row {
 gk::convolution_attributes conv(bool bad) { return {.strides = {bad ? 0 : 1}, .dilations = {1}}; }
 gk::conv_transpose_attributes transpose(bool bad) { return {.strides = {bad ? 0 : 1}, .dilations = {1}}; }
 gk::avg_pool_attributes pool(bool bad) { return {.kernel = {2}, .strides = {bad ? 0 : 1}}; }
+gk::max_pool_attributes maximum(bool bad) { return {.kernel = {2}, .strides = {bad ? 0 : 1}}; }
+gk::max_pool_indices_attributes scatter(bool bad) {
+    return {.data_format = bad ? static_cast<gk::data_format>(9) : gk::data_format::nxc};
+}
 gk::bias_attributes sum(bool bad) {
     return {.data_format = bad ? static_cast<gk::data_format>(9) : gk::data_format::nxc};
 }
@@ -267,6 +331,23 @@ const std::vector<row>& rows() {
          true,
          [](const views& v, const gk::dynamic_view& out, bool bad) {
              return gk::avg_pool_backward(v[0], pool(bad), out);
+         }},
+        {"max_pool",
+         {{"src", four}, {"dst", narrow}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) { return gk::max_pool(v[0], maximum(bad), out); }},
+        {"max_pool_backward",
+         {{"src", four}, {"diff_dst", narrow}, {"diff_src", four}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::max_pool_backward(v[0], v[1], maximum(bad), out);
+         }},
+        {"max_pool_backward_from_indices",
+         {{"diff_dst", narrow}, {"diff_src", four, false, true}},
+         true,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             static constexpr std::array<std::int64_t, 6> places{0, 1, 2, 1, 7, -1};
+             return gk::max_pool_backward_from_indices(v[0], {places.data(), {1, 3, 2}}, scatter(bad), out);
          }},
     };
     return all;
@@ -384,6 +465,10 @@ TEST(dynamic_errors, attributes_and_ranks_come_before_types) {
                 t.layouts[i] = {1, 2, 3, 4, 5, 6};
                 const error e = t.failure();
                 EXPECT_EQ(e.code, errc::unsupported);
+                if (r.arguments[i].rank_is_a_size) {
+                    EXPECT_EQ(e, expected_error(r, t.types));
+                    continue;
+                }
                 EXPECT_EQ(e.argument, r.arguments[i].name);
                 EXPECT_EQ(e.got, 6);
             }
@@ -443,6 +528,62 @@ TEST(dynamic_errors, with_one_type_errors_are_the_typed_ones) {
     };
     EXPECT_EQ(code(data_type::f16), errc::null_pointer);
     EXPECT_EQ(code(data_type::f32), errc::overflow);
+}
+
+// Indices are no tensors of run-time type: their ranks keep their place before types, their sizes and memory after.
+TEST(dynamic_errors, indices_of_max_pools) {
+    std::array<float, 8> x{};
+    std::array<std::uint16_t, 8> y;
+    y.fill(0xabcd);
+    std::array<std::int64_t, 6> places;
+    places.fill(-77);
+    const extents large{1, 4, 2};
+    const extents small{1, 3, 2};
+    const auto forward = [&](data_type dst, const gk::tensor_layout& indices, std::int64_t* data) {
+        return gk::max_pool({data_type::f32, x.data(), large}, maximum(false), {dst, y.data(), small}, {data, indices})
+            .error();
+    };
+    const error mixed{errc::unsupported,
+                      "max_pool",
+                      "dst",
+                      -1,
+                      static_cast<std::int64_t>(data_type::f16),
+                      static_cast<std::int64_t>(data_type::f32),
+                      expectation::equal};
+    EXPECT_EQ(forward(data_type::f16, {3, 2}, places.data()),
+              (error{errc::unsupported, "max_pool", "indices", -1, 2, 3, expectation::equal}));
+    EXPECT_EQ(forward(data_type::f16, {1, 4, 2}, places.data()), mixed);
+    EXPECT_EQ(forward(data_type::f16, small, nullptr), mixed);
+    const auto backward = [&](data_type diff_src, const gk::tensor_layout& indices, const std::int64_t* data) {
+        return gk::max_pool_backward_from_indices({data_type::f32, x.data(), small}, {data, indices}, scatter(false),
+                                                  {diff_src, y.data(), large})
+            .error();
+    };
+    error late = mixed;
+    late.op = "max_pool_backward_from_indices";
+    late.argument = "diff_src";
+    EXPECT_EQ(backward(data_type::f16, {3, 2}, places.data()), late);
+    EXPECT_EQ(backward(data_type::f16, {1, 4, 2}, places.data()), late);
+    EXPECT_EQ(backward(data_type::f16, small, nullptr), late);
+    EXPECT_EQ(backward(data_type::f16, small, places.data()), late) << "indices out of range, which are data";
+    EXPECT_TRUE(std::all_of(y.begin(), y.end(), [](std::uint16_t b) { return b == 0xabcd; }));
+    EXPECT_TRUE(std::all_of(places.begin(), places.end(), [](std::int64_t i) { return i == -77; }));
+
+    // with one type, the typed operator's own errors
+    std::array<float, 8> out;
+    out.fill(5.0F);
+    const auto same = [&](const gk::tensor_layout& indices, const std::int64_t* data) {
+        return gk::max_pool_backward_from_indices({data_type::f32, x.data(), small}, {data, indices}, scatter(false),
+                                                  {data_type::f32, out.data(), large})
+            .error();
+    };
+    constexpr std::string_view op = "max_pool_backward_from_indices";
+    EXPECT_EQ(same({3, 2}, places.data()), (error{errc::invalid_shape, op, "indices", -1, 2, 3, expectation::equal}));
+    EXPECT_EQ(same({1, 4, 2}, places.data()), (error{errc::invalid_shape, op, "indices", 1, 4, 3, expectation::equal}));
+    EXPECT_EQ(same(small, nullptr).code, errc::null_pointer);
+    EXPECT_EQ(same(small, places.data()),
+              (error{errc::index_out_of_range, op, "indices", -1, -77, 8, expectation::below}));
+    EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float v) { return v == 5.0F; }));
 }
 
 // An absent bias has no elements, and so no type.
