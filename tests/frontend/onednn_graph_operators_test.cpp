@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <gradkern/bias.hpp>
 #include <gradkern/error_text.hpp>
 #include <gradkern/frontend/onednn_graph.hpp>
+#include <gradkern/max_pool.hpp>
 
 #include "support/conv_cases.hpp"
 #include "support/random.hpp"
@@ -265,6 +267,163 @@ TEST(onednn_graph_operators, pools_have_the_bits_of_the_core) {
     }
 }
 
+// Few different numbers, so that maxima tie, and a NaN here and there.
+template <class T>
+void max_pools_have_the_bits_of_the_core(std::string_view stream) {
+    random_source random(stream);
+    for (int i = 0; i < 60; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        gk::max_pool_attributes core{.kernel = {random.integer(1, 3), random.integer(1, 4)},
+                                     .strides = {random.integer(1, 3), random.integer(1, 3)},
+                                     .pads_begin = {random.integer(0, 2), random.integer(0, 2)},
+                                     .pads_end = {random.integer(0, 2), random.integer(0, 2)},
+                                     .auto_pad = static_cast<gk::auto_pad>(random.integer(0, 3)),
+                                     .rounding_type = static_cast<gk::rounding_type>(random.integer(0, 2)),
+                                     .ignore_nan = random.chance(1, 2),
+                                     .data_format = random.pick({gk::data_format::ncx, gk::data_format::nxc})};
+        if (random.chance(1, 2)) core.dilations = {random.integer(1, 2), random.integer(1, 2)};
+        const auto large = activation(core.data_format, random.integer(1, 2), random.integer(1, 20),
+                                      {random.integer(5, 9), random.integer(7, 20)});
+        const extents small = *gk::infer_max_pool(large, core);
+        const og::MaxPool_attributes forward{.strides = core.strides,
+                                             .pads_begin = core.pads_begin,
+                                             .pads_end = core.pads_end,
+                                             .kernel = core.kernel,
+                                             .dilations = core.dilations,
+                                             .rounding_type = core.rounding_type,
+                                             .auto_pad = core.auto_pad,
+                                             .data_format = core.data_format,
+                                             .ignore_nan = core.ignore_nan};
+        ASSERT_EQ(*og::infer_MaxPool(large, forward), small);
+        const test_tensor<T> src(large, random.chance(1, 3) ? random_input_strides(random, large) : extents{});
+        src.fill([&](std::int64_t) {
+            return random.chance(1, 9) ? std::numeric_limits<float>::quiet_NaN()
+                                       : static_cast<float>(random.integer(-3, 3));
+        });
+        const gk::output_mode mode = random.pick({gk::output_mode::overwrite, gk::output_mode::accumulate});
+        const auto prepare = [&](const test_tensor<T>& out) {
+            if (mode == gk::output_mode::accumulate) out.fill([](std::int64_t k) { return k % 5; });
+        };
+        std::vector<std::byte> workspace(std::size_t{1} << 20);
+        const gk::call_options options{.plan = {.output = mode}, .workspace = workspace};
+        const test_tensor<T> expected(small);
+        prepare(expected);
+        ASSERT_TRUE(gk::max_pool<T>(src.const_view(), core, expected.view(), {}, options).ok());
+        const test_tensor<T> dst(small, random.chance(1, 3) ? random_output_strides(random, small) : extents{});
+        prepare(dst);
+        const gk::status s = og::MaxPool<T>(src.const_view(), forward, dst.view(), options);
+        ASSERT_TRUE(s.ok()) << gk::to_string(s);
+        ASSERT_TRUE(dst.equals(expected));
+        const auto plan = og::plan_MaxPool<T>(src.layout(), forward, {}, options.plan);
+        ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
+        ASSERT_LE(plan->workspace_bytes(), workspace.size());
+        ASSERT_GT(plan->describe({}), 0U);
+        const test_tensor<T> planned(small);
+        prepare(planned);
+        ASSERT_TRUE(plan->run(src.data(), planned.data(), workspace).ok());
+        ASSERT_TRUE(planned.equals(expected));
+
+        const og::MaxPoolBackward_attributes backward{.strides = core.strides,
+                                                      .pads_begin = core.pads_begin,
+                                                      .pads_end = core.pads_end,
+                                                      .kernel = core.kernel,
+                                                      .auto_pad = core.auto_pad,
+                                                      .dilations = core.dilations,
+                                                      .data_format = core.data_format,
+                                                      .rounding_type = core.rounding_type,
+                                                      .ignore_nan = core.ignore_nan};
+        const bool older = random.chance(1, 2);
+        const auto inferred = older ? og::infer_MaxPoolBackprop(large, small, backward)
+                                    : og::infer_MaxPoolBackward(large, small, backward);
+        ASSERT_TRUE(inferred.has_value()) << gk::to_string(inferred.error());
+        ASSERT_EQ(*inferred, large);
+        const test_tensor<T> diff_dst(small);
+        diff_dst.fill_random(random);
+        const test_tensor<T> wanted(large);
+        const test_tensor<T> got(large);
+        const test_tensor<T> again(large);
+        for (const auto* out : {&wanted, &got, &again}) prepare(*out);
+        ASSERT_TRUE(
+            gk::max_pool_backward<T>(src.const_view(), diff_dst.const_view(), core, wanted.view(), options).ok());
+        const auto call = older ? &og::MaxPoolBackprop<T> : &og::MaxPoolBackward<T>;
+        const gk::status b = call(src.const_view(), diff_dst.const_view(), backward, got.view(), options);
+        ASSERT_TRUE(b.ok()) << gk::to_string(b);
+        ASSERT_TRUE(got.equals(wanted));
+        const auto gradient =
+            (older ? &og::plan_MaxPoolBackprop<T> : &og::plan_MaxPoolBackward<T>)(src.layout(), diff_dst.layout(),
+                                                                                  backward, {}, options.plan);
+        ASSERT_TRUE(gradient.has_value()) << gk::to_string(gradient.error());
+        ASSERT_TRUE(gradient->run(src.data(), diff_dst.data(), again.data(), workspace).ok());
+        ASSERT_TRUE(again.equals(wanted));
+    }
+}
+
+TEST(onednn_graph_operators, max_pools_have_the_bits_of_the_core) {
+    max_pools_have_the_bits_of_the_core<float>("onednn_graph.max_pools.f32");
+    max_pools_have_the_bits_of_the_core<gk::float16>("onednn_graph.max_pools.f16");
+}
+
+// By hand, in channels last: a tie goes to the first, a NaN wins unless it is ignored, and gradients that meet add up.
+TEST(onednn_graph_operators, max_pool_rows) {
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    struct row {
+        std::string_view name;
+        std::vector<float> src;
+        std::int64_t kernel, stride, pad;
+        const char* auto_pad;
+        const char* rounding;
+        extents dilations;
+        bool ignore_nan;
+        std::vector<float> dst, diff_dst, diff_src;
+    };
+    const std::vector<row> rows{
+        {"ties", {2, 5, 5, 1, 5}, 3, 1, 0, "none", "floor", {}, false, {5, 5, 5}, {1, 2, 4}, {0, 3, 4, 0, 0}},
+        {"pads", {-3, -1, -2, -4}, 2, 2, 1, "none", "floor", {1}, false, {-3, -1, -4}, {1, 2, 4}, {1, 2, 0, 4}},
+        {"ceil", {1, 2, 3, 4, 9}, 2, 2, 0, "none", "ceil", {}, false, {2, 4, 9}, {1, 2, 4}, {0, 1, 0, 2, 4}},
+        {"same", {7, 1, 2, 8}, 2, 1, 5, "SAME_UPPER", "floor", {}, false, {7, 2, 8, 8}, {1, 2, 4, 8}, {1, 0, 2, 12}},
+        {"dilated", {4, 9, 3, 8, 5}, 2, 1, 0, "none", "floor", {2}, false, {4, 9, 5}, {1, 2, 4}, {1, 2, 0, 0, 4}},
+        {"NaN", {1, nan, nan, 2}, 3, 1, 0, "valid", "floor", {}, false, {nan, nan}, {1, 2}, {0, 0, 3, 0}},
+        {"NaN ignored", {1, nan, nan, 2}, 3, 1, 0, "valid", "floor", {}, true, {1, 2}, {1, 2}, {1, 0, 0, 2}},
+    };
+    for (const row& r : rows) {
+        SCOPED_TRACE(r.name);
+        const og::MaxPool_attributes a{.strides = {r.stride},
+                                       .pads_begin = {r.pad},
+                                       .pads_end = {r.pad},
+                                       .kernel = {r.kernel},
+                                       .dilations = r.dilations,
+                                       .rounding_type = r.rounding,
+                                       .auto_pad = r.auto_pad,
+                                       .ignore_nan = r.ignore_nan};
+        const og::MaxPoolBackward_attributes b{.strides = {r.stride},
+                                               .pads_begin = {r.pad},
+                                               .pads_end = {r.pad},
+                                               .kernel = {r.kernel},
+                                               .auto_pad = r.auto_pad,
+                                               .dilations = r.dilations,
+                                               .rounding_type = r.rounding,
+                                               .ignore_nan = r.ignore_nan};
+        const auto tensor = [](const std::vector<float>& values) {
+            test_tensor<float> t({1, static_cast<std::int64_t>(values.size()), 1});
+            t.fill([&](std::int64_t i) { return values[static_cast<std::size_t>(i)]; });
+            return t;
+        };
+        const auto src = tensor(r.src);
+        const auto diff_dst = tensor(r.diff_dst);
+        const auto shape = og::infer_MaxPool(src.shape(), a);
+        ASSERT_TRUE(shape.has_value()) << gk::to_string(shape.error());
+        ASSERT_EQ(*shape, diff_dst.shape());
+        const test_tensor<float> dst(*shape);
+        const gk::status s = og::MaxPool<float>(src.const_view(), a, dst.view());
+        ASSERT_TRUE(s.ok()) << gk::to_string(s);
+        EXPECT_TRUE(dst.equals(tensor(r.dst)));
+        const test_tensor<float> diff_src(src.shape());
+        const gk::status d = og::MaxPoolBackward<float>(src.const_view(), diff_dst.const_view(), b, diff_src.view());
+        ASSERT_TRUE(d.ok()) << gk::to_string(d);
+        EXPECT_TRUE(diff_src.equals(tensor(r.diff_src)));
+    }
+}
+
 TEST(onednn_graph_operators, bias_gradients_have_the_bits_of_the_core) {
     random_source random("onednn_graph.bias");
     for (int i = 0; i < 40; ++i, random.next_case()) {
@@ -420,6 +579,99 @@ TEST(onednn_graph_operators, avg_pool_errors) {
         {"src size", plan({1, 0, 2}, good), {errc::invalid_shape, op, "src", 1, 0, 1, least}},
         {"window", plan({1, 2, 2}, good), {errc::invalid_shape, op, "src", 1, 2, 3, least}},
     });
+}
+
+TEST(onednn_graph_operators, max_pool_errors) {
+    constexpr std::string_view op = "MaxPool";
+    const og::MaxPool_attributes good{.strides = {2}, .kernel = {3}};
+    const auto plan = [](const gk::tensor_layout& src, const og::MaxPool_attributes& a,
+                         const gk::tensor_layout& dst = {}) { return og::plan_MaxPool<float>(src, a, dst).error(); };
+    const extents src{1, 7, 2};
+    const auto changed = [&](const auto& change) { return plan(src, with(good, change)); };
+    expect_errors({
+        {"none", plan(src, good, {1, 3, 2}), {}},
+        {"rank", plan({7, 2}, good), {errc::unsupported, op, "src", -1, 2, 3, least}},
+        {"auto_pad",
+         changed([](auto& a) { a.auto_pad = "same"; }),
+         {errc::invalid_argument, op, "auto_pad", -1, 0, 0, none}},
+        {"rounding",
+         changed([](auto& a) { a.rounding_type = "up"; }),
+         {errc::invalid_argument, op, "rounding_type", -1, 0, 0, none}},
+        {"format",
+         changed([](auto& a) { a.data_format = "NHWC"; }),
+         {errc::invalid_argument, op, "data_format", -1, 0, 0, none}},
+        {"kernel", changed([](auto& a) { a.kernel = {}; }), {errc::invalid_argument, op, "kernel", -1, 0, 1, equal}},
+        {"strides", changed([](auto& a) { a.strides = {0}; }), {errc::invalid_argument, op, "strides", 0, 0, 1, least}},
+        {"pads",
+         changed([](auto& a) { a.pads_end = {-1}; }),
+         {errc::invalid_argument, op, "pads_end", 0, -1, 0, least}},
+        {"dilations' length",
+         changed([](auto& a) {
+             a.dilations = {1, 1};
+         }),
+         {errc::invalid_argument, op, "dilations", -1, 2, 1, equal}},
+        {"dilations",
+         changed([](auto& a) { a.dilations = {0}; }),
+         {errc::invalid_argument, op, "dilations", 0, 0, 1, least}},
+        {"dst rank", plan(src, good, {3, 2}), {errc::unsupported, op, "dst", -1, 2, 3, equal}},
+        {"dst size", plan(src, good, {1, 4, 2}), {errc::invalid_shape, op, "dst", 1, 4, 3, equal}},
+        {"dst memory",
+         plan(src, good, {extents{1, 3, 2}, extents{0, 0, 1}}),
+         {errc::invalid_argument, op, "dst", 1, 0, 0, none}},
+        {"src size", plan({1, 0, 2}, good), {errc::invalid_shape, op, "src", 1, 0, 1, least}},
+        {"window", changed([](auto& a) { a.dilations = {4}; }), {errc::invalid_shape, op, "src", 1, 7, 9, least}},
+        {"overflow", plan({1, std::int64_t{1} << 62, 2}, good), {errc::overflow, op, "src", -1, 0, 0, none}},
+    });
+}
+
+TEST(onednn_graph_operators, max_pool_backward_errors) {
+    constexpr std::string_view op = "MaxPoolBackward";
+    const og::MaxPoolBackward_attributes good{.strides = {2}, .kernel = {3}};
+    const auto plan = [](const gk::tensor_layout& src, const gk::tensor_layout& diff_dst,
+                         const og::MaxPoolBackward_attributes& a, const gk::tensor_layout& diff_src = {}) {
+        return og::plan_MaxPoolBackprop<float>(src, diff_dst, a, diff_src).error();
+    };
+    const extents src{1, 7, 2};
+    const extents dy{1, 3, 2};
+    expect_errors({
+        {"none", plan(src, dy, good, src), {}},
+        {"rank", plan({7, 2}, dy, good), {errc::unsupported, op, "src", -1, 2, 3, least}},
+        {"auto_pad",
+         plan(src, dy, with(good, [](auto& a) { a.auto_pad = "SAME"; })),
+         {errc::invalid_argument, op, "auto_pad", -1, 0, 0, none}},
+        {"strides",
+         plan(src, {3, 2}, with(good, [](auto& a) { a.strides = {0}; }), {7, 2}),
+         {errc::invalid_argument, op, "strides", 0, 0, 1, least}},
+        {"diff_dst missing", plan(src, {}, good), {errc::unsupported, op, "diff_dst", -1, 0, 3, equal}},
+        {"diff_dst rank", plan(src, {3, 2}, good, {7, 2}), {errc::unsupported, op, "diff_dst", -1, 2, 3, equal}},
+        {"diff_src rank", plan(src, {1, 4, 2}, good, {7, 2}), {errc::unsupported, op, "diff_src", -1, 2, 3, equal}},
+        {"batch", plan(src, {2, 3, 2}, good), {errc::invalid_shape, op, "diff_dst", 0, 2, 1, equal}},
+        {"channels", plan(src, {1, 3, 3}, good), {errc::invalid_shape, op, "diff_dst", 2, 3, 2, equal}},
+        {"diff_dst size", plan(src, {1, 4, 2}, good), {errc::invalid_shape, op, "diff_dst", 1, 4, 3, equal}},
+        {"diff_src size", plan(src, dy, good, {1, 6, 2}), {errc::invalid_shape, op, "diff_src", 1, 6, 7, equal}},
+        {"diff_src memory",
+         plan(src, dy, good, {src, extents{0, 0, 1}}),
+         {errc::invalid_argument, op, "diff_src", 1, 0, 0, none}},
+    });
+
+    // at run time, with nothing written
+    const test_tensor<float> x(src);
+    const test_tensor<float> g(dy);
+    const test_tensor<float> dx(src);
+    const auto before = dx.snapshot();
+    const auto call = [&](const float* a, const float* b, float* c) {
+        return og::MaxPoolBackward<float>({a, src}, {b, dy}, good, {c, src}).error();
+    };
+    expect_errors({
+        {"src", call(nullptr, g.data(), dx.data()), {errc::null_pointer, op, "src", -1, 0, 0, none}},
+        {"diff_dst", call(x.data(), nullptr, dx.data()), {errc::null_pointer, op, "diff_dst", -1, 0, 0, none}},
+        {"diff_src", call(x.data(), g.data(), nullptr), {errc::null_pointer, op, "diff_src", -1, 0, 0, none}},
+        {"overlap", call(dx.data(), g.data(), dx.data()), {errc::invalid_argument, op, "diff_src", -1, 0, 0, none}},
+        {"MaxPool",
+         og::MaxPool<float>({x.data(), src}, {.strides = {2}, .kernel = {3}}, {nullptr, dy}).error(),
+         {errc::null_pointer, "MaxPool", "dst", -1, 0, 0, none}},
+    });
+    EXPECT_EQ(dx.snapshot(), before);
 }
 
 TEST(onednn_graph_operators, convolution_errors) {

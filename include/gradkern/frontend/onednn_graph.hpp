@@ -11,6 +11,12 @@
 //       input  input_shape (1-D), or the attribute,     diff_src_shape
 //              newer: src_shape
 //       output input_delta                              diff_src
+//     MaxPool                                         max_pool, without indices
+//       input  src, output dst                          src, dst
+//     MaxPoolBackward, MaxPoolBackprop                max_pool_backward
+//       input  src, diff_dst                            src, diff_dst
+//              older, optional: output_forward_indices  none: every maximum is found in src again
+//       output diff_src                                 diff_src
 //     Convolution                                     convolution
 //       input  src, weights, bias (optional)            src, weights, bias
 //       output dst                                      dst
@@ -46,8 +52,11 @@
 //     pads_end, exclude_pad, rounding_type,
 //     auto_pad, groups, output_padding, data_format
 //     weights_format, older: filter_format            weights_format
-//     divisor_override                                the same; an extension of both pools. So are ceil_torch, and any
-//                                                     rounding_type of AvgPoolBackprop
+//     divisor_override                                the same; an extension of both average pools
+//     ignore_nan                                      the same; an extension of both max pools. oneDNN behaves like
+//                                                     true; false, the default, lets a NaN be its window's maximum
+//     rounding_type ceil_torch, and any               the same; extensions
+//     rounding_type of a pool's gradient
 //
 // The attribute called weights_format (filter_format) names the order of a filter's axes; O and I are output and input
 // channels of the forward operator, and the ConvTranspose family divides O by groups (shape/layout.hpp). Beside the

@@ -102,6 +102,33 @@ struct AvgPoolBackprop_attributes {
     ints src_shape{};                                ///< input_shape as AvgPoolBackward spells it
 };
 
+/// Attributes of MaxPool.
+struct MaxPool_attributes {
+    ints strides{};                                 ///< required, > 0
+    ints pads_begin{};                              ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints kernel{};                                  ///< required, > 0
+    ints dilations{};                               ///< > 0, empty means ones
+    word<gradkern::rounding_type> rounding_type{};  ///< floor or ceil, extension: ceil_torch; default floor
+    word<gradkern::auto_pad> auto_pad{};            ///< none, same_upper, same_lower or valid; default none
+    word<gradkern::data_format> data_format{};      ///< NXC or NCX; default NXC
+    bool ignore_nan = false;                        ///< extension: true, a NaN loses against any number, as in oneDNN;
+                                                    ///< false, a NaN in a window is its maximum
+};
+
+/// Attributes of MaxPoolBackward.
+struct MaxPoolBackward_attributes {
+    ints strides{};                                 ///< required, > 0
+    ints pads_begin{};                              ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints pads_end{};                                ///< >= 0, empty means zeros; ignored unless auto_pad is none
+    ints kernel{};                                  ///< required, > 0
+    word<gradkern::auto_pad> auto_pad{};            ///< none, same_upper, same_lower or valid; default none
+    ints dilations{};                               ///< > 0, empty means ones
+    word<gradkern::data_format> data_format{};      ///< NXC or NCX; default NXC
+    word<gradkern::rounding_type> rounding_type{};  ///< extension: floor, ceil or ceil_torch; default floor
+    bool ignore_nan = false;                        ///< extension: that of MaxPool
+};
+
 /// Attributes of Convolution.
 struct Convolution_attributes {
     ints strides{};                                   ///< required, > 0

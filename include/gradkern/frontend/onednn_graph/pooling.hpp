@@ -1,12 +1,16 @@
 // Pooling under the names of the oneDNN Graph documents (see ../onednn_graph.hpp).
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <type_traits>
 
 #include <gradkern/avg_pool.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/executor.hpp>
 #include <gradkern/frontend/onednn_graph/attributes.hpp>
 #include <gradkern/frontend/onednn_graph/translation.hpp>
+#include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
@@ -109,6 +113,120 @@ template <class T>
                                      std::type_identity_t<tensor_view<T>> input_delta,
                                      const call_options& options = {}) noexcept {
     return AvgPoolBackprop<T>(output_delta, input_shape, attributes, input_delta, options);
+}
+
+// ------------------------------------------------------------------------------------------------------------- MaxPool
+
+namespace translation {
+
+/// max_pool_plan without indices, of which the documents know nothing.
+template <class T>
+class max_pool_values : public max_pool_plan<T> {
+public:
+    max_pool_values() noexcept = default;
+    explicit max_pool_values(const max_pool_plan<T>& core) noexcept : max_pool_plan<T>(core) {}
+    /// max_pool_plan::run, with no indices to write.
+    [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace,
+                             executor_ref executor) const noexcept {
+        return max_pool_plan<T>::run(src, dst, nullptr, workspace, executor);
+    }
+};
+
+}  // namespace translation
+
+/// The shape of dst.
+[[nodiscard]] constexpr result<extents> infer_MaxPool(const extents& src,
+                                                      const MaxPool_attributes& attributes) noexcept {
+    return translation::result_of(translation::MaxPool_request(src, attributes, 4));
+}
+
+/// Planned maxima of windows: run(src, dst, workspace, executor), as max_pool_plan.
+template <class T>
+using MaxPool_plan = translation::plan<translation::max_pool_values<T>, translation::MaxPool_names, const T*, T*>;
+
+/// Plans MaxPool_plan. `dst` is of the inferred shape, or empty for a dense one.
+template <class T>
+[[nodiscard]] result<MaxPool_plan<T>> plan_MaxPool(const tensor_layout& src, const MaxPool_attributes& attributes,
+                                                   const tensor_layout& dst = {},
+                                                   const plan_options& options = {}) noexcept {
+    using values = translation::max_pool_values<T>;
+    const auto q = translation::MaxPool_request(src.shape, attributes, translation::widest<T>, dst.shape);
+    if (!q) return q.error();
+    const auto core = plan_max_pool<T>(src, q->attributes, dst, {}, options);
+    return MaxPool_plan<T>::of(core ? result<values>(values(*core)) : result<values>(core.error()));
+}
+
+/// MaxPool in one call.
+template <class T>
+[[nodiscard]] status MaxPool(tensor_view<const T> src, const MaxPool_attributes& attributes,
+                             std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
+    return translation::run_once(plan_MaxPool<T>(src.layout, attributes, dst.layout, options.plan), options, src.data,
+                                 dst.data);
+}
+
+// ----------------------------------------------------------------------------------------------------- MaxPoolBackward
+
+/// The shape of diff_src: that of src.
+[[nodiscard]] constexpr result<extents> infer_MaxPoolBackward(const extents& src, const extents& diff_dst,
+                                                              const MaxPoolBackward_attributes& attributes) noexcept {
+    return translation::result_of(translation::MaxPoolBackward_request(src, diff_dst, attributes, 4));
+}
+
+/// Planned gradient of MaxPool: run(src, diff_dst, diff_src, workspace, executor), as max_pool_backward_plan.
+template <class T>
+using MaxPoolBackward_plan =
+    translation::plan<max_pool_backward_plan<T>, translation::MaxPoolBackward_names, const T*, const T*, T*>;
+
+/// Plans MaxPoolBackward_plan. `diff_src` is of the shape of src, or empty for a dense one.
+template <class T>
+[[nodiscard]] result<MaxPoolBackward_plan<T>> plan_MaxPoolBackward(const tensor_layout& src,
+                                                                   const tensor_layout& diff_dst,
+                                                                   const MaxPoolBackward_attributes& attributes,
+                                                                   const tensor_layout& diff_src = {},
+                                                                   const plan_options& options = {}) noexcept {
+    const auto q = translation::MaxPoolBackward_request(src.shape, diff_dst.shape, attributes, translation::widest<T>,
+                                                        diff_src.shape);
+    if (!q) return q.error();
+    return MaxPoolBackward_plan<T>::of(plan_max_pool_backward<T>(src, diff_dst, q->attributes, diff_src, options));
+}
+
+/// MaxPoolBackward in one call.
+template <class T>
+[[nodiscard]] status MaxPoolBackward(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> diff_dst,
+                                     const MaxPoolBackward_attributes& attributes,
+                                     std::type_identity_t<tensor_view<T>> diff_src,
+                                     const call_options& options = {}) noexcept {
+    return translation::run_once(
+        plan_MaxPoolBackward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, options.plan), options,
+        src.data, diff_dst.data, diff_src.data);
+}
+
+/// The other name of MaxPoolBackward, whose names errors carry.
+using MaxPoolBackprop_attributes = MaxPoolBackward_attributes;
+/// MaxPoolBackward_plan.
+template <class T>
+using MaxPoolBackprop_plan = MaxPoolBackward_plan<T>;
+/// infer_MaxPoolBackward.
+[[nodiscard]] constexpr result<extents> infer_MaxPoolBackprop(const extents& src, const extents& diff_dst,
+                                                              const MaxPoolBackprop_attributes& attributes) noexcept {
+    return infer_MaxPoolBackward(src, diff_dst, attributes);
+}
+/// plan_MaxPoolBackward.
+template <class T>
+[[nodiscard]] result<MaxPoolBackprop_plan<T>> plan_MaxPoolBackprop(const tensor_layout& src,
+                                                                   const tensor_layout& diff_dst,
+                                                                   const MaxPoolBackprop_attributes& attributes,
+                                                                   const tensor_layout& diff_src = {},
+                                                                   const plan_options& options = {}) noexcept {
+    return plan_MaxPoolBackward<T>(src, diff_dst, attributes, diff_src, options);
+}
+/// MaxPoolBackward.
+template <class T>
+[[nodiscard]] status MaxPoolBackprop(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> diff_dst,
+                                     const MaxPoolBackprop_attributes& attributes,
+                                     std::type_identity_t<tensor_view<T>> diff_src,
+                                     const call_options& options = {}) noexcept {
+    return MaxPoolBackward<T>(src, diff_dst, attributes, diff_src, options);
 }
 
 }  // namespace onednn_graph

@@ -47,6 +47,8 @@ struct names {
 inline constexpr names AvgPool_names{"AvgPool", "src", "dst", "dst", "dst", {}};
 inline constexpr names AvgPoolBackprop_names{"AvgPoolBackprop", "output_delta", "diff_src",
                                              "input_shape",     "input_delta",  {rename{"diff_dst", "output_delta"}}};
+inline constexpr names MaxPool_names{"MaxPool", "src", "dst", "dst", "dst", {}};
+inline constexpr names MaxPoolBackward_names{"MaxPoolBackward", "src", "diff_src", "diff_src", "diff_src", {}};
 inline constexpr names Convolution_names{"Convolution", "src", "dst", "dst", "dst", {}};
 inline constexpr names ConvolutionBackwardData_names{
     "ConvolutionBackwardData", "diff_dst", "diff_src", "dst_shape", "diff_src", {}};
@@ -138,24 +140,29 @@ struct request {
     swapped_axes filter{};  ///< how the filter of the document becomes the core's
 };
 
-/// The first step for pools: spatial rank and words. `a` are the document's attributes.
-template <class Attributes>
-[[nodiscard]] constexpr result<request<avg_pool_attributes>> start_pool(const names& n, const extents& first,
-                                                                        const Attributes& a) noexcept {
+/// The first step for pools: spatial rank and words. Core: the attributes of average or max pools, `a` the document's.
+template <class Core, class Attributes>
+[[nodiscard]] constexpr result<request<Core>> start_pool(const names& n, const extents& first,
+                                                         const Attributes& a) noexcept {
     shape::operator_checks checks(n.op);
     checks.spatial_rank(n.first, first);
-    checks.require(a.exclude_pad.has_value(), errc::invalid_argument, "exclude_pad", -1, 0, expectation::none, 0);
-    avg_pool_attributes core{.kernel = a.kernel.values(),
-                             .strides = a.strides.values(),
-                             .pads_begin = a.pads_begin.values(),
-                             .pads_end = a.pads_end.values(),
-                             .exclude_pad = a.exclude_pad.value_or(false),
-                             .divisor_override = a.divisor_override};
+    Core core{.kernel = a.kernel.values(),
+              .strides = a.strides.values(),
+              .pads_begin = a.pads_begin.values(),
+              .pads_end = a.pads_end.values()};
+    if constexpr (requires { a.exclude_pad; }) {
+        checks.require(a.exclude_pad.has_value(), errc::invalid_argument, "exclude_pad", -1, 0, expectation::none, 0);
+        core.exclude_pad = a.exclude_pad.value_or(false);
+        core.divisor_override = a.divisor_override;
+    } else {
+        core.dilations = a.dilations.values();
+        core.ignore_nan = a.ignore_nan;
+    }
     read(checks, "auto_pad", a.auto_pad, core.auto_pad);
     read(checks, "rounding_type", a.rounding_type, core.rounding_type);
     read(checks, "data_format", a.data_format, core.data_format);
     if (!checks.ok()) return checks.error();
-    return request<avg_pool_attributes>{core};
+    return request<Core>{core};
 }
 
 /// The first step for convolutions: spatial rank and words. Core: the attributes of one of the two families.
@@ -217,6 +224,7 @@ template <class Problem>
 }
 
 using pool_request = request<avg_pool_attributes>;
+using max_pool_request = request<max_pool_attributes>;
 using convolution_request = request<convolution_attributes>;
 using conv_transpose_request = request<conv_transpose_attributes>;
 using bias_request = request<bias_attributes>;
@@ -226,7 +234,7 @@ using bias_request = request<bias_attributes>;
 
 [[nodiscard]] constexpr result<pool_request> AvgPool_request(const extents& src, const AvgPool_attributes& a,
                                                              std::int64_t bytes, const extents& dst = {}) noexcept {
-    return finish(AvgPool_names, start_pool(AvgPool_names, src, a), src.rank(), false, dst,
+    return finish(AvgPool_names, start_pool<avg_pool_attributes>(AvgPool_names, src, a), src.rank(), false, dst,
                   [&](const pool_request& q, const extents& output, bool tensor) {
                       return shape_in(shape::avg_pool_shapes(src, q.attributes, output, tensor, bytes),
                                       &shape::pooling_problem::small_shape);
@@ -239,7 +247,7 @@ using bias_request = request<bias_attributes>;
                                                                      std::int64_t bytes,
                                                                      const extents& input_delta = {}) noexcept {
     const names& n = AvgPoolBackprop_names;
-    auto started = start_pool(n, output_delta, a);
+    auto started = start_pool<avg_pool_attributes>(n, output_delta, a);
     const extents& asked = asked_for(input_shape, a.src_shape, a.input_shape);
     started.value().attributes.diff_src_shape = asked;
     return finish(n, started, output_delta.rank(), asked.empty(), input_delta,
@@ -247,6 +255,28 @@ using bias_request = request<bias_attributes>;
                       return shape_in(
                           shape::avg_pool_backward_shapes(output_delta, q.attributes, output, tensor, bytes),
                           &shape::pooling_problem::large_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<max_pool_request> MaxPool_request(const extents& src, const MaxPool_attributes& a,
+                                                                 std::int64_t bytes, const extents& dst = {}) noexcept {
+    const names& n = MaxPool_names;
+    return finish(n, start_pool<max_pool_attributes>(n, src, a), src.rank(), false, dst,
+                  [&](const max_pool_request& q, const extents& output, bool) {
+                      return shape_in(shape::max_pool_shapes(src, q.attributes, output, {}, bytes),
+                                      &shape::pooling_problem::small_shape);
+                  });
+}
+
+[[nodiscard]] constexpr result<max_pool_request> MaxPoolBackward_request(const extents& src, const extents& diff_dst,
+                                                                         const MaxPoolBackward_attributes& a,
+                                                                         std::int64_t bytes,
+                                                                         const extents& diff_src = {}) noexcept {
+    const names& n = MaxPoolBackward_names;
+    return finish(n, start_pool<max_pool_attributes>(n, src, a), src.rank(), false, diff_src,
+                  [&](const max_pool_request& q, const extents& output, bool) {
+                      return shape_in(shape::max_pool_backward_shapes(src, diff_dst, q.attributes, output, bytes),
+                                      &shape::pooling_problem::large_shape);
                   });
 }
 
