@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 
 #include <gradkern/attributes.hpp>
@@ -36,8 +37,10 @@ inline constexpr double result_roundoff = element_traits<T>::type == data_type::
                                           : element_traits<T>::type == data_type::bf16 ? 1.0 / (1 << 8)
                                                                                        : 0.0;
 
-/// The factor of n roundings on top of one another: (1 + u)^n - 1 <= n * u / (1 - n * u).
+/// The factor of n roundings on top of one another: (1 + u)^n - 1 <= n * u / (1 - n * u). Infinite from 2^24 on, where
+/// nothing is left to promise.
 [[nodiscard]] constexpr double roundings(std::int64_t n) noexcept {
+    if (n >= 1 << 24) return std::numeric_limits<double>::infinity();
     return static_cast<double>(n) / (1.0 - static_cast<double>(n) * unit_roundoff);
 }
 
@@ -129,6 +132,52 @@ template <class Attributes>
 [[nodiscard]] constexpr double bias_backward(const extents& diff_dst, const bias_attributes& a,
                                              int more_terms = 0) noexcept {
     return reduction_over(diff_dst, a.data_format, more_terms);
+}
+
+/// Windows of a pool that one position of the large side can meet on axis i: those of one stride phase, and no more than
+/// `diff_dst` has.
+template <class Attributes>
+[[nodiscard]] constexpr std::int64_t windows_of_axis(const extents& diff_dst, const Attributes& a,
+                                                     std::size_t i) noexcept {
+    const std::int64_t step = a.strides[i] / std::gcd(a.strides[i], a.dilations.empty() ? 1 : a.dilations[i]);
+    return std::min(shape::ceil_div(a.kernel[i], step), diff_dst[shape::spatial_index(a.data_format) + i]);
+}
+
+/// avg_pool: sums of columns, their sum, the quotient, and a divisor that may have been rounded.
+[[nodiscard]] constexpr double avg_pool(const extents& src, const avg_pool_attributes& a, int more_terms = 0) noexcept {
+    const auto taps = [&](std::size_t i) {
+        return std::min(a.kernel[i], src[shape::spatial_index(a.data_format) + i]);
+    };
+    const std::size_t last = src.rank() - 3;
+    std::int64_t lines = 1;
+    for (std::size_t i = 0; i < last; ++i) lines *= taps(i);
+    return roundings((lines - 1) + (taps(last) - 1) + 2 + more_terms);
+}
+
+/// avg_pool_backward: quotients of divisors that may have been rounded, their sums by columns, and the sum of those.
+[[nodiscard]] constexpr double avg_pool_backward(const extents& diff_dst, const avg_pool_attributes& a,
+                                                 int more_terms = 0) noexcept {
+    const std::size_t last = diff_dst.rank() - 3;
+    std::int64_t lines = 1;
+    for (std::size_t i = 0; i < last; ++i) lines *= windows_of_axis(diff_dst, a, i);
+    return roundings(2 + (lines - 1) + (windows_of_axis(diff_dst, a, last) - 1) + more_terms);
+}
+
+/// max_pool: exact, except for what accumulating adds.
+[[nodiscard]] constexpr double max_pool(int more_terms = 0) noexcept { return roundings(more_terms); }
+
+/// max_pool_backward_from_indices where at most `terms` indices name one element: the additions of a plain sum. Indices
+/// of max_pool repeat no more often than windows overlap: max_pool_backward has their bound.
+[[nodiscard]] constexpr double max_pool_backward_from_indices(std::int64_t terms, int more_terms = 0) noexcept {
+    return roundings(std::max<std::int64_t>(terms - 1, 0) + more_terms);
+}
+
+/// max_pool_backward: the windows that meet in one position.
+[[nodiscard]] constexpr double max_pool_backward(const extents& diff_dst, const max_pool_attributes& a,
+                                                 int more_terms = 0) noexcept {
+    std::int64_t terms = 1;
+    for (std::size_t i = 0; i + 2 < diff_dst.rank(); ++i) terms *= windows_of_axis(diff_dst, a, i);
+    return max_pool_backward_from_indices(terms, more_terms);
 }
 
 }  // namespace accuracy

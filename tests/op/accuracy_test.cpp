@@ -10,13 +10,17 @@
 #include <vector>
 
 #include <gradkern/accuracy.hpp>
+#include <gradkern/avg_pool.hpp>
 #include <gradkern/bias.hpp>
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
+#include <gradkern/max_pool.hpp>
+#include <gradkern/ref/avg_pool.hpp>
 #include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/convolution.hpp>
 
 #include "support/random.hpp"
+#include "support/tensor.hpp"
 
 namespace gradkern_test {
 namespace {
@@ -45,6 +49,26 @@ static_assert(gk::accuracy::convolution({8, 4, 3, 3}, oix_stride_2) < 36.001);
 static_assert(gk::accuracy::convolution_backward_data({8, 4, 3, 3}, oix_stride_2) < 32.001, "2 x 2 taps of a phase");
 static_assert(gk::accuracy::convolution_backward_weights({2, 8, 3, 5}, oix_stride_2) < 30.001);
 static_assert(gk::accuracy::bias_backward({2, 8, 3, 5}, {.data_format = gk::data_format::ncx}) < 30.001);
+
+constexpr gk::max_pool_attributes max_3_2{.kernel = {3, 3}, .strides = {2, 2}, .data_format = gk::data_format::ncx};
+static_assert(gk::accuracy::max_pool() == 0.0 && gk::accuracy::max_pool(1) < 1.001);
+static_assert(gk::accuracy::max_pool_backward({1, 1, 9, 9}, max_3_2) >= 3.0, "2 x 2 windows, three additions");
+static_assert(gk::accuracy::max_pool_backward({1, 1, 9, 9}, max_3_2) < 3.001);
+static_assert(gk::accuracy::max_pool_backward({1, 1, 1, 9}, max_3_2) < 1.001, "no more windows than there are");
+static_assert(gk::accuracy::max_pool_backward({1, 1, 9, 9}, max_3_2, 1) >= 4.0);
+static_assert(gk::accuracy::max_pool_backward({1, 9, 1}, {.kernel = {3}, .strides = {2}, .dilations = {2}}) < 2.001,
+              "taps two apart, windows two apart: all three meet");
+static_assert(gk::accuracy::max_pool_backward_from_indices(0) == 0.0);
+static_assert(gk::accuracy::max_pool_backward_from_indices(7) >= 6.0);
+static_assert(gk::accuracy::max_pool_backward_from_indices(7) < 6.001);
+static_assert(gk::accuracy::max_pool_backward_from_indices(std::int64_t{1} << 40) > 1e300);
+constexpr gk::avg_pool_attributes mean_5_2{
+    .kernel = {5, 5}, .strides = {2, 2}, .dilations = {1, 1}, .data_format = gk::data_format::ncx};
+static_assert(gk::accuracy::avg_pool({1, 1, 9, 9}, mean_5_2) >= 10.0, "4 + 4 additions, quotient, divisor");
+static_assert(gk::accuracy::avg_pool({1, 1, 9, 9}, mean_5_2) < 10.001);
+static_assert(gk::accuracy::avg_pool({1, 1, 3, 9}, mean_5_2) < 8.001, "no more taps than there are");
+static_assert(gk::accuracy::avg_pool_backward({1, 1, 9, 9}, mean_5_2) >= 6.0, "3 x 3 windows");
+static_assert(gk::accuracy::avg_pool_backward({1, 1, 9, 9}, mean_5_2) < 6.001);
 
 // 1e6 positions, two channels a side.
 struct long_sum {
@@ -129,6 +153,106 @@ INSTANTIATE_TEST_SUITE_P(million_terms, long_gradients,
                          ::testing::Values(long_sum{true, {1, 1'000'000, 2}}, long_sum{false, {1, 1'000'000, 2}},
                                            long_sum{true, {4, 500, 500, 2}}, long_sum{false, {4, 500, 500, 2}},
                                            long_sum{true, {10, 10, 100, 100, 2}}, long_sum{true, {62'500, 16, 2}}));
+
+// --------------------------------------------------------------------------------------------------------------- pools
+
+// One peak a plane, which all windows have in common: their gradients meet there.
+struct overlapping_pool {
+    bool same_sign;
+    gk::extents large;  // NXC
+    gk::extents kernel;
+};
+
+class long_pools : public ::testing::TestWithParam<overlapping_pool> {
+protected:
+    template <class T>
+    static void stay_near_double() {
+        random_source random("accuracy.pools");
+        const gk::extents& large = GetParam().large;
+        const gk::extents& kernel = GetParam().kernel;
+        const std::size_t r = kernel.rank();
+        const gk::max_pool_attributes a{.kernel = kernel, .strides = gk::extents::filled(r, 1)};
+        const gk::avg_pool_attributes mean{.kernel = kernel, .strides = a.strides};
+        const gk::extents small = *gk::infer_max_pool(large, a);
+        std::int64_t windows = 1;
+        for (std::size_t i = 1; i <= r; ++i) windows *= small[i];
+
+        const test_tensor<T> x(large);
+        const test_tensor<T> dy(small);
+        const auto value = [&](std::int64_t) {
+            const float v = random.real(-1.0F, 1.0F);
+            return GetParam().same_sign ? std::fabs(v) + 0.1F : v;
+        };
+        x.fill(value);
+        dy.fill(value);
+        std::int64_t peak = 0;
+        for (std::size_t i = 1; i <= r; ++i) peak = peak * large[i] + large[i] / 2;
+        for (std::int64_t c = 0; c < 2; ++c) x.set(2 * peak + c, 8.0F);
+        const auto numbers = [](const test_tensor<T>& t, bool absolute) {
+            test_tensor<double> d(t.shape());
+            for (std::int64_t i = 0; i < t.count(); ++i)
+                d.set(i, absolute ? std::fabs(static_cast<double>(t.value(i))) : static_cast<double>(t.value(i)));
+            return d;
+        };
+        const auto xd = numbers(x, false);
+        const auto xa = numbers(x, true);
+        const auto dyd = numbers(dy, false);
+        const auto dya = numbers(dy, true);
+        const auto expect_near = [](const test_tensor<T>& got, const test_tensor<double>& exact,
+                                    const test_tensor<double>& sizes, double factor) {
+            for (std::int64_t i = 0; i < got.count(); ++i) {
+                const double sum_error = factor * gk::accuracy::unit_roundoff * sizes.value(i);
+                const double bound =
+                    sum_error + gk::accuracy::result_roundoff<T> * (std::fabs(exact.value(i)) + sum_error);
+                ASSERT_LE(std::fabs(static_cast<double>(got.value(i)) - exact.value(i)), bound) << i;
+            }
+        };
+        std::vector<std::byte> workspace(std::size_t{1} << 22);
+        const gk::call_options options{.workspace = workspace};
+        const test_tensor<double> exact(large);
+        const test_tensor<double> sizes(large);
+
+        std::vector<std::int64_t> indices(static_cast<std::size_t>(dy.count()));
+        const test_tensor<T> y(small);
+        ASSERT_TRUE(gk::max_pool<T>(x.const_view(), a, y.view(), {indices.data(), small}, options).ok());
+        const test_tensor<T> dx(large);
+        ASSERT_TRUE(gk::max_pool_backward<T>(x.const_view(), dy.const_view(), a, dx.view(), options).ok());
+        exact.fill([](std::int64_t) { return 0; });
+        sizes.fill([](std::int64_t) { return 0; });
+        for (std::int64_t i = 0; i < dy.count(); ++i) {
+            const std::int64_t at = indices[static_cast<std::size_t>(i)];
+            exact.set(at, exact.value(at) + dyd.value(i));
+            sizes.set(at, sizes.value(at) + dya.value(i));
+        }
+        for (std::int64_t c = 0; c < 2; ++c) ASSERT_NE(sizes.value(2 * peak + c), 0.0);
+        expect_near(dx, exact, sizes, gk::accuracy::max_pool_backward(small, a));
+        ASSERT_TRUE(
+            gk::max_pool_backward_from_indices<T>(dy.const_view(), {indices.data(), small}, {}, dx.view(), options)
+                .ok());
+        expect_near(dx, exact, sizes, gk::accuracy::max_pool_backward_from_indices(windows));
+
+        ASSERT_TRUE(gk::avg_pool_backward<T>(dy.const_view(), mean, dx.view(), options).ok());
+        ASSERT_TRUE(gk::ref::avg_pool_backward<double>(dyd.const_view(), mean, exact.view()).ok());
+        ASSERT_TRUE(gk::ref::avg_pool_backward<double>(dya.const_view(), mean, sizes.view()).ok());
+        expect_near(dx, exact, sizes, gk::accuracy::avg_pool_backward(small, mean));
+        const test_tensor<double> exact_mean(small);
+        const test_tensor<double> mean_sizes(small);
+        ASSERT_TRUE(gk::avg_pool<T>(x.const_view(), mean, y.view(), options).ok());
+        ASSERT_TRUE(gk::ref::avg_pool<double>(xd.const_view(), mean, exact_mean.view()).ok());
+        ASSERT_TRUE(gk::ref::avg_pool<double>(xa.const_view(), mean, mean_sizes.view()).ok());
+        expect_near(y, exact_mean, mean_sizes, gk::accuracy::avg_pool(large, mean));
+    }
+};
+
+TEST_P(long_pools, stay_near_double_in_f32) { stay_near_double<float>(); }
+TEST_P(long_pools, stay_near_double_in_bf16) { stay_near_double<gk::bfloat16>(); }
+
+INSTANTIATE_TEST_SUITE_P(overlapping, long_pools,
+                         ::testing::Values(overlapping_pool{true, {1, 2000, 2}, {1500}},
+                                           overlapping_pool{false, {1, 2000, 2}, {1500}},
+                                           overlapping_pool{true, {1, 60, 50, 2}, {40, 30}},
+                                           overlapping_pool{false, {1, 60, 50, 2}, {40, 30}},
+                                           overlapping_pool{true, {1, 12, 20, 16, 2}, {8, 15, 12}}));
 
 // Sums of ones: exact while below 2^24, so that any lost or doubled position shows.
 TEST(long_sums, count_every_position_once) {
