@@ -207,6 +207,106 @@ TEST(simd, min_and_max_return_the_second_operand_when_undecided) {
     }
 }
 
+// Numbers of every kind, and a NaN of each sign; then patterns that are places rather than numbers.
+const std::array<std::uint32_t, 14> patterns{
+    0x80000000u, 0x00000000u, 0x3f800000u, 0xbf800000u, 0x7f800000u, 0xff800000u, 0x7fc00000u,
+    0xffc00000u, 0x7f800001u, 0x00000001u, 0x00400000u, 0x7f7fffffu, 0x3fffffffu, 0x7fffffffu,
+};
+
+// 1 in the lanes where a mask is true.
+std::array<bool, count> truths(simd::mask m) {
+    std::array<bool, count> r;
+    const floats f = to_array(simd::select(m, simd::broadcast(1.0f), simd::zero()));
+    std::transform(f.begin(), f.end(), r.begin(), [](float x) { return x == 1.0f; });
+    return r;
+}
+
+// One lane has the pair (a, b), the others have (c, d).
+template <class Check>
+void for_each_lane(float a, float b, float c, float d, const Check& check) {
+    for (std::size_t lane = 0; lane < count; ++lane) {
+        floats first;
+        floats second;
+        first.fill(c);
+        second.fill(d);
+        first[lane] = a;
+        second[lane] = b;
+        check(first, second);
+    }
+}
+
+TEST(simd, greater_and_is_nan_in_every_lane) {
+    for (const std::uint32_t p : patterns) {
+        for (const std::uint32_t q : patterns) {
+            const float a = float_of(p);
+            const float b = float_of(q);
+            for_each_lane(a, b, b, a, [](const floats& first, const floats& second) {
+                const auto above = truths(simd::greater(from_array(first), from_array(second)));
+                const auto nan = truths(simd::is_nan(from_array(first)));
+                for (std::size_t i = 0; i < count; ++i) {
+                    ASSERT_EQ(above[i], first[i] > second[i]) << first[i] << ' ' << second[i] << " in lane " << i;
+                    ASSERT_EQ(nan[i], std::isnan(first[i])) << first[i] << " in lane " << i;
+                }
+            });
+        }
+    }
+    for (const bool b : truths(simd::greater(simd::zero(), simd::broadcast(-0.0f)))) EXPECT_FALSE(b);
+    for (const bool b : truths(simd::greater(simd::broadcast(-0.0f), simd::zero()))) EXPECT_FALSE(b);
+}
+
+TEST(simd, masks_combine_in_every_lane) {
+    // lanes alternate between the two numbers of a mask: all four pairs of truths occur, in all lanes
+    for (int first = 0; first < 4; ++first) {
+        for (int second = 0; second < 4; ++second) {
+            floats a;
+            floats b;
+            for (std::size_t i = 0; i < count; ++i) {
+                a[i] = static_cast<float>(first >> (i % 2) & 1);
+                b[i] = static_cast<float>(second >> (i % 2) & 1);
+            }
+            const simd::mask m = simd::greater(from_array(a), simd::zero());
+            const simd::mask n = simd::greater(from_array(b), simd::zero());
+            const auto one_of = truths(simd::either(m, n));
+            const auto only = truths(simd::but_not(m, n));
+            for (std::size_t i = 0; i < count; ++i) {
+                EXPECT_EQ(one_of[i], a[i] > 0 || b[i] > 0) << i;
+                EXPECT_EQ(only[i], a[i] > 0 && !(b[i] > 0)) << i;
+            }
+        }
+    }
+}
+
+// Bits, not numbers: quiet and signalling NaN, subnormals and both zeros arrive as they were.
+TEST(simd, select_moves_bits_unchanged) {
+    std::vector<std::uint32_t> all(patterns.begin(), patterns.end());
+    all.insert(all.end(), {0u, 1u, 2u, 0x3ffffffeu, 0x7f800002u, 0xff812345u, 0x7ffffffeu, 0xffffffffu});
+    for (std::size_t lane = 0; lane < count; ++lane) {
+        floats chooser{};
+        chooser[lane] = 1.0f;
+        for (const bool inverted : {false, true}) {
+            const simd::mask m = inverted ? simd::greater(simd::broadcast(0.5f), from_array(chooser))
+                                          : simd::greater(from_array(chooser), simd::broadcast(0.5f));
+            for (const std::uint32_t p : all) {
+                for (const std::uint32_t q : all) {
+                    std::array<std::uint32_t, count> yes;
+                    std::array<std::uint32_t, count> no;
+                    std::array<std::uint32_t, count> chosen;
+                    yes.fill(p);
+                    no.fill(q);
+                    floats a;
+                    floats b;
+                    std::memcpy(a.data(), yes.data(), sizeof a);
+                    std::memcpy(b.data(), no.data(), sizeof b);
+                    const floats r = to_array(simd::select(m, from_array(a), from_array(b)));
+                    std::memcpy(chosen.data(), r.data(), sizeof chosen);
+                    for (std::size_t i = 0; i < count; ++i)
+                        ASSERT_EQ(chosen[i], (i == lane) != inverted ? p : q) << "lane " << i << " of " << lane;
+                }
+            }
+        }
+    }
+}
+
 TEST(simd, partial_floats_stay_inside) {
     const guarded_page source_page;
     const guarded_page target_page;
