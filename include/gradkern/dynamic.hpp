@@ -45,6 +45,7 @@ struct dynamic_view {
     tensor_layout layout{};           ///< shape and strides in elements
 
     constexpr dynamic_view() noexcept = default;
+    /// A view of elements of type t at p.
     constexpr dynamic_view(data_type t, void* p, const tensor_layout& l) noexcept : type(t), data(p), layout(l) {}
     /// From a view whose type the compiler knows.
     template <element T>
@@ -66,8 +67,10 @@ struct const_dynamic_view {
     tensor_layout layout{};           ///< shape and strides in elements
 
     constexpr const_dynamic_view() noexcept = default;
+    /// A view of elements of type t at p.
     constexpr const_dynamic_view(data_type t, const void* p, const tensor_layout& l) noexcept
         : type(t), data(p), layout(l) {}
+    /// A view of constant elements from one of mutable elements.
     // NOLINTNEXTLINE(google-explicit-constructor): as void* converts to const void*
     constexpr const_dynamic_view(const dynamic_view& view) noexcept
         : type(view.type), data(view.data), layout(view.layout) {}

@@ -330,6 +330,8 @@ GRADKERN_ALWAYS_INLINE void store_element(T* target, accumulate_t<T> value) noex
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END
 
+/// \cond  members that the standard describes
+
 /// \brief Limits of binary16.
 template <>
 class std::numeric_limits<gradkern::float16> {
@@ -411,5 +413,6 @@ public:
     [[nodiscard]] static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7fa0); }
     [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }  // 2^-133
 };
+/// \endcond
 
 #endif  // GRADKERN_HALF_HPP

@@ -37,7 +37,9 @@ enum class errc : std::uint8_t {
 /// Writes text and numbers into a span of characters and counts what it would have written.
 class text_writer {
 public:
+    /// Writes into `text` as far as it reaches.
     constexpr explicit text_writer(std::span<char> text) noexcept : text_(text) {}
+    /// Appends characters.
     constexpr text_writer& operator<<(std::string_view s) noexcept {
         for (const char c : s) {
             if (size_ < text_.size()) text_[size_] = c;
@@ -45,6 +47,7 @@ public:
         }
         return *this;
     }
+    /// Appends a decimal number.
     constexpr text_writer& operator<<(std::int64_t v) noexcept {
         std::array<char, 20> digits{};
         std::size_t k = digits.size();
@@ -57,6 +60,7 @@ public:
         if (negative) *this << "-";
         return *this << std::string_view(digits.data() + k, digits.size() - k);
     }
+    /// Characters appended so far, also those that found no room.
     [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
 
 private:
@@ -78,6 +82,7 @@ struct error {
     std::int64_t expected = 0;                  ///< the number it is held against
     expectation relation = expectation::equal;  ///< how `got` should relate to `expected`
 
+    /// The same mistake in every field.
     friend constexpr bool operator==(const error&, const error&) noexcept = default;
 
     /// Writes a one-line message, e.g. "convolution: strides[1]: got 0, expected at least 1 (invalid_argument)",
@@ -102,6 +107,7 @@ struct error {
 class [[nodiscard]] status {
 public:
     constexpr status() noexcept = default;
+    /// A failure; an error whose code is `errc::ok` is a success.
     // NOLINTNEXTLINE(google-explicit-constructor): an error is a status
     constexpr status(const gradkern::error& e) noexcept : error_(e) {}
 
@@ -125,8 +131,10 @@ public:
     using value_type = T;                ///< what is held on success
     using error_type = gradkern::error;  ///< what is held otherwise
 
+    /// Success with a value.
     // NOLINTNEXTLINE(google-explicit-constructor): `return value;` must work
     constexpr result(T value) noexcept : value_(std::move(value)) {}
+    /// A failure.
     // NOLINTNEXTLINE(google-explicit-constructor): `return error;` must work
     constexpr result(const gradkern::error& e) noexcept : error_(e) {}
 

@@ -59,6 +59,7 @@ public:
         ++rank_;
     }
 
+    /// The same entries.
     friend constexpr bool operator==(const extents&, const extents&) noexcept = default;
 
 private:
@@ -73,8 +74,10 @@ struct tensor_layout {
     extents strides{};  ///< elements from one entry of an axis to the next; empty: dense
 
     constexpr tensor_layout() noexcept = default;
+    /// A dense tensor.
     // NOLINTNEXTLINE(google-explicit-constructor): a dense tensor is described by its shape
     constexpr tensor_layout(const extents& s) noexcept : shape(s) {}
+    /// A tensor with strides of its own, one per axis.
     constexpr tensor_layout(const extents& s, const extents& t) noexcept : shape(s), strides(t) {}
     /// A dense tensor: `tensor_layout{1, 64, 56, 56}`.
     constexpr tensor_layout(std::initializer_list<std::int64_t> s) noexcept : shape(s) {}
@@ -84,6 +87,7 @@ struct tensor_layout {
     /// True where strides were left out.
     [[nodiscard]] constexpr bool is_dense() const noexcept { return strides.empty(); }
 
+    /// The same shape and the same strides as given.
     friend constexpr bool operator==(const tensor_layout&, const tensor_layout&) noexcept = default;
 };
 
@@ -95,6 +99,7 @@ struct tensor_view {
     tensor_layout layout{};  ///< shape and strides
 
     constexpr tensor_view() noexcept = default;
+    /// A view of the elements at p.
     constexpr tensor_view(T* p, const tensor_layout& l) noexcept : data(p), layout(l) {}
     /// A view of constant elements from one of mutable elements.
     template <class U>

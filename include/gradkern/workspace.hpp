@@ -31,10 +31,12 @@ public:
         bytes_ = bytes;
         complete_ = true;
     }
+    /// Takes over the memory of `other`, which is empty afterwards.
     workspace(workspace&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0)),
           complete_(std::exchange(other.complete_, true)) {}
+    /// Gives the own memory back and takes over that of `other`.
     workspace& operator=(workspace&& other) noexcept {
         if (this != &other) {
             release();

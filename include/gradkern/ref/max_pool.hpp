@@ -25,9 +25,9 @@ namespace ref {
 /// The maximum of one window.
 template <class T>
 struct window_maximum {
-    accumulate_t<T> value = -std::numeric_limits<accumulate_t<T>>::infinity();
-    index3 position{};
-    bool found = false;  ///< false where no tap is inside
+    accumulate_t<T> value = -std::numeric_limits<accumulate_t<T>>::infinity();  ///< -Inf where there is none
+    index3 position{};                                                          ///< on the large side
+    bool found = false;                                                         ///< false where no tap is inside
 };
 
 /// The first largest element of window o in row-major order. A NaN beats every number and a later NaN an earlier one;

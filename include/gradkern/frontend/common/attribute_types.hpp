@@ -23,6 +23,7 @@ public:
 
     /// Absent: the attribute has its default.
     constexpr word() noexcept = default;
+    /// An enumerator.
     // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = auto_pad::valid` must work
     constexpr word(E value) noexcept : value_(value) {}
     /// An enumerator of the core, for an attribute that has more words than that.

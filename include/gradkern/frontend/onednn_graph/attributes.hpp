@@ -28,6 +28,7 @@ public:
     constexpr ints() noexcept = default;
     /// From a braced list: `.strides = {2, 2}`.
     constexpr ints(std::initializer_list<std::int64_t> values) noexcept : values_(values) {}
+    /// From extents.
     // NOLINTNEXTLINE(google-explicit-constructor): the core's vectors are attributes, too
     constexpr ints(const extents& values) noexcept : values_(values) {}
     /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
@@ -55,6 +56,7 @@ struct transposed_format {
     bool swapped = false;                                             ///< they have changed places
 
     constexpr transposed_format() noexcept = default;
+    /// One of the core's two formats.
     // NOLINTNEXTLINE(google-explicit-constructor): the core's formats are two of the four
     constexpr transposed_format(gradkern::weights_format f) noexcept : format(f) {}
 };

@@ -29,6 +29,7 @@ public:
     /// From a braced list: `.strides = {2, 2}`.
     constexpr ints(std::initializer_list<std::int64_t> values) noexcept
         : ints(std::span<const std::int64_t>(values.begin(), values.size())) {}
+    /// From extents.
     // NOLINTNEXTLINE(google-explicit-constructor): the core's vectors are attributes, too
     constexpr ints(const extents& values) noexcept : ints(values.values()) { size_ = values.rank(); }
     /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.

@@ -28,9 +28,9 @@ namespace onnxruntime {
 
 /// The shapes of the three results of ConvGrad and ConvTransposeGrad: those of X, of W and of the bias.
 struct conv_gradient_shapes {
-    extents dX{};
-    extents dW{};
-    extents dB{};
+    extents dX{};  ///< of X
+    extents dW{};  ///< of W, in ONNX's order
+    extents dB{};  ///< (OC)
 };
 
 namespace translation {
