@@ -1,5 +1,6 @@
 // The channelwise path of the reduction engine (reduce_plan.hpp): tasks of one panel of small-side channels over all
-// groups. Per chunk: line > tap-set class of columns > tile of rows (tap, large-side channel).
+// groups. Per chunk: lines of one plane > groups of taps that meet the same positions > tile of rows (tap, large-side
+// channel).
 #pragma once
 
 #include <algorithm>
@@ -21,12 +22,38 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Neighbouring taps of one axis that lie inside for the same positions of [first, last).
+struct tap_group {
+    std::int64_t first_tap = 0;
+    std::int64_t taps = 0;
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+};
+
+/// The group that starts with tap `tap`.
+[[nodiscard]] inline tap_group tap_group_at(const shape::axis& axis, std::int64_t tap, std::int64_t first,
+                                            std::int64_t last) noexcept {
+    const auto range_of = [&](std::int64_t k) {
+        const shape::axis::position_range inside = axis.inside_positions(k);
+        const std::int64_t low = std::max(inside.first, first);
+        return shape::axis::position_range{low, std::max(low, std::min(inside.last, last))};
+    };
+    const shape::axis::position_range range = range_of(tap);
+    tap_group g{tap, 1, range.first, range.last};
+    for (; tap + g.taps < axis.kernel; ++g.taps) {
+        const shape::axis::position_range next = range_of(tap + g.taps);
+        if (next.first != range.first || next.last != range.last) break;
+    }
+    return g;
+}
+
 /// One task of the channelwise path.
 template <class T>
 void reduce_channelwise(const reduce_plan& r, const T* large, const T* small, std::int64_t task,
                         std::byte* slice) noexcept {
     auto* packed = reinterpret_cast<float*>(slice + r.at_small);
     auto* staging = reinterpret_cast<float*>(slice + r.at_large);
+    auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
     auto* chunk_sum = reinterpret_cast<float*>(slice + r.at_chunk);
     auto* sum = reinterpret_cast<float*>(slice + r.at_sum);
     auto* total = reinterpret_cast<float*>(slice + r.at_total);
@@ -39,76 +66,85 @@ void reduce_channelwise(const reduce_plan& r, const T* large, const T* small, st
         const chunk_grid::chunk c = r.chunks[i];
         if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, packed);
         line_position at(r.axes, c.first_line);
-        staging_box box;
-        std::int64_t staged_until = c.first_line;  // lines before this one are staged
-        for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
+        for (std::int64_t line = c.first_line; line < c.last_line;) {
+            const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);  // lines of this plane
             const float* a_base = nullptr;
             const float* b_base = nullptr;
             shape::canonical_strides in = r.large;
             std::int64_t b_step = r.small[4];
+            std::int64_t b_line = r.small[3];
             std::int64_t origin = 0;
             if (stage) {
-                if (line == staged_until) {  // what the lines up to the end of this plane read
-                    const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);
-                    box_grid::item out;
-                    out.first_image = at.n;
-                    out.last_image = at.n + 1;
-                    out.first = {at.d, at.h, c.first_column};
-                    out.last = {at.d + 1, at.h + run, c.last_column};
-                    box = reads_of(r.axes, shape::side::small, out, r.large_channels * r.panel_width);
-                    stage_across_groups(large, r.large, box, first_lane, used, r.small_channels, r.large_channels,
-                                        r.panel_width, staging);
-                    staged_until = line + run;
-                }
+                box_grid::item out;
+                out.first_image = at.n;
+                out.last_image = at.n + 1;
+                out.first = {at.d, at.h, c.first_column};
+                out.last = {at.d + 1, at.h + run, c.last_column};
+                const staging_box box = reads_of(r.axes, shape::side::small, out, r.large_channels * r.panel_width);
+                stage_across_groups(large, r.large, box, first_lane, used, r.small_channels, r.large_channels,
+                                    r.panel_width, staging);
                 in = box.strides();
                 origin = box.origin();
                 a_base = staging;
                 b_base = packed + (line - c.first_line) * c.columns() * r.panel_width;
                 b_step = r.panel_width;
+                b_line = c.columns() * r.panel_width;
             } else if constexpr (std::is_same_v<T, float>) {
                 a_base = large + first_lane;
                 b_base = small + first_lane + at.offset(r.small, c.first_column);
             }
             const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
-            const shape::tap_sequence rows = r.axes[1].inside_taps(at.h);
-            shape::tap_class_walk walk(r.axes[2], shape::side::small, c.first_column, c.last_column);
-            for (shape::tap_class columns; walk.next(columns);) {
-                const std::int64_t a_line = at.n * in[0] + r.axes[0].position(at.d, 0) * in[2] +
-                                            r.axes[1].position(at.h, 0) * in[3] + columns.first_read * in[4] - origin;
-                const stretch positions{0, (columns.first_position - c.first_column) * b_step, columns.positions};
-                // rows of the tile: (plane tap, row tap, column tap, k), k innermost
-                std::int64_t d = planes.first;
-                std::int64_t h = rows.first;
-                std::int64_t w = 0;
-                std::int64_t k = 0;
-                split_rows(planes.count * rows.count * columns.taps * r.large_channels, [&](std::ptrdiff_t,
-                                                                                            std::ptrdiff_t count) {
-                    std::array<const float*, tile_rows> a;
-                    std::array<float*, tile_rows> to;
-                    for (std::ptrdiff_t row = 0; row < count; ++row) {
-                        a[static_cast<std::size_t>(row)] =
-                            a_base + (a_line + d * r.axes[0].dilation * in[2] + h * r.axes[1].dilation * in[3] +
-                                      w * columns.read_per_tap * in[4] + k * r.panel_width);
-                        const std::int64_t tap = (d * r.axes[1].kernel + h) * r.axes[2].kernel + columns.first_tap + w;
-                        to[static_cast<std::size_t>(row)] = chunk_sum + (tap * r.large_channels + k) * r.panel_width;
-                        if (++k < r.large_channels) continue;
-                        k = 0;
-                        if (++w < columns.taps) continue;
-                        w = 0;
-                        if (++h < rows.first + rows.count) continue;
-                        h = rows.first;
-                        ++d;
-                    }
-                    tiles[count - 1]({.list = &positions,
-                                      .count = 1,
-                                      .a = a.data(),
-                                      .a_step = r.axes[2].stride * in[4],
-                                      .b = b_base,
-                                      .b_step = b_step,
-                                      .c = to.data(),
-                                      .mode = tile_mode::resume});
-                });
+            tap_group h;
+            tap_group w;
+            for (std::int64_t kh = 0; planes.count > 0 && kh < r.axes[1].kernel; kh += h.taps) {
+                h = tap_group_at(r.axes[1], kh, at.h, at.h + run);
+                if (h.first == h.last) continue;
+                for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
+                    w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
+                    if (w.first == w.last) continue;
+                    // the positions of all taps of these groups: one stretch a line
+                    const std::int64_t b_first = (w.first - c.first_column) * b_step;
+                    for (std::int64_t l = h.first; l < h.last; ++l)
+                        list[l - h.first] = {(l - h.first) * r.axes[1].stride * in[3], b_first + (l - at.h) * b_line,
+                                             w.last - w.first};
+                    // rows of the tile: (plane tap, row tap, column tap, k), k innermost
+                    const std::int64_t first_read = at.n * in[0] - origin;
+                    std::array<std::int64_t, 4> t{};
+                    split_rows(planes.count * h.taps * w.taps * r.large_channels, [&](std::ptrdiff_t,
+                                                                                      std::ptrdiff_t count) {
+                        std::array<const float*, tile_rows> a;
+                        std::array<float*, tile_rows> to;
+                        for (std::ptrdiff_t row = 0; row < count; ++row) {
+                            const std::int64_t d = planes.first + t[0];
+                            a[static_cast<std::size_t>(row)] =
+                                a_base + (first_read + r.axes[0].position(at.d, d) * in[2] +
+                                          r.axes[1].position(h.first, kh + t[1]) * in[3] +
+                                          r.axes[2].position(w.first, kw + t[2]) * in[4] + t[3] * r.panel_width);
+                            const std::int64_t tap = (d * r.axes[1].kernel + kh + t[1]) * r.axes[2].kernel + kw + t[2];
+                            to[static_cast<std::size_t>(row)] =
+                                chunk_sum + (tap * r.large_channels + t[3]) * r.panel_width;
+                            if (++t[3] < r.large_channels) continue;
+                            t[3] = 0;
+                            if (++t[2] < w.taps) continue;
+                            t[2] = 0;
+                            if (++t[1] < h.taps) continue;
+                            t[1] = 0;
+                            ++t[0];
+                        }
+                        tiles[count - 1]({.list = list,
+                                          .count = static_cast<std::ptrdiff_t>(h.last - h.first),
+                                          .a = a.data(),
+                                          .a_step = r.axes[2].stride * in[4],
+                                          .b = b_base,
+                                          .b_step = b_step,
+                                          .c = to.data(),
+                                          .mode = tile_mode::resume});
+                    });
+                }
             }
+            line += run;
+            at.h += run - 1;
+            at.advance(r.axes);
         }
         fold(chunk_sum, sum, r.sum_floats);
         if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count))

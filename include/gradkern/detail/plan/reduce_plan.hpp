@@ -8,7 +8,7 @@
 //     task      dense: some panels of s x a range of l; channelwise: one panel of s over all groups
 //     chunk     at most 256 positions of the small side, packed or in place
 //     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions
-//     channelwise  line > tap-set class of columns > tile of rows (tap, l): the chain resumes from line to line
+//     channelwise  lines of a plane > taps with the same positions > tile of rows (tap, l)
 //
 // The lanes of a tile are channels s: no horizontal sums.
 #pragma once
@@ -113,6 +113,7 @@ struct reduce_plan {
         const bool may_stage = r.staged || width % r.panel_width != 0;
         r.at_large = slice.reserve<float>(may_stage ? staging : 0);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
+        r.at_list = slice.reserve<stretch>(lines);
     } else {
         // Sums of a task stay in L2; what is packed for a chunk serves several panels and many channels.
         constexpr std::int64_t sum_budget = 64 * 1024;
@@ -157,11 +158,17 @@ struct line_position {
 template <class T>
 inline void pack_chunk(const std::array<shape::axis, 3>& axes, const T* small, const shape::canonical_strides& strides,
                        const chunk_grid::chunk& c, std::int64_t used, std::int64_t width, float* out) noexcept {
+    const std::int64_t row = c.columns();
+    const bool rows_join = strides[3] == row * strides[4];  // lines that follow each other in memory are one
     line_position at(axes, c.first_line);
-    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(axes)) {
-        pack_lanes(small + at.offset(strides, c.first_column), strides[1], used, strides[4], c.columns(), out, width);
-        clear_lanes(used, width, c.columns(), out, width);
-        out += c.columns() * width;
+    for (std::int64_t line = c.first_line; line < c.last_line;) {
+        const std::int64_t lines = rows_join ? std::min(c.last_line - line, axes[1].small - at.h) : 1;
+        pack_lanes(small + at.offset(strides, c.first_column), strides[1], used, strides[4], lines * row, out, width);
+        clear_lanes(used, width, lines * row, out, width);
+        out += lines * row * width;
+        line += lines;
+        at.h += lines - 1;
+        at.advance(axes);
     }
 }
 
