@@ -67,7 +67,7 @@ protected:
 /// same_*.
 [[nodiscard]] constexpr result<extents> infer_max_pool(const extents& src,
                                                        const max_pool_attributes& attributes) noexcept {
-    const auto p = shape::max_pool_shapes(src, attributes, {}, {}, sizeof(std::int64_t));
+    const auto p = shape::max_pool_shapes(src, attributes, {}, {}, 4);
     if (!p) return p.error();
     return p->small_shape;
 }
@@ -260,7 +260,8 @@ public:
     /// diff_src = 0, then diff_src[indices[n, c, o]] += diff_dst[n, c, o] for every element whose index is not -1.
     ///
     /// Indices count elements as index_base and storage_order say; they may repeat. All of them are looked at before
-    /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written. Sums in f32 in
+    /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written. A tensor with an
+    /// index that points out of its element's plane takes a slow way. Sums in f32 in
     /// ascending order of (n, c, o), one rounding to T. The output must not overlap an input. Other errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
@@ -272,7 +273,11 @@ public:
         if (!found.in_range)
             return error{errc::index_out_of_range, op, "indices", -1, found.first_bad, plan_.index.end,
                          expectation::below};
-        detail::run_scatter(plan_, diff_dst, indices, found.local, diff_src, workspace, executor);
+        if (found.local) {
+            detail::run_scatter(plan_, diff_dst, indices, diff_src, workspace, executor);
+        } else {
+            detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
+        }
         return {};
     }
 

@@ -1122,6 +1122,7 @@ TEST(aclnn, workspaces) {
         EXPECT_EQ(call(nullptr, o.bytes - 1), ACLNN_ERR_PARAM_INVALID);
         EXPECT_EQ(call(nullptr, o.bytes), ACLNN_ERR_PARAM_NULLPTR);
         EXPECT_EQ(call(nullptr, std::numeric_limits<std::uint64_t>::max()), ACLNN_ERR_PARAM_NULLPTR);
+        EXPECT_EQ(call(m.dx.data(), o.bytes), ACLNN_ERR_PARAM_INVALID);
         EXPECT_EQ(m.dx.snapshot(), untouched);
         ASSERT_EQ(ac::aclSetAclOpExecutorRepeatable(o.executor), ACLNN_SUCCESS);
         // exactly enough, at every alignment, between guards

@@ -327,4 +327,33 @@ TEST(MaxPoolLimits, enormous_planes_and_windows) {
     EXPECT_EQ(std::count(dx.begin(), dx.end(), 0.0F), count - 1);
 }
 
+/// 2^40 windows, of which two have an inside tap: the others take no time.
+TEST(MaxPoolLimits, windows_between_dilated_taps_cost_nothing) {
+    constexpr std::int64_t far = std::int64_t{1} << 40;
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        for (const bool rows : {false, true}) {
+            const bool ncx = format == data_format::ncx;
+            const auto axes = [&](std::int64_t value, std::int64_t other) {
+                return rows ? extents{value, other} : extents{other, value};
+            };
+            const max_pool_attributes a{.kernel = axes(2, 1),
+                                        .strides = {1, 1},
+                                        .pads_begin = axes(far, 0),
+                                        .pads_end = axes(far, 0),
+                                        .dilations = axes(far, 1),
+                                        .data_format = format};
+            const float x = 5;
+            const float dy = 3;
+            float dx = 0;
+            const extents windows = axes(far + 1, 1);
+            const tensor_layout small(
+                ncx ? extents{1, 1, windows[0], windows[1]} : extents{1, windows[0], windows[1], 1}, {0, 0, 0, 0});
+            ASSERT_TRUE(gradkern::max_pool_backward<float>({&x, {1, 1, 1, 1}}, {&dy, small}, a, {&dx, {1, 1, 1, 1}},
+                                                           {.workspace = scratch()})
+                            .ok());
+            EXPECT_EQ(dx, 6);
+        }
+    }
+}
+
 }  // namespace

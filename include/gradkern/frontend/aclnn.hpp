@@ -179,7 +179,7 @@ inline aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) noexcept {
 ///
 /// Errors, in this order: 161001 for a null executor; 161002 for a handle of no executor (used up, destroyed, never
 /// one); 161002 for a short workspace; 161001 for a null workspace of a size other than 0; 161001 for a tensor without
-/// memory; 161002 for a gradInput that overlaps gradOutput. A call that returns one of these has written nothing, and
+/// memory; 161002 for a gradInput that overlaps gradOutput, or a workspace that overlaps either. A call that returns one of these has written nothing, and
 /// the executor is as it was: use it in another call, or destroy it.
 [[nodiscard]] inline aclnnStatus aclnnAvgPool2dBackward(void* workspace, std::uint64_t workspaceSize,
                                                         aclOpExecutor* executor, aclrtStream stream) noexcept {

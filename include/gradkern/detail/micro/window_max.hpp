@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include <gradkern/detail/config.hpp>
@@ -97,10 +96,9 @@ template <class T, bool ignore_nan>
 void window_max_gathered(const window_run& r, const T* source, std::int64_t lane_step, std::ptrdiff_t used,
                          const window_results& to) noexcept {
     const auto load = [&](const T* at) GRADKERN_INLINE_LAMBDA {
-        alignas(T) unsigned char lanes[static_cast<std::size_t>(simd::lanes) * sizeof(T)] = {};
-        for (std::ptrdiff_t j = 0; j < used; ++j)
-            std::memcpy(lanes + static_cast<std::size_t>(j) * sizeof(T), at + j * lane_step, sizeof(T));
-        return simd::load_wide(reinterpret_cast<const T*>(lanes));
+        std::array<T, static_cast<std::size_t>(simd::lanes)> lanes{};
+        for (std::ptrdiff_t j = 0; j < used; ++j) lanes[static_cast<std::size_t>(j)] = at[j * lane_step];
+        return simd::load_wide(lanes.data());
     };
     for (std::int64_t i = 0; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;

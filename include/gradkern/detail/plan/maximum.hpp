@@ -183,23 +183,52 @@ private:
         }
     }
 
+    /// Calls f(first, last) for the windows of `range`; backward for those with inside taps only, since windows of a
+    /// dilated kernel may step over the input in great numbers.
+    template <class F>
+    void for_each_range(const shape::axis& axis, window_range range, const F& f) const noexcept {
+        if (!m_.backward) {
+            f(range.first, range.last);
+            return;
+        }
+        shape::tap_class_walk walk(axis, shape::side::small, range.first, range.last);
+        std::int64_t first = 0;
+        std::int64_t last = 0;  // of an open range
+        for (shape::tap_class c; walk.next(c);) {
+            if (c.taps > 0) {
+                if (first == last) first = c.first_position;
+                last = c.first_position + c.positions;
+            } else if (first != last) {
+                f(first, last);
+                first = last;
+            }
+        }
+        if (first != last) f(first, last);
+    }
+
     /// Computes windows by segments of a line, and calls f(d, h, first window, windows) after each.
     template <class S, class F>
     void for_each_segment(const window_source<S>& source, const std::array<window_range, 3>& windows,
                           const F& f) noexcept {
-        for (std::int64_t d = windows[0].first; d < windows[0].last; ++d) {
-            for (std::int64_t h = windows[1].first; h < windows[1].last; ++h) {
-                for (std::int64_t w = windows[2].first; w < windows[2].last; w += max_columns) {
-                    const std::int64_t last = std::min(windows[2].last, w + max_columns);
-                    if (m_.ignore_nan) {
-                        max_segment<S, true>(m_, source, d, h, w, last, used_, results_);
-                    } else {
-                        max_segment<S, false>(m_, source, d, h, w, last, used_, results_);
-                    }
-                    f(d, h, w, last - w);
+        const auto line = [&](std::int64_t d, std::int64_t h, std::int64_t begin, std::int64_t end) {
+            for (std::int64_t w = begin; w < end; w += max_columns) {
+                const std::int64_t last = std::min(end, w + max_columns);
+                if (m_.ignore_nan) {
+                    max_segment<S, true>(m_, source, d, h, w, last, used_, results_);
+                } else {
+                    max_segment<S, false>(m_, source, d, h, w, last, used_, results_);
                 }
+                f(d, h, w, last - w);
             }
-        }
+        };
+        for_each_range(m_.axes[0], windows[0], [&](std::int64_t first_d, std::int64_t last_d) {
+            for (std::int64_t d = first_d; d < last_d; ++d)
+                for_each_range(m_.axes[1], windows[1], [&](std::int64_t first_h, std::int64_t last_h) {
+                    for (std::int64_t h = first_h; h < last_h; ++h)
+                        for_each_range(m_.axes[2], windows[2],
+                                       [&](std::int64_t begin, std::int64_t end) { line(d, h, begin, end); });
+                });
+        });
     }
 
     void store_indices(std::int64_t* indices, std::int64_t d, std::int64_t h, std::int64_t first,

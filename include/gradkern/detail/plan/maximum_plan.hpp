@@ -155,7 +155,13 @@ struct window_range {
     m.gathered = options.algorithm == algorithm::channelwise || plane >= place_limit;
     std::int64_t budget = max_scratch;
     if (!m.gathered && (m.staged || backward)) {
-        // Boxes of a few times what one output needs, so that little is read or computed twice.
+        // Backward a window that reaches several boxes is computed for each: narrower panels of whole planes come first.
+        const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
+        while (backward && m.panel_width > lanes && positions_of(whole) * m.panel_width > budget) {
+            m.panel_width = m.panel_width > 2 * lanes ? 2 * lanes : lanes;
+            budget = 4 * max_scratch;
+        }
+        // Then boxes of a few times what one output needs.
         const std::int64_t least = positions_of({1, 1, 1});
         if (4 * least * m.panel_width > 4 * max_scratch) m.panel_width = lanes;
         budget = std::max(budget, 4 * least * m.panel_width);

@@ -3,7 +3,7 @@
 // A run looks at all indices first: is every one in range, and does every one point into the plane of its own element?
 // Then comes the scatter. A task is a block of places of diff_src, of one panel of channels of one image; it adds the
 // gradients whose indices point into it to f32 sums, in ascending order of the elements (n, c, o), and writes the sums.
-// Where all indices stay in their planes it looks at its own planes only, else, right and slow, at all elements.
+// That is where all indices stay in their planes; else, right and slow, blocks of sums over all planes look at all elements.
 // f32 outputs that are overwritten hold their own sums, so that a block is a whole plane.
 #pragma once
 
@@ -50,9 +50,9 @@ struct scatter_plan {
     std::int64_t panels = 0;
     std::int64_t block = 1;  // places
     std::int64_t blocks = 0;
+    std::int64_t sums = 0;  // floats of a slice
     std::int64_t slice_bytes = 0;
 
-    [[nodiscard]] constexpr std::int64_t windows() const noexcept { return small[0] * small[1] * small[2]; }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
 
     /// Quotient and rest of `value` by index.per_place, in the cheapest type that holds both.
@@ -133,7 +133,9 @@ struct scatter_plan {
     g.blocks = shape::ceil_div(g.plane, g.block);
     if (!g.direct && g.tasks() > 0) {
         slice_layout slice;
-        static_cast<void>(slice.reserve<float>(g.block * g.panel_width));
+        constexpr std::int64_t few = 3 * 1024;  // floats: small enough for a workspace on the stack
+        g.sums = std::max(g.block * g.panel_width, std::min(few, g.batch * g.channels * g.plane));
+        static_cast<void>(slice.reserve<float>(g.sums));
         g.slice_bytes = slice.bytes();
     }
     return g;
@@ -220,9 +222,51 @@ struct index_findings {
     return found;
 }
 
-/// Runs a plan whose indices are all in range. All checks have passed.
+/// Runs a plan whose indices point anywhere in the tensor: every block of sums looks at all elements.
 template <class T>
-void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* indices, bool local, T* out,
+void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
+                          std::span<std::byte> workspace, executor_ref executor) noexcept {
+    // Calls f(place among all planes, gradient's offset) for every element in row-major order of (n, c, o).
+    const auto for_each_target = [&](const auto& f) {
+        for (std::int64_t n = 0; n < g.batch; ++n)
+            for (std::int64_t c = 0; c < g.channels; ++c)
+                for_each_gradient(g, n, c, c + 1, [&](std::int64_t, std::int64_t from, std::int64_t at) {
+                    if (indices[at] == -1) return;
+                    const scatter_plan::target t = g.target_of(indices[at], n, c);
+                    f((t.n * g.channels + t.c) * g.plane + t.place, from);
+                });
+    };
+    const auto element = [&](std::int64_t i) {
+        const std::int64_t plane = i / g.plane;
+        return out + (plane / g.channels * g.out[0] + plane % g.channels * g.out[1] + g.offset_of(i % g.plane));
+    };
+    const std::int64_t count = g.batch * g.channels * g.plane;
+    if constexpr (std::is_same_v<T, float>) {
+        if (g.direct) {  // one pass, in the caller's thread
+            for (std::int64_t i = 0; i < count; ++i) *element(i) = 0.0F;
+            for_each_target([&](std::int64_t i, std::int64_t from) { *element(i) += gradient[from]; });
+            return;
+        }
+    }
+    const std::int64_t block = g.sums;
+    run_tasks(executor, shape::ceil_div(count, block), slices(workspace, g.slice_bytes),
+              [&](std::byte* slice, auto&& next) {
+                  auto* sums = reinterpret_cast<float*>(slice);
+                  for (std::int64_t task = next(); task >= 0; task = next()) {
+                      const std::int64_t first = task * block;
+                      const std::int64_t here = std::min(block, count - first);
+                      std::fill_n(sums, here, 0.0F);
+                      for_each_target([&](std::int64_t i, std::int64_t from) {
+                          if (i >= first && i < first + here) sums[i - first] += load_element(gradient + from);
+                      });
+                      for (std::int64_t i = 0; i < here; ++i) store_result(element(first + i), sums[i], g.accumulate);
+                  }
+              });
+}
+
+/// Runs a plan whose indices all point into the planes of their own elements. All checks have passed.
+template <class T>
+void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
                  std::span<std::byte> workspace, executor_ref executor) noexcept {
     run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
@@ -261,26 +305,18 @@ void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* i
                 if (static_cast<std::uint64_t>(place - first_place) < places)
                     sum_at(place, c) += load_element(gradient + from);
             };
-            if (local && g.index.per_place == 1) {  // -1 is in front of every plane
+            if (g.index.per_place == 1) {  // -1 is in front of every plane
                 const std::int64_t base = n * g.index.per_image + first_channel * g.index.per_channel;
                 const std::int64_t step = g.index.per_channel;
                 for_each_gradient(g, n, first_channel, last_channel,
                                   [=](std::int64_t c, std::int64_t from, std::int64_t at) GRADKERN_INLINE_LAMBDA {
                                       add(indices[at] - base - (c - first_channel) * step, c, from);
                                   });
-            } else if (local) {
+            } else {
                 for_each_gradient(g, n, first_channel, last_channel,
                                   [=, &g](std::int64_t c, std::int64_t from, std::int64_t at) GRADKERN_INLINE_LAMBDA {
                                       if (indices[at] != -1) add(g.own_place(indices[at], n, c), c, from);
                                   });
-            } else {
-                for (std::int64_t m = 0; m < g.batch; ++m)
-                    for (std::int64_t k = 0; k < g.channels; ++k)
-                        for_each_gradient(g, m, k, k + 1, [&](std::int64_t, std::int64_t from, std::int64_t at) {
-                            if (indices[at] == -1) return;
-                            const scatter_plan::target t = g.target_of(indices[at], m, k);
-                            if (t.n == n && t.c >= first_channel && t.c < last_channel) add(t.place, t.c, from);
-                        });
             }
             if (g.direct) continue;
             if (g.places_run) {

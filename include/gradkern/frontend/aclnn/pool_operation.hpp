@@ -1,14 +1,17 @@
 // What an executor of aclnnAvgPool2dBackward holds: the core's plan, the addresses, and the rounding before it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
 #include <gradkern/avg_pool.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/frontend/aclnn/translation.hpp>
 #include <gradkern/frontend/aclnn/types.hpp>
@@ -81,9 +84,16 @@ public:
         if (workspace == nullptr && bytes != 0) return ACLNN_ERR_PARAM_NULLPTR;
         return std::visit(
             [&](const auto& plan) -> aclnnStatus {
-                if constexpr (is_plan<decltype(plan)>)
-                    return status_of(
-                        detail::check_run("aclnnAvgPool2dBackward", {{&in_memory_, in_}, {&out_memory_, out_}}, 0, 0));
+                if constexpr (is_plan<decltype(plan)>) {
+                    constexpr std::string_view op = "aclnnAvgPool2dBackward";
+                    detail::tensor_memory scratch;  // the workspace may not lie over a tensor either
+                    scratch.high = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, INT64_MAX));
+                    status s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}}, 0, 0);
+                    if (s)
+                        s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}, {&scratch, workspace}}, 0,
+                                              0);
+                    return status_of(s);
+                }
                 return ACLNN_SUCCESS;
             },
             plan_);
