@@ -282,6 +282,28 @@ TEST(convolution_contract, one_call_works_on_the_stack_or_names_the_bytes) {
     EXPECT_TRUE(gk::convolution<float>(big_src, big_weights, {}, a, big_dst, {.workspace = scratch}).ok());
 }
 
+// Several groups, panels and tasks: under a sanitizer no offset is added to null.
+TEST(convolution_contract, an_empty_batch_needs_no_memory_for_gradients_of_weights_and_bias) {
+    const gk::tensor_view<const float> nothing(nullptr, {0, 5, 300});
+    for (const gk::algorithm path : all_algorithms) {
+        for (const std::int64_t groups : {1, 3, 300}) {
+            const gk::extents shape{2, 300 / groups, 300};
+            test_tensor<float> gradient(shape);
+            const gk::convolution_attributes a{.strides = {1}, .dilations = {1}, .groups = groups};
+            const gk::tensor_view<const float> diff_dst(nullptr, {0, 4, 300});
+            const auto plan = gk::plan_convolution_backward_weights<float>(nothing.layout, diff_dst.layout, a,
+                                                                           gradient.layout(), {.algorithm = path});
+            ASSERT_TRUE(plan);
+            const gk::workspace scratch(plan->workspace_bytes());
+            ASSERT_TRUE(plan->run(nullptr, nullptr, gradient.data(), scratch).ok());
+            for (std::int64_t i = 0; i < gradient.count(); ++i) ASSERT_EQ(gradient.value(i), 0.0F);
+        }
+    }
+    test_tensor<float> bias(gk::extents{300});
+    ASSERT_TRUE(gk::bias_backward<float>(nothing, {}, bias.view()).ok());
+    for (std::int64_t i = 0; i < bias.count(); ++i) ASSERT_EQ(bias.value(i), 0.0F);
+}
+
 TEST(convolution_contract, memory_mistakes_are_errors) {
     const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
     std::array<float, 64> x{};

@@ -140,7 +140,8 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t first = task * tile_lanes;
             const std::int64_t used = std::min<std::int64_t>(tile_lanes, b.channels - first);
-            const T* base = diff_dst + first * b.in[1];
+            // an empty batch has no memory: null takes no offset
+            const T* base = b.chunks.count == 0 ? diff_dst : diff_dst + first * b.in[1];
             // packed rows are whole vectors; lanes without a channel hold zeros that no result shows
             const std::int64_t packed_lanes =
                 shape::ceil_div(used, static_cast<std::int64_t>(simd::lanes)) * simd::lanes;

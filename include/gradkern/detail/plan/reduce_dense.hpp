@@ -61,8 +61,9 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
     const std::int64_t group = task / (r.channel_ranges() * r.panel_groups());
     const std::int64_t channels = std::min(r.task_channels, r.large_channels - first_channel);
     const std::int64_t panels = std::min(r.task_panels, r.panels - first_panel);
-    const T* large_base = large + (group * r.large_channels + first_channel) * r.large[1];
-    const T* small_base = small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
+    const bool none = r.chunks.count == 0;  // an empty batch has no memory: null takes no offset
+    const T* large_base = none ? large : large + (group * r.large_channels + first_channel) * r.large[1];
+    const T* small_base = none ? small : small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
     const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
 
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
