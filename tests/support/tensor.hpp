@@ -89,7 +89,8 @@ public:
         return gradkern::detail::load_element(data() + offset(flat));
     }
     /// Stores a number, rounded to T.
-    void set(std::int64_t flat, gradkern::accumulate_t<T> number) const noexcept {
+    template <class U = T>
+    void set(std::int64_t flat, gradkern::accumulate_t<U> number) const noexcept {
         gradkern::detail::store_element(data() + offset(flat), number);
     }
     /// Sets every element to generate(flat index).
