@@ -21,7 +21,7 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
 }
 
 /// How many elements ahead of a read its line is asked for: `lanes` planes at once are more than a CPU follows by itself.
-inline constexpr std::ptrdiff_t prefetch_distance = 64;
+inline constexpr std::ptrdiff_t prefetch_distance = 96;
 
 /// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
 /// registers, whatever is left element by element. Lanes may share a row.
@@ -29,13 +29,17 @@ template <class T, class Row>
 inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
                          std::ptrdiff_t out_step) noexcept {
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
-    std::ptrdiff_t j = 0;
-    if (count >= block) {
-        for (; j + block <= lanes; j += block) {
+    // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
+    constexpr std::ptrdiff_t piece = 8 * block;
+    const std::ptrdiff_t whole = count >= block ? lanes / block * block : 0;
+    for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
+        const std::ptrdiff_t end = std::min(count, begin + piece);
+        for (std::ptrdiff_t j = 0; j < whole; j += block) {
             std::array<const T*, static_cast<std::size_t>(block)> rows;
             for (std::ptrdiff_t i = 0; i < block; ++i) rows[static_cast<std::size_t>(i)] = row(j + i);
-            for (std::ptrdiff_t x = 0; x < count; x += block) {
-                x = std::min(x, count - block);  // the last block overlaps the one before: the same numbers again
+            for (std::ptrdiff_t next = begin; next < end; next += block) {
+                const std::ptrdiff_t x =
+                    std::min(next, count - block);  // the last block overlaps: the same numbers again
                 for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
                 float square[block * block];
                 for (std::ptrdiff_t i = 0; i < block; ++i)
@@ -44,7 +48,7 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
             }
         }
     }
-    for (; j < lanes; ++j) {
+    for (std::ptrdiff_t j = whole; j < lanes; ++j) {
         const T* s = row(j);
         for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x);
     }
