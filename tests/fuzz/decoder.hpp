@@ -375,4 +375,15 @@ inline bool exercise(decoder& d, const planned_call& call, const planned_call& o
     return text(name, l.shape) + (l.is_dense() ? std::string() : text("strides", l.strides)) + "\n";
 }
 
+/// Calls f with an element of the type that the input chooses: f32 half of the time, else f16 or bf16.
+template <class F>
+void with_element_type(decoder& d, const F& f) {
+    switch (d.integer(0, 3)) {
+        case 0:
+        case 1: return f(float{});
+        case 2: return f(gk::float16{});
+        default: return f(gk::bfloat16{});
+    }
+}
+
 }  // namespace gradkern_fuzz

@@ -111,11 +111,6 @@ void fuzz_indices(decoder& d) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     gradkern_fuzz::decoder d(data, size);
-    switch (d.integer(0, 3)) {
-        case 0:
-        case 1: gradkern_fuzz::fuzz_indices<float>(d); break;
-        case 2: gradkern_fuzz::fuzz_indices<gradkern::float16>(d); break;
-        default: gradkern_fuzz::fuzz_indices<gradkern::bfloat16>(d); break;
-    }
+    gradkern_fuzz::with_element_type(d, [&]<class T>(T) { gradkern_fuzz::fuzz_indices<T>(d); });
     return 0;
 }

@@ -86,9 +86,6 @@ struct max_plan {
     std::int64_t at_gradient = 0;
     std::int64_t slice_bytes = 0;
 
-    [[nodiscard]] constexpr shape::side outputs() const noexcept {
-        return backward ? shape::side::large : shape::side::small;
-    }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
 };
 
