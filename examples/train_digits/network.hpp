@@ -130,13 +130,12 @@ std::vector<T> rounded(std::span<const float> values) {
     return result;
 }
 
-/// A convolution or transposed convolution with bias: four plans, made once for one batch size, run in every step.
+/// A convolution or transposed convolution with bias: three plans, made once for one batch size, run in every step.
 template <class T, class Forward, class BackwardData, class BackwardWeights>
 struct trained_layer {
     Forward forward;
     BackwardData backward_data;
     BackwardWeights backward_weights;
-    gradkern::bias_backward_plan<T, float> backward_bias;
     bool relu;
     std::vector<T> dst, diff_dst;  // activations and the loss gradient with respect to them
     std::vector<T> weights{};      // the master weights, rounded
@@ -145,7 +144,6 @@ struct trained_layer {
         with.reserve(forward);
         with.reserve(backward_data);
         with.reserve(backward_weights);
-        with.reserve(backward_bias);
     }
 
     void run_forward(const T* src, const parameter* weights_and_bias, resources& with) {
@@ -164,9 +162,8 @@ struct trained_layer {
                 if (!(static_cast<float>(dst[i]) > 0)) diff_dst[i] = T{};
             }
         }
-        require(backward_weights.run(src, diff_dst.data(), weights_and_bias[0].gradient.data(), with.workspace,
-                                     with.executor));
-        require(backward_bias.run(diff_dst.data(), weights_and_bias[1].gradient.data(), with.workspace, with.executor));
+        require(backward_weights.run(src, diff_dst.data(), weights_and_bias[0].gradient.data(),
+                                     weights_and_bias[1].gradient.data(), with.workspace, with.executor));
         if (diff_src != nullptr) {
             require(backward_data.run(diff_dst.data(), weights.data(), diff_src, with.workspace, with.executor));
         }
@@ -191,9 +188,7 @@ convolution_layer<T> make_convolution(const extents& src, const extents& weights
     return {.forward = require(gradkern::plan_convolution<T, float>(src, weights, bias, attributes, dst)),
             .backward_data = require(gradkern::plan_convolution_backward_data<T>(dst, weights, attributes, src)),
             .backward_weights =
-                require(gradkern::plan_convolution_backward_weights<T, float>(src, dst, attributes, weights)),
-            .backward_bias =
-                require(gradkern::plan_bias_backward<T, float>(dst, {.data_format = attributes.data_format}, bias)),
+                require(gradkern::plan_convolution_backward_weights<T, float>(src, dst, attributes, weights, bias)),
             .relu = relu,
             .dst = std::vector<T>(element_count(dst)),
             .diff_dst = std::vector<T>(element_count(dst))};
@@ -207,9 +202,7 @@ conv_transpose_layer<T> make_conv_transpose(const extents& src, const extents& w
     return {.forward = require(gradkern::plan_conv_transpose<T, float>(src, weights, bias, attributes, dst)),
             .backward_data = require(gradkern::plan_conv_transpose_backward_data<T>(dst, weights, attributes, src)),
             .backward_weights =
-                require(gradkern::plan_conv_transpose_backward_weights<T, float>(src, dst, attributes, weights)),
-            .backward_bias =
-                require(gradkern::plan_bias_backward<T, float>(dst, {.data_format = attributes.data_format}, bias)),
+                require(gradkern::plan_conv_transpose_backward_weights<T, float>(src, dst, attributes, weights, bias)),
             .relu = relu,
             .dst = std::vector<T>(element_count(dst)),
             .diff_dst = std::vector<T>(element_count(dst))};

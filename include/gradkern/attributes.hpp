@@ -27,7 +27,8 @@ struct convolution_attributes {
     extents pads_end{};                                      ///< >= 0; ignored unless auto_pad is none
     gradkern::auto_pad auto_pad = gradkern::auto_pad::none;  ///< rule F (shape/padding.hpp)
     extents output_padding{};                                ///< backward data only: 0 <= op < stride; without
-                                                             ///< diff_src_shape it chooses among the sizes that fit
+                                                             ///< diff_src_shape it chooses among the sizes that fit,
+                                                             ///< and must be 0 where auto_pad is same_*
     std::int64_t groups = 1;                                 ///< >= 1
     gradkern::data_format data_format = gradkern::data_format::nxc;           ///< order of src and dst
     gradkern::weights_format weights_format = gradkern::weights_format::xio;  ///< (K..., IC/g, OC) or (OC, IC/g, K...)

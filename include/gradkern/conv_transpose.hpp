@@ -78,7 +78,7 @@ template <class T, class Bias = T>
     return plan;
 }
 
-/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias.data` may be null for none.
+/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` may be {} for none: an empty layout decides.
 template <class T, class Bias = T>
 [[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,
@@ -169,7 +169,8 @@ template <class T>
     return p->weights_shape;
 }
 
-/// A planned weight gradient of a transposed convolution; G is T, or float for 16-bit T. A value: copy it, share it.
+/// A planned gradient of a transposed convolution's weights, and of its bias where wanted; G is T, or float for 16-bit
+/// T. A value: copy it, share it between threads.
 template <class T, class G = T>
 class conv_transpose_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
@@ -179,44 +180,58 @@ public:
     /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        return this->execute(diff_dst, src, diff_weights, workspace, executor);
+        return this->execute(diff_dst, src, diff_weights, nullptr, workspace, executor);
+    }
+
+    /// The same, and then diff_bias[c] = sum over n and all positions of diff_dst[n, c, position], with the bits of
+    /// bias_backward. It must not overlap diff_weights. `diff_bias` is not looked at where the plan was made without its
+    /// layout.
+    [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, G* diff_bias,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return this->execute(diff_dst, src, diff_weights, diff_bias, workspace, executor);
     }
 
 private:
     template <class U, class H>
     friend result<conv_transpose_backward_weights_plan<U, H>> plan_conv_transpose_backward_weights(
         const tensor_layout&, const tensor_layout&, const conv_transpose_attributes&, const tensor_layout&,
-        const plan_options&) noexcept;
+        const tensor_layout&, const plan_options&) noexcept;
 };
 
 /// Plans conv_transpose_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
-/// missing_shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+/// missing_shape. `diff_bias` is (OC) with any stride, or empty for none. Errors: those of the shape rules, in the order
+/// of shape/check.hpp.
 template <class T, class G = T>
 [[nodiscard]] result<conv_transpose_backward_weights_plan<T, G>> plan_conv_transpose_backward_weights(
     const tensor_layout& src, const tensor_layout& diff_dst, const conv_transpose_attributes& attributes,
-    const tensor_layout& diff_weights = {}, const plan_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_backward_weights_shapes(
-        src.shape, diff_dst.shape, attributes, diff_weights.shape, true, std::max(sizeof(T), sizeof(G)));
+    const tensor_layout& diff_weights = {}, const tensor_layout& diff_bias = {},
+    const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::conv_transpose_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape, true,
+                                                      std::max(sizeof(T), sizeof(G)), diff_bias.shape);
     if (!p) return p.error();
     conv_transpose_backward_weights_plan<T, G> plan;
-    const status s = plan.prepare({"conv_transpose_backward_weights", "diff_dst", "src", diff_dst, src, diff_weights},
-                                  *p, true, attributes.data_format, attributes.weights_format, options);
+    const status s =
+        plan.prepare({"conv_transpose_backward_weights", "diff_dst", "src", diff_dst, src, diff_weights, diff_bias}, *p,
+                     true, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
 
-/// Weight gradient of a transposed convolution in one call.
+/// Weight gradient of a transposed convolution in one call; that of the bias, too, where `diff_bias` is not an empty
+/// view.
 template <class T, class G>
 [[nodiscard]] status conv_transpose_backward_weights(tensor_view<const T> src,
                                                      std::type_identity_t<tensor_view<const T>> diff_dst,
                                                      const conv_transpose_attributes& attributes,
                                                      tensor_view<G> diff_weights,
+                                                     std::type_identity_t<tensor_view<G>> diff_bias = {},
                                                      const call_options& options = {}) noexcept {
     const auto plan = plan_conv_transpose_backward_weights<T, G>(src.layout, diff_dst.layout, attributes,
-                                                                 diff_weights.layout, options.plan);
+                                                                 diff_weights.layout, diff_bias.layout, options.plan);
     if (!plan) return plan.error();
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, diff_dst.data, diff_weights.data, workspace, options.executor);
+        return plan->run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
     });
 }
 

@@ -1,4 +1,5 @@
-// Convolution: forward, backward data and backward weights. (The bias gradient is in bias.hpp.)
+// Convolution: forward, backward data and backward weights. (The bias gradient is an output of the last
+// one, and an operator of its own in bias.hpp.)
 //
 // The whole convolution family is two engines. Each operator is one row; the large side is the bigger grid, the small
 // side has one position per window (shape/convolution.hpp):
@@ -81,7 +82,7 @@ template <class T, class Bias = T>
     return plan;
 }
 
-/// Forward convolution in one call: plan_convolution and run. `bias.data` may be null for none.
+/// Forward convolution in one call: plan_convolution and run. `bias` may be {} for none: an empty layout decides.
 template <class T, class Bias = T>
 [[nodiscard]] status convolution(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                  std::type_identity_t<tensor_view<const Bias>> bias,
@@ -173,7 +174,8 @@ template <class T>
     return p->weights_shape;
 }
 
-/// A planned weight gradient of a convolution; G is T, or float for 16-bit T. A value: copy it, share it.
+/// A planned gradient of a convolution's weights, and of its bias where wanted; G is T, or float for 16-bit T. A value:
+/// copy it, share it between threads.
 template <class T, class G = T>
 class convolution_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
@@ -183,43 +185,55 @@ public:
     /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        return this->execute(src, diff_dst, diff_weights, workspace, executor);
+        return this->execute(src, diff_dst, diff_weights, nullptr, workspace, executor);
+    }
+
+    /// The same, and then diff_bias[c] = sum over n and all positions of diff_dst[n, c, position], with the bits of
+    /// bias_backward. It must not overlap diff_weights. `diff_bias` is not looked at where the plan was made without its
+    /// layout.
+    [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, G* diff_bias,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return this->execute(src, diff_dst, diff_weights, diff_bias, workspace, executor);
     }
 
 private:
     template <class U, class H>
     friend result<convolution_backward_weights_plan<U, H>> plan_convolution_backward_weights(
         const tensor_layout&, const tensor_layout&, const convolution_attributes&, const tensor_layout&,
-        const plan_options&) noexcept;
+        const tensor_layout&, const plan_options&) noexcept;
 };
 
 /// Plans convolution_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
-/// missing_shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+/// missing_shape. `diff_bias` is (OC) with any stride, or empty for none. Errors: those of the shape rules, in the order
+/// of shape/check.hpp.
 template <class T, class G = T>
 [[nodiscard]] result<convolution_backward_weights_plan<T, G>> plan_convolution_backward_weights(
     const tensor_layout& src, const tensor_layout& diff_dst, const convolution_attributes& attributes,
-    const tensor_layout& diff_weights = {}, const plan_options& options = {}) noexcept {
+    const tensor_layout& diff_weights = {}, const tensor_layout& diff_bias = {},
+    const plan_options& options = {}) noexcept {
     const auto p = shape::convolution_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape,
-                                                              true, std::max(sizeof(T), sizeof(G)));
+                                                              true, std::max(sizeof(T), sizeof(G)), diff_bias.shape);
     if (!p) return p.error();
     convolution_backward_weights_plan<T, G> plan;
-    const status s = plan.prepare({"convolution_backward_weights", "src", "diff_dst", src, diff_dst, diff_weights}, *p,
-                                  false, attributes.data_format, attributes.weights_format, options);
+    const status s =
+        plan.prepare({"convolution_backward_weights", "src", "diff_dst", src, diff_dst, diff_weights, diff_bias}, *p,
+                     false, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
 
-/// Weight gradient of a convolution in one call.
+/// Weight gradient of a convolution in one call; that of the bias, too, where `diff_bias` is not an empty view.
 template <class T, class G>
 [[nodiscard]] status convolution_backward_weights(tensor_view<const T> src,
                                                   std::type_identity_t<tensor_view<const T>> diff_dst,
                                                   const convolution_attributes& attributes, tensor_view<G> diff_weights,
+                                                  std::type_identity_t<tensor_view<G>> diff_bias = {},
                                                   const call_options& options = {}) noexcept {
     const auto plan = plan_convolution_backward_weights<T, G>(src.layout, diff_dst.layout, attributes,
-                                                              diff_weights.layout, options.plan);
+                                                              diff_weights.layout, diff_bias.layout, options.plan);
     if (!plan) return plan.error();
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, diff_dst.data, diff_weights.data, workspace, options.executor);
+        return plan->run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
     });
 }
 

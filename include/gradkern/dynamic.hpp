@@ -118,6 +118,19 @@ struct typed_argument {
     return checks.error();
 }
 
+/// Check 3 for the weight gradients: as check_types, and diff_bias, where there is one, has the type of diff_weights.
+[[nodiscard]] constexpr error check_gradient_types(std::string_view op, const const_dynamic_view& src,
+                                                   const const_dynamic_view& diff_dst, const dynamic_view& diff_weights,
+                                                   const dynamic_view& diff_bias) noexcept {
+    const error e =
+        check_types(op, {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_weights", diff_weights.type, true}});
+    if (e.code != errc::ok || diff_bias.layout.empty()) return e;
+    shape::operator_checks checks(op);
+    checks.require_equal(errc::unsupported, "diff_bias", -1, static_cast<std::int64_t>(diff_bias.type),
+                         static_cast<std::int64_t>(diff_weights.type));
+    return checks.error();
+}
+
 /// Which of two errors comes first in the order of checks: that of the shapes, if any, or that of the types.
 [[nodiscard]] constexpr error earlier_error(const error& shapes, const error& types) noexcept {
     return shape::precedes_types(shapes.code) ? shapes : types;
@@ -179,25 +192,24 @@ template <class Fn>
     });
 }
 
-/// Weight gradient of a convolution; `diff_weights` may be f32. Typed: convolution_backward_weights_plan::run.
-[[nodiscard]] inline status convolution_backward_weights(const const_dynamic_view& src,
-                                                         const const_dynamic_view& diff_dst,
-                                                         const convolution_attributes& attributes,
-                                                         const dynamic_view& diff_weights,
-                                                         const call_options& options = {}) noexcept {
-    const error types = detail::check_types(
-        "convolution_backward_weights",
-        {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_weights", diff_weights.type, true}});
+/// Weight gradient of a convolution, and that of its bias where `diff_bias` is not {}; both may be f32. Typed:
+/// convolution_backward_weights_plan::run.
+[[nodiscard]] inline status convolution_backward_weights(
+    const const_dynamic_view& src, const const_dynamic_view& diff_dst, const convolution_attributes& attributes,
+    const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
+    const error types =
+        detail::check_gradient_types("convolution_backward_weights", src, diff_dst, diff_weights, diff_bias);
     if (types.code != errc::ok) {
-        const auto p = shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
-                                                                  diff_weights.layout.shape, true, 1);
+        const auto p =
+            shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                       diff_weights.layout.shape, true, 1, diff_bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_types(src.type, diff_weights.type,
-                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
-                                  return convolution_backward_weights<T, G>(src.as<T>(), diff_dst.as<T>(), attributes,
-                                                                            diff_weights.as<G>(), options);
-                              });
+    return detail::with_types(
+        src.type, diff_weights.type, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+            return convolution_backward_weights<T, G>(src.as<T>(), diff_dst.as<T>(), attributes, diff_weights.as<G>(),
+                                                      diff_bias.as<G>(), options);
+        });
 }
 
 // ---------------------------------------------------------------------------------------------- transposed convolution
@@ -239,26 +251,24 @@ template <class Fn>
     });
 }
 
-/// Weight gradient of a transposed convolution; `diff_weights` may be f32. Typed:
+/// Weight gradient of a transposed convolution, and that of its bias where `diff_bias` is not {}; both may be f32. Typed:
 /// conv_transpose_backward_weights_plan::run.
-[[nodiscard]] inline status conv_transpose_backward_weights(const const_dynamic_view& src,
-                                                            const const_dynamic_view& diff_dst,
-                                                            const conv_transpose_attributes& attributes,
-                                                            const dynamic_view& diff_weights,
-                                                            const call_options& options = {}) noexcept {
-    const error types = detail::check_types(
-        "conv_transpose_backward_weights",
-        {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_weights", diff_weights.type, true}});
+[[nodiscard]] inline status conv_transpose_backward_weights(
+    const const_dynamic_view& src, const const_dynamic_view& diff_dst, const conv_transpose_attributes& attributes,
+    const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
+    const error types =
+        detail::check_gradient_types("conv_transpose_backward_weights", src, diff_dst, diff_weights, diff_bias);
     if (types.code != errc::ok) {
-        const auto p = shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape,
-                                                                     attributes, diff_weights.layout.shape, true, 1);
+        const auto p =
+            shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                          diff_weights.layout.shape, true, 1, diff_bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_types(src.type, diff_weights.type,
-                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
-                                  return conv_transpose_backward_weights<T, G>(
-                                      src.as<T>(), diff_dst.as<T>(), attributes, diff_weights.as<G>(), options);
-                              });
+    return detail::with_types(
+        src.type, diff_weights.type, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+            return conv_transpose_backward_weights<T, G>(src.as<T>(), diff_dst.as<T>(), attributes,
+                                                         diff_weights.as<G>(), diff_bias.as<G>(), options);
+        });
 }
 
 // ---------------------------------------------------------------------------------------------------------------- bias

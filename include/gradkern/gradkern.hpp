@@ -11,6 +11,9 @@
 //     std::vector<std::byte> scratch(plan->workspace_bytes());         // memory and threads come from the caller
 //     return plan->run(diff_dst_data, weights_data, diff_src_data, scratch);              // or: run(..., executor)
 //
+// Beside plan_X there are X, both steps in one call, and infer_X, the shape of the result, which counts elements of four
+// bytes where it checks that sizes do not overflow.
+//
 // Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), dynamic.hpp (element types of run time),
 // error_text.hpp (messages as strings), accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), frontend/*.hpp
 // (the spellings of other libraries).

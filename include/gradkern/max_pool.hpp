@@ -85,9 +85,8 @@ public:
     /// overlap an output. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::int64_t* indices = nullptr, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        status s = detail::check_run("max_pool", {{&indices_, indices}, {&src_, src}, {&dst_, dst}}, workspace.size(),
-                                     workspace_bytes(1));
-        if (s) s = detail::check_run("max_pool", {{&src_, src}, {&indices_, indices}}, 0, 0);
+        const status s = detail::check_run("max_pool", {{&src_, src}, {&dst_, dst}, {&indices_, indices}},
+                                           workspace.size(), workspace_bytes(1), 2);
         if (!s) return s;
         detail::run_max_pool(plan_, src, dst, indices_.empty() ? nullptr : indices, workspace, executor);
         return {};
@@ -260,24 +259,29 @@ public:
     /// diff_src = 0, then diff_src[indices[n, c, o]] += diff_dst[n, c, o] for every element whose index is not -1.
     ///
     /// Indices count elements as index_base and storage_order say; they may repeat. All of them are looked at before
-    /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written. A tensor with an
-    /// index that points out of its element's plane takes a slow way. Sums in f32 in
-    /// ascending order of (n, c, o), one rounding to T. The output must not overlap an input. Other errors:
+    /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written (see index_check
+    /// for the other choice). A tensor with an index that points out of its element's plane takes a slow way. Sums in
+    /// f32 in ascending order of (n, c, o), one rounding to T. The output must not overlap an input. Other errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
                                            workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        const detail::index_findings found = detail::look_at_indices(plan_, indices, executor);
-        if (!found.in_range)
-            return error{errc::index_out_of_range, op, "indices", -1, found.first_bad, plan_.index.end,
-                         expectation::below};
-        if (found.local) {
-            detail::run_scatter(plan_, diff_dst, indices, diff_src, workspace, executor);
-        } else {
-            detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
+        detail::index_findings found;
+        if (plan_.look_first) found = detail::look_at_indices(plan_, indices, executor);
+        if (found.local) found = detail::run_scatter(plan_, diff_dst, indices, diff_src, workspace, executor);
+        if (!found.in_range) {
+            const std::int64_t bad = detail::first_bad_index(plan_, indices);
+            return error{errc::index_out_of_range,
+                         op,
+                         "indices",
+                         -1,
+                         bad,
+                         bad < 0 ? -1 : plan_.index.end,
+                         bad < 0 ? expectation::at_least : expectation::below};
         }
+        if (!found.local) detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
         return {};
     }
 
@@ -317,7 +321,7 @@ template <class T>
     plan.plan_ = detail::make_scatter_plan(*p, attributes, shape::activation_strides(diff_dst, attributes.data_format),
                                            shape::activation_strides(indices, attributes.data_format),
                                            shape::activation_strides(out, attributes.data_format),
-                                           std::is_same_v<T, float>, options.output == output_mode::accumulate);
+                                           std::is_same_v<T, float>, options);
     return plan;
 }
 

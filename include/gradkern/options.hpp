@@ -31,11 +31,19 @@ enum class algorithm : std::uint8_t {
     channelwise    ///< lanes run across groups: depthwise, and groups of few channels
 };
 
+/// When max_pool_backward_from_indices checks the indices. No index leads to a write out of bounds either way.
+enum class index_check : std::uint8_t {
+    first,  ///< all of them before the first write: where one is out of range, nothing is written
+    each    ///< each one just before its own write, which saves a pass over the indices: where one is out of range, the
+            ///< output is left partly written. Accumulating plans check first all the same
+};
+
 /// Options of a plan. None of them changes a shape.
 struct plan_options {
-    output_mode output = output_mode::overwrite;           ///< overwrite or accumulate
-    gradkern::precision precision = precision::strict;     ///< numerical contract
-    gradkern::algorithm algorithm = algorithm::automatic;  ///< path; the result does not depend on it
+    output_mode output = output_mode::overwrite;             ///< overwrite or accumulate
+    gradkern::precision precision = precision::strict;       ///< numerical contract
+    gradkern::algorithm algorithm = algorithm::automatic;    ///< path; the result does not depend on it
+    gradkern::index_check index_check = index_check::first;  ///< what a bad index may leave behind
 };
 
 /// Options of a one-call operator: the plan's, scratch memory and threads.

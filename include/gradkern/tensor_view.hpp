@@ -68,7 +68,8 @@ private:
 };
 
 /// Shape and strides of a tensor, both in the order of its data_format or weights_format. Strides count elements, may
-/// be 0 or negative for inputs, and are those of a dense row-major tensor where they are left out.
+/// be 0 or negative for inputs, and are those of a dense row-major tensor where they are left out. Those of an output may
+/// be negative, and must nest: sorted by length, each is longer than all shorter ones together reach.
 struct tensor_layout {
     extents shape{};    ///< sizes
     extents strides{};  ///< elements from one entry of an axis to the next; empty: dense

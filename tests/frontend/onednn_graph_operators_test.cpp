@@ -798,6 +798,37 @@ TEST(onednn_graph_operators, conv_transpose_backward_data_errors) {
     });
 }
 
+// Of two spellings of one attribute the newer counts.
+TEST(onednn_graph_operators, the_newer_of_two_filter_formats_counts) {
+    const extents shape{2, 4, 3};  // XIO: taps 2, IC 4, OC 3; OIX: OC 2, IC 4, taps 3
+    const extents src{1, 9, 4};
+    const auto channels = [&](const og::Convolution_attributes& a) {
+        return (*og::infer_Convolution(src, shape, a))[2];
+    };
+    EXPECT_EQ(channels({.strides = {1}, .dilations = {1}, .weights_format = "XIO", .filter_format = "OIX"}), 3);
+    EXPECT_EQ(channels({.strides = {1}, .dilations = {1}, .weights_format = "OIX", .filter_format = "XIO"}), 2);
+}
+
+// An output tensor's own sizes and volume come before anything that is computed from the others.
+TEST(onednn_graph_operators, sizes_of_the_output_tensor_have_their_place_in_the_order) {
+    const og::AvgPool_attributes avg{.strides = {1, 1, 1}, .kernel = {1, 1, 1}, .exclude_pad = false};
+    constexpr std::int64_t much = INT64_C(1) << 31;
+    const auto code = og::plan_AvgPool<float>({1, 2, 2, 2, 1}, avg, {1, much, much, much, 1}).error();
+    EXPECT_EQ(code.code, errc::overflow);
+    EXPECT_EQ(code.argument, "dst");
+    constexpr std::int64_t far = INT64_C(1) << 40;
+    EXPECT_EQ(
+        og::plan_MaxPool<float>({1, 2, 1}, {.strides = {1}, .kernel = {far}, .dilations = {far}}, {1, 0, 1}).error(),
+        (error{errc::invalid_shape, "MaxPool", "dst", 1, 0, 1, least}));
+    EXPECT_EQ(
+        og::plan_AvgPool<float>({1, 2, 1}, {.strides = {1}, .kernel = {3}, .exclude_pad = false}, {1, 0, 1}).error(),
+        (error{errc::invalid_shape, "AvgPool", "dst", 1, 0, 1, least}));
+    // after attributes, which come first
+    EXPECT_EQ(
+        og::plan_AvgPool<float>({1, 2, 1}, {.strides = {0}, .kernel = {3}, .exclude_pad = false}, {1, 0, 1}).error(),
+        (error{errc::invalid_argument, "AvgPool", "strides", 0, 0, 1, least}));
+}
+
 TEST(onednn_graph_operators, swapped_filter_shapes_keep_their_axes_in_errors) {
     constexpr std::string_view op = "ConvTransposeBackpropFilters";
     const og::ConvTransposeBackpropFilters_attributes good{
@@ -830,6 +861,9 @@ TEST(onednn_graph_operators, bias_errors) {
     expect_errors({
         {"none", plan(dy, {}, {5}), {}},
         {"rank", plan({7, 5}, {}), {errc::unsupported, op, "diff_dst", -1, 2, 3, least}},
+        {"rank before words",
+         plan({7, 5}, {.data_format = "NCW"}),
+         {errc::unsupported, op, "diff_dst", -1, 2, 3, least}},
         {"format", plan(dy, {.data_format = "NCW"}), {errc::invalid_argument, op, "data_format", -1, 0, 0, none}},
         {"out rank", plan(dy, {}, {5, 1}), {errc::unsupported, op, "diff_bias", -1, 2, 1, equal}},
         {"out", plan(dy, {}, {7}), {errc::invalid_shape, op, "diff_bias", 0, 7, 5, equal}},

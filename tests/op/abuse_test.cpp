@@ -137,7 +137,7 @@ finding convolution_backward_weights(const tensor<>& src, const tensor<>& diff_d
     return judge(
         diff_weights,
         [&](const options& o) {
-            return gradkern::convolution_backward_weights<float>(src.in(), diff_dst.in(), a, diff_weights.out(), o);
+            return gradkern::convolution_backward_weights<float>(src.in(), diff_dst.in(), a, diff_weights.out(), {}, o);
         },
         [&] {
             return gradkern::ref::convolution_backward_weights<float>(src.in(), diff_dst.in(), a, diff_weights.out());
@@ -165,7 +165,8 @@ finding conv_transpose_backward_weights(const tensor<>& src, const tensor<>& dif
     return judge(
         diff_weights,
         [&](const options& o) {
-            return gradkern::conv_transpose_backward_weights<float>(src.in(), diff_dst.in(), a, diff_weights.out(), o);
+            return gradkern::conv_transpose_backward_weights<float>(src.in(), diff_dst.in(), a, diff_weights.out(), {},
+                                                                    o);
         },
         [&] {
             return gradkern::ref::conv_transpose_backward_weights<float>(src.in(), diff_dst.in(), a,

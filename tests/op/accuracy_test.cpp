@@ -31,6 +31,8 @@ static_assert(gk::accuracy::roundings(0) == 0.0);
 static_assert(gk::accuracy::gather(1) >= 1.0 && gk::accuracy::gather(1) < 1.001);
 static_assert(gk::accuracy::gather(576) >= 576.0 && gk::accuracy::gather(576) < 578.0);
 static_assert(gk::accuracy::gather(9 * 512) < 576 + 10, "nine parts, not 4608 terms");
+static_assert(gk::accuracy::gather(9 * 512) >= 576 + 7, "eight parts of 576 terms are added up");
+static_assert(gk::accuracy::gather(1, 1) >= 2.0 && gk::accuracy::reduction(1, 5, 1) >= 6.0, "a bias is one more term");
 static_assert(gk::accuracy::reduction(0, 5) == 0.0);
 static_assert(gk::accuracy::reduction(1, 5) >= 5.0 && gk::accuracy::reduction(1, 5) < 5.001);
 static_assert(gk::accuracy::reduction(1000, 1000) < 256 + 32 + 125 + 1, "1e6 terms pass through some 410 roundings");
@@ -47,6 +49,8 @@ constexpr gk::convolution_attributes oix_stride_2{.strides = {2, 2},
 static_assert(gk::accuracy::convolution({8, 4, 3, 3}, oix_stride_2) >= 36.0);
 static_assert(gk::accuracy::convolution({8, 4, 3, 3}, oix_stride_2) < 36.001);
 static_assert(gk::accuracy::convolution_backward_data({8, 4, 3, 3}, oix_stride_2) < 32.001, "2 x 2 taps of a phase");
+static_assert(gk::accuracy::convolution_backward_data({3, 4, 8}, {.strides = {2}, .dilations = {2}}) >= 24.0,
+              "taps two apart, windows two apart: all three meet");
 static_assert(gk::accuracy::convolution_backward_weights({2, 8, 3, 5}, oix_stride_2) < 30.001);
 static_assert(gk::accuracy::bias_backward({2, 8, 3, 5}, {.data_format = gk::data_format::ncx}) < 30.001);
 

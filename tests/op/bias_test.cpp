@@ -2,18 +2,25 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include <gradkern/accuracy.hpp>
 #include <gradkern/bias.hpp>
+#include <gradkern/conv_transpose.hpp>
+#include <gradkern/convolution.hpp>
 #include <gradkern/error_text.hpp>
 #include <gradkern/ref/bias.hpp>
+#include <gradkern/ref/conv_transpose.hpp>
+#include <gradkern/ref/convolution.hpp>
 
+#include "support/conv_cases.hpp"
 #include "support/executors.hpp"
 #include "support/guarded.hpp"
 #include "support/random.hpp"
@@ -211,6 +218,134 @@ TEST(bias_backward_values, non_finite_stays_in_its_channel) {
                 ASSERT_EQ(out.value(c), c == channel ? std::numeric_limits<float>::infinity() : 30.0F);
         }
     }
+}
+
+// ------------------------------------------------------------------------- as an output of the gradients of the weights
+
+/// The gradients of weights and bias in one call.
+template <class T, class G>
+gk::status both(const conv_case& c, const test_tensor<T>& src, const test_tensor<T>& diff_dst, gk::tensor_view<G> dw,
+                gk::tensor_view<G> db, const gk::call_options& options, bool reference = false) {
+    const auto x = src.const_view();
+    const auto dy = diff_dst.const_view();
+    if (reference)
+        return c.transposed() ? gk::ref::conv_transpose_backward_weights<T, G>(x, dy, c.transpose, dw, db, options)
+                              : gk::ref::convolution_backward_weights<T, G>(x, dy, c.conv, dw, db, options);
+    return c.transposed() ? gk::conv_transpose_backward_weights<T, G>(x, dy, c.transpose, dw, db, options)
+                          : gk::convolution_backward_weights<T, G>(x, dy, c.conv, dw, db, options);
+}
+
+TYPED_TEST(bias_backward, beside_the_weights_it_has_the_bits_it_has_alone) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::output;
+    random_source random("bias.beside_weights");
+    for (int i = 0; i < 450; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random, 60'000);
+        if (!c.writes_weights()) continue;
+        SCOPED_TRACE(c.text());
+        const bool strided = random.chance(1, 3);
+        const auto data_format = c.transposed() ? c.transpose.data_format : c.conv.data_format;
+        const gk::extents& dy_shape = c.transposed() ? c.large : c.small;
+        const std::int64_t channels = dy_shape[gk::shape::channel_index(data_format, dy_shape.rank() - 2)];
+        const test_tensor<T> src(c.transposed() ? c.small : c.large);
+        const test_tensor<T> diff_dst(dy_shape, strided ? random_input_strides(random, dy_shape) : gk::extents{});
+        src.fill_random(random);
+        diff_dst.fill_random(random);
+        gk::call_options options{};
+        options.plan.output = random.pick({gk::output_mode::overwrite, gk::output_mode::accumulate});
+        const std::ptrdiff_t lanes = random.integer(1, 3);
+        shuffling_executor executor(lanes);
+        std::vector<std::byte> memory(8 << 20);
+        options.workspace = memory;
+        options.executor = executor;
+
+        struct gradients {
+            test_tensor<G> weights;
+            test_tensor<G> bias;
+        };
+        const auto fresh = [&](const gk::extents& strides) {
+            gradients g{test_tensor<G>(c.weights), test_tensor<G>({channels}, strides)};
+            if (options.plan.output == gk::output_mode::accumulate) {
+                g.weights.fill([](std::int64_t k) { return static_cast<float>(k % 5); });
+                g.bias.fill([](std::int64_t k) { return static_cast<float>(k % 7); });
+            }
+            return g;
+        };
+        const gradients alone = fresh({});
+        const gk::status w = both<T, G>(c, src, diff_dst, alone.weights.view(), {}, options);
+        ASSERT_TRUE(w.ok()) << gk::to_string(w);
+        ASSERT_TRUE(
+            gk::bias_backward(diff_dst.const_view(), {.data_format = data_format}, alone.bias.view(), options).ok());
+
+        const gradients together = fresh(strided ? random_output_strides(random, {channels}) : gk::extents{});
+        const gk::status s = both<T, G>(c, src, diff_dst, together.weights.view(), together.bias.view(), options);
+        ASSERT_TRUE(s.ok()) << gk::to_string(s);
+        ASSERT_TRUE(together.weights.equals(alone.weights));
+        ASSERT_TRUE(together.bias.equals(alone.bias));
+        ASSERT_TRUE(together.bias.surroundings_intact());
+
+        // the references, too, compute both
+        const gradients plain = fresh({});
+        const gradients plain_alone = fresh({});
+        ASSERT_TRUE((both<T, G>(c, src, diff_dst, plain.weights.view(), plain.bias.view(), options, true).ok()));
+        ASSERT_TRUE((both<T, G>(c, src, diff_dst, plain_alone.weights.view(), {}, options, true).ok()));
+        ASSERT_TRUE(gk::ref::bias_backward(diff_dst.const_view(), {.data_format = data_format}, plain_alone.bias.view(),
+                                           options)
+                        .ok());
+        ASSERT_TRUE(plain.weights.equals(plain_alone.weights));
+        ASSERT_TRUE(plain.bias.equals(plain_alone.bias));
+    }
+}
+
+TEST(bias_backward_errors, beside_the_weights) {
+    const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
+    const test_tensor<float> x({2, 5, 3});
+    const test_tensor<float> dy({2, 4, 6});
+    const test_tensor<float> dw({2, 3, 6});
+    const std::vector<float> room(16);
+    x.fill([](std::int64_t) { return 1.0F; });
+    dy.fill([](std::int64_t) { return 1.0F; });
+    const auto before = dw.snapshot();
+    const auto fails = [&](gk::tensor_view<float> db) {
+        const gk::status s = gk::convolution_backward_weights<float>(x.const_view(), dy.const_view(), a, dw.view(), db);
+        EXPECT_FALSE(s.ok());
+        EXPECT_EQ(dw.snapshot(), before);
+        EXPECT_EQ(s.error().op, "convolution_backward_weights");
+        return s.error();
+    };
+    const auto is = [](gk::errc code, int axis, std::int64_t got, std::int64_t expected, gk::expectation kind) {
+        return gk::error{code, "convolution_backward_weights", "diff_bias", axis, got, expected, kind};
+    };
+    const test_tensor<float> db({16});
+    EXPECT_EQ(fails({db.data(), {6, 1}}), is(gk::errc::unsupported, -1, 2, 1, gk::expectation::equal));
+    EXPECT_EQ(fails({db.data(), {0}}), is(gk::errc::invalid_shape, 0, 0, 1, gk::expectation::at_least));
+    EXPECT_EQ(fails({db.data(), {3}}), is(gk::errc::invalid_shape, 0, 3, 6, gk::expectation::equal));
+    EXPECT_EQ(fails({nullptr, {6}}), is(gk::errc::null_pointer, -1, 0, 0, gk::expectation::none));
+    EXPECT_EQ(fails({db.data(), {gk::extents{6}, gk::extents{0}}}).code, gk::errc::invalid_argument);
+    EXPECT_EQ(fails({dw.data() + 30, {6}}), is(gk::errc::invalid_argument, -1, 0, 0, gk::expectation::none));
+    EXPECT_EQ(fails({dy.data(), {6}}), is(gk::errc::invalid_argument, -1, 0, 0, gk::expectation::none));
+
+    // of a transposed convolution the output channels are those of the large side
+    const gk::conv_transpose_attributes t{.strides = {1}, .dilations = {1}};
+    const auto code = [&](std::int64_t channels) {
+        return gk::plan_conv_transpose_backward_weights<float>({2, 4, 6}, {2, 5, 3}, t, {2, 6, 3}, {channels}).error();
+    };
+    EXPECT_EQ(code(3).code, gk::errc::ok);
+    EXPECT_EQ(code(6), (gk::error{gk::errc::invalid_shape, "conv_transpose_backward_weights", "diff_bias", 0, 6, 3,
+                                  gk::expectation::equal}));
+
+    // the workspace serves both
+    const gk::extents wide{1, 600, 40};
+    const gk::convolution_attributes ncx{.strides = {1}, .dilations = {1}, .data_format = gk::data_format::ncx};
+    const auto plan = gk::plan_convolution_backward_weights<float>(wide, wide, ncx, {1, 600, 600}, {600});
+    ASSERT_TRUE(plan);
+    const auto bias_alone = gk::plan_bias_backward<float>(wide, {.data_format = gk::data_format::ncx});
+    const auto weights_alone = gk::plan_convolution_backward_weights<float>(wide, wide, ncx, {1, 600, 600});
+    EXPECT_EQ(plan->workspace_bytes(3), std::max(bias_alone->workspace_bytes(3), weights_alone->workspace_bytes(3)));
+    std::array<char, 400> text{};
+    const std::string_view line(text.data(), plan->describe(text));
+    EXPECT_NE(line.find("then the bias"), std::string_view::npos) << line;
 }
 
 }  // namespace

@@ -292,7 +292,7 @@ TEST(convolution_contract, an_empty_batch_needs_no_memory_for_gradients_of_weigh
             const gk::convolution_attributes a{.strides = {1}, .dilations = {1}, .groups = groups};
             const gk::tensor_view<const float> diff_dst(nullptr, {0, 4, 300});
             const auto plan = gk::plan_convolution_backward_weights<float>(nothing.layout, diff_dst.layout, a,
-                                                                           gradient.layout(), {.algorithm = path});
+                                                                           gradient.layout(), {}, {.algorithm = path});
             ASSERT_TRUE(plan);
             const gk::workspace scratch(plan->workspace_bytes());
             ASSERT_TRUE(plan->run(nullptr, nullptr, gradient.data(), scratch).ok());
@@ -451,10 +451,9 @@ TEST(convolution_contract, steps_that_nobody_takes_have_no_limit) {
     for (const gk::algorithm path : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
         gk::call_options options{.workspace = memory};
         options.plan.algorithm = path;
-        ASSERT_TRUE(gk::convolution_backward_weights<float>({src.data(), {2, 3, 3}}, {diff_dst.data(), {2, 1, 2}},
-                                                            {.strides = {far}, .dilations = {1}},
-                                                            gk::tensor_view<float>{diff_weights.data(), {3, 3, 2}},
-                                                            options)
+        ASSERT_TRUE(gk::convolution_backward_weights<float>(
+                        {src.data(), {2, 3, 3}}, {diff_dst.data(), {2, 1, 2}}, {.strides = {far}, .dilations = {1}},
+                        gk::tensor_view<float>{diff_weights.data(), {3, 3, 2}}, {}, options)
                         .ok());
         EXPECT_EQ(diff_weights, std::vector<float>(diff_weights.size(), 2.0F));
     }

@@ -132,7 +132,7 @@ void run_backward_filter_rows(int at_least) {
             for (const gk::algorithm path : every_algorithm) {
                 test_tensor<G> diff_weights(a.diff_weights_shape);
                 const gk::status s = gk::conv_transpose_backward_weights<T, G>(
-                    src.const_view(), diff_dst.const_view(), a, diff_weights.view(), {.plan = {.algorithm = path}});
+                    src.const_view(), diff_dst.const_view(), a, diff_weights.view(), {}, {.plan = {.algorithm = path}});
                 ASSERT_TRUE(s.ok()) << gk::to_string(s);
                 expect_values(diff_weights, v.arrange_filter(row.diff_weights, ocg, row.ic, row.k));
                 ++runs;
@@ -342,12 +342,12 @@ gk::status call(const role& r, problem p, const memory& m, const gk::call_option
     if (r.op == "convolution_backward_data")
         return gk::convolution_backward_data<float>(in_small, weights, p.a, large, options);
     if (r.op == "convolution_backward_weights")
-        return gk::convolution_backward_weights<float, float>(in_large, in_small, p.a, weights, options);
+        return gk::convolution_backward_weights<float, float>(in_large, in_small, p.a, weights, {}, options);
     if (r.op == "conv_transpose")
         return gk::conv_transpose<float>(in_small, weights, {}, p.transposed(), large, options);
     if (r.op == "conv_transpose_backward_data")
         return gk::conv_transpose_backward_data<float>(in_large, weights, p.transposed(), small, options);
-    return gk::conv_transpose_backward_weights<float, float>(in_small, in_large, p.transposed(), weights, options);
+    return gk::conv_transpose_backward_weights<float, float>(in_small, in_large, p.transposed(), weights, {}, options);
 }
 
 std::size_t workspace_bytes(const role& r, const problem& p, std::ptrdiff_t lanes = 1) {

@@ -20,6 +20,7 @@ namespace {
 
 using gradkern::auto_pad;
 using gradkern::bfloat16;
+using gradkern::call_options;
 using gradkern::data_format;
 using gradkern::errc;
 using gradkern::error;
@@ -27,8 +28,10 @@ using gradkern::expectation;
 using gradkern::extents;
 using gradkern::float16;
 using gradkern::index_base;
+using gradkern::index_check;
 using gradkern::max_pool_attributes;
 using gradkern::max_pool_indices_attributes;
+using gradkern::output_mode;
 using gradkern::rounding_type;
 using gradkern::status;
 using gradkern::storage_order;
@@ -259,24 +262,70 @@ TEST(MaxPoolSpec, index_bases_and_storage_orders) {
 TEST(MaxPoolSpec, repeated_absent_and_foreign_indices) {
     const std::array<float, 3> dy{1, 2, 3};
     std::array<float, 4> dx{};
-    const auto run = [&](const std::array<std::int64_t, 3>& indices) {
+    for (const index_check check : {index_check::first, index_check::each}) {
+        const call_options options{.plan = {.index_check = check}};
+        const auto run = [&](const std::array<std::int64_t, 3>& indices) {
+            dx.fill(nan);
+            return gradkern::max_pool_backward_from_indices<float>({dy.data(), {1, 1, 3}}, {indices.data(), {1, 1, 3}},
+                                                                   {.data_format = data_format::ncx},
+                                                                   {dx.data(), {1, 1, 4}}, options);
+        };
+        ASSERT_TRUE(run({1, 1, 2}).ok());
+        EXPECT_EQ(dx, (std::array<float, 4>{0, 3, 3, 0}));
+        ASSERT_TRUE(run({1, -1, 2}).ok());
+        EXPECT_EQ(dx, (std::array<float, 4>{0, 1, 3, 0}));
+        // the whole tensor: the second image's gradient may belong to the first
+        const std::array<std::int64_t, 4> far{3, 3, 0, 3};
+        const std::array<float, 4> ones{1, 1, 1, 1};
         dx.fill(nan);
-        return gradkern::max_pool_backward_from_indices<float>({dy.data(), {1, 1, 3}}, {indices.data(), {1, 1, 3}},
-                                                               {.data_format = data_format::ncx},
-                                                               {dx.data(), {1, 1, 4}});
-    };
-    ASSERT_TRUE(run({1, 1, 2}).ok());
-    EXPECT_EQ(dx, (std::array<float, 4>{0, 3, 3, 0}));
-    ASSERT_TRUE(run({1, -1, 2}).ok());
-    EXPECT_EQ(dx, (std::array<float, 4>{0, 1, 3, 0}));
-    // the whole tensor: the second image's gradient may belong to the first
-    const std::array<std::int64_t, 4> far{3, 3, 0, 3};
-    const std::array<float, 4> ones{1, 1, 1, 1};
-    ASSERT_TRUE(gradkern::max_pool_backward_from_indices<float>({ones.data(), {2, 1, 2}}, {far.data(), {2, 1, 2}},
-                                                                {.data_format = data_format::ncx},
-                                                                {dx.data(), {2, 1, 2}})
-                    .ok());
-    EXPECT_EQ(dx, (std::array<float, 4>{1, 0, 0, 3}));
+        ASSERT_TRUE(gradkern::max_pool_backward_from_indices<float>({ones.data(), {2, 1, 2}}, {far.data(), {2, 1, 2}},
+                                                                    {.data_format = data_format::ncx},
+                                                                    {dx.data(), {2, 1, 2}}, options)
+                        .ok());
+        EXPECT_EQ(dx, (std::array<float, 4>{1, 0, 0, 3}));
+    }
+}
+
+error out_of_range(std::int64_t bad, std::int64_t end) {
+    return {errc::index_out_of_range,
+            "max_pool_backward_from_indices",
+            "indices",
+            -1,
+            bad,
+            bad < 0 ? -1 : end,
+            bad < 0 ? expectation::at_least : expectation::below};
+}
+
+// index_check::each may leave a partly written output behind, but neither writes outside nor names another index.
+TEST(MaxPoolSpec, indices_checked_one_by_one_are_as_safe) {
+    const std::vector<float> dy(12, 1.0F);
+    for (const index_base base : {index_base::tensor, index_base::plane, index_base::image}) {
+        for (const data_format f : {data_format::ncx, data_format::nxc}) {
+            const bool ncx = f == data_format::ncx;
+            const std::int64_t end = base == index_base::plane ? 4 : base == index_base::image ? 12 : 24;
+            for (const std::int64_t bad : {end, std::int64_t{-2}, INT64_MAX, INT64_MIN, INT64_MIN + 3}) {
+                for (const std::size_t place : {std::size_t{0}, std::size_t{7}, std::size_t{11}}) {
+                    std::vector<std::int64_t> indices(12, 3);
+                    indices[place] = bad;
+                    const extents small = ncx ? extents{2, 3, 2} : extents{2, 2, 3};
+                    const auto run = [&](const auto& dx, output_mode mode) {
+                        return gradkern::max_pool_backward_from_indices<float>(
+                                   {dy.data(), small}, {indices.data(), small}, {.data_format = f, .index_base = base},
+                                   dx.view(), {.plan = {.output = mode, .index_check = index_check::each}})
+                            .error();
+                    };
+                    const error expected = out_of_range(bad, end);
+                    const test_tensor<float> dx(ncx ? extents{2, 3, 4} : extents{2, 4, 3});
+                    EXPECT_EQ(run(dx, output_mode::overwrite), expected);
+                    EXPECT_TRUE(dx.surroundings_intact());
+                    // sums on top of what is there cannot be taken back: here the indices come first all the same
+                    const auto before = dx.snapshot();
+                    EXPECT_EQ(run(dx, output_mode::accumulate), expected);
+                    EXPECT_EQ(dx.snapshot(), before);
+                }
+            }
+        }
+    }
 }
 
 TEST(MaxPoolSpec, an_index_out_of_range_is_found_before_the_first_write) {
@@ -289,8 +338,7 @@ TEST(MaxPoolSpec, an_index_out_of_range_is_found_before_the_first_write) {
             const auto before = dx.snapshot();
             const status s = gradkern::max_pool_backward_from_indices<float>(
                 {dy.data(), {2, 3, 2}}, {indices.data(), {2, 3, 2}}, {.data_format = data_format::ncx}, dx.view());
-            EXPECT_EQ(s.error(), (error{errc::index_out_of_range, "max_pool_backward_from_indices", "indices", -1, bad,
-                                        24, expectation::below}));
+            EXPECT_EQ(s.error(), out_of_range(bad, 24));
             EXPECT_EQ(dx.snapshot(), before);
         }
     }
@@ -304,6 +352,14 @@ TEST(MaxPoolSpec, an_index_out_of_range_is_found_before_the_first_write) {
     };
     EXPECT_EQ(with(index_base::plane).code(), errc::index_out_of_range);
     EXPECT_TRUE(with(index_base::image).ok());
+}
+
+// The widest element of a call decides what overflows: with indices, eight bytes.
+TEST(MaxPoolSpec, indices_count_in_what_overflows) {
+    const extents src{1, INT64_C(1) << 60, 1};
+    const max_pool_attributes a{.kernel = {1}, .strides = {1}};
+    EXPECT_EQ(gradkern::plan_max_pool<float16>(src, a, src).error().code, errc::ok);
+    EXPECT_EQ(gradkern::plan_max_pool<float16>(src, a, src, src).error().code, errc::overflow);
 }
 
 TEST(MaxPoolSpec, no_images) {

@@ -28,6 +28,7 @@ using gradkern::errc;
 using gradkern::extents;
 using gradkern::float16;
 using gradkern::index_base;
+using gradkern::index_check;
 using gradkern::max_pool_attributes;
 using gradkern::max_pool_indices_attributes;
 using gradkern::output_mode;
@@ -133,6 +134,7 @@ TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
         x.fill([&](std::int64_t) { return random_number(random, finite); });
         call_options options{.workspace = scratch()};
         options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        options.plan.index_check = random.pick({index_check::first, index_check::each});
         const auto before = [&](const test_tensor<T>& y) {
             if (options.plan.output == output_mode::accumulate) y.fill([&](std::int64_t k) { return k % 5; });
         };
@@ -175,6 +177,7 @@ TYPED_TEST(MaxPool, backward_has_the_references_bits) {
         dy.fill_random(random);
         call_options options{.workspace = scratch()};
         options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        options.plan.index_check = random.pick({index_check::first, index_check::each});
         const auto before = [&](const test_tensor<T>& y) {
             if (options.plan.output == output_mode::accumulate) y.fill([&](std::int64_t k) { return k % 5; });
         };
@@ -226,6 +229,7 @@ TYPED_TEST(MaxPool, backward_from_indices_has_the_references_bits) {
         }
         call_options options{.workspace = scratch()};
         options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        options.plan.index_check = random.pick({index_check::first, index_check::each});
         const auto before = [&](const test_tensor<T>& y) {
             if (options.plan.output == output_mode::accumulate) y.fill([&](std::int64_t k) { return k % 5; });
         };

@@ -178,7 +178,7 @@ TEST(convolution_laws, families_are_one_another_s_gradients) {
         const test_tensor<float> diff_weights(c.weights);
         ASSERT_TRUE(gk::conv_transpose_backward_weights(l.small.const_view(), l.large.const_view(), a,
                                                         gk::tensor_view<float>(diff_weights.data(), {shape, strides}),
-                                                        options)
+                                                        {}, options)
                         .ok());
         ASSERT_TRUE(diff_weights.equals(l.backward_weights(l.large, l.small)));
     }

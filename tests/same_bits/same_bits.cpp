@@ -381,7 +381,7 @@ std::uint64_t run(const problem& p, const variant& v) {
         }
         const auto gradient = [&]<class G>(G) {
             auto dw = make_tensor<G>(w.layout.shape, w_axes, base + 2);
-            must(convolution_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), options));
+            must(convolution_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), {}, options));
             return hash_of(dw);
         };
         return p.wide_gradient ? gradient(float{}) : gradient(T{});
@@ -405,7 +405,7 @@ std::uint64_t run(const problem& p, const variant& v) {
     }
     const auto gradient = [&]<class G>(G) {
         auto dw = make_tensor<G>(w.layout.shape, w_axes, base + 2);
-        must(conv_transpose_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), options));
+        must(conv_transpose_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), {}, options));
         return hash_of(dw);
     };
     return p.wide_gradient ? gradient(float{}) : gradient(T{});

@@ -313,11 +313,11 @@ template <class T, class G, class B>
     };
     if (c.op == conv_operator::convolution_backward_weights)
         return erase(
-            gk::plan_convolution_backward_weights<T, G>(first.layout, second.layout, c.conv, out.layout, options),
+            gk::plan_convolution_backward_weights<T, G>(first.layout, second.layout, c.conv, out.layout, {}, options),
             three);
     if (c.op == conv_operator::conv_transpose_backward_weights)
         return erase(gk::plan_conv_transpose_backward_weights<T, G>(first.layout, second.layout, c.transpose,
-                                                                    out.layout, options),
+                                                                    out.layout, {}, options),
                      three);
     if constexpr (std::is_same_v<T, G>) {
         const auto four = [=](const auto& p, std::span<std::byte> ws, gk::executor_ref e) {
@@ -348,9 +348,9 @@ template <class T, class G, class B>
                                        gk::tensor_view<G> out, gk::output_mode mode) {
     const gk::call_options options{.plan = {.output = mode}};
     if (c.op == conv_operator::convolution_backward_weights)
-        return gk::ref::convolution_backward_weights<T, G>(first, second, c.conv, out, options);
+        return gk::ref::convolution_backward_weights<T, G>(first, second, c.conv, out, {}, options);
     if (c.op == conv_operator::conv_transpose_backward_weights)
-        return gk::ref::conv_transpose_backward_weights<T, G>(first, second, c.transpose, out, options);
+        return gk::ref::conv_transpose_backward_weights<T, G>(first, second, c.transpose, out, {}, options);
     if constexpr (std::is_same_v<T, G>) {
         if (c.op == conv_operator::convolution)
             return gk::ref::convolution<T, B>(first, second, bias, c.conv, out, options);

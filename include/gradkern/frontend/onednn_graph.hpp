@@ -61,7 +61,10 @@
 // The attribute called weights_format (filter_format) names the order of a filter's axes; O and I are output and input
 // channels of the forward operator, and the ConvTranspose family divides O by groups (shape/layout.hpp). Beside the
 // documents' OIX and XIO that family takes IOX and XOI, as oneDNN's code calls a filter whose channels stand the other
-// way round.
+// way round. That code takes XOI where the format is left out; here it is the documents' XIO: say `XOI` for such a graph.
+//
+// ConvTranspose and ConvTransposeBackwardData have no shape input or attribute in the documents and none here. Whoever
+// wants another one of the sizes that fit asks the core, whose attributes have dst_shape and diff_src_shape.
 //
 // Names of tensors are those of the document named first; the other name of an operator takes the same arguments. A
 // shape tensor wins over the attribute of its name, which is then not looked at. Where an operator has such a shape and

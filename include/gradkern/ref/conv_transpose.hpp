@@ -15,6 +15,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
+#include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/loops.hpp>
 #include <gradkern/shape.hpp>
 #include <gradkern/status.hpp>
@@ -104,16 +105,18 @@ template <class T, class G>
                                                      std::type_identity_t<tensor_view<const T>> diff_dst,
                                                      const conv_transpose_attributes& attributes,
                                                      tensor_view<G> diff_weights,
+                                                     std::type_identity_t<tensor_view<G>> diff_bias = {},
                                                      const call_options& options = {}) noexcept {
-    const auto p =
-        shape::conv_transpose_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
-                                                      diff_weights.layout.shape, true, std::max(sizeof(T), sizeof(G)));
+    const auto p = shape::conv_transpose_backward_weights_shapes(
+        src.layout.shape, diff_dst.layout.shape, attributes, diff_weights.layout.shape, true,
+        std::max(sizeof(T), sizeof(G)), diff_bias.layout.shape);
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("conv_transpose_backward_weights",
                                      {{"src", src.data, src.layout, sizeof(T)},
                                       {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                      {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true}});
+                                      {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true},
+                                      {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}});
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -133,7 +136,8 @@ template <class T, class G>
             });
         }
     }
-    return {};
+    if (diff_bias.layout.empty()) return {};
+    return ref::bias_backward(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
 }
 
 }  // namespace ref

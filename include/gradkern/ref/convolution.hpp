@@ -13,6 +13,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
+#include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/loops.hpp>
 #include <gradkern/shape.hpp>
 #include <gradkern/status.hpp>
@@ -100,16 +101,18 @@ template <class T, class G>
 [[nodiscard]] status convolution_backward_weights(tensor_view<const T> src,
                                                   std::type_identity_t<tensor_view<const T>> diff_dst,
                                                   const convolution_attributes& attributes, tensor_view<G> diff_weights,
+                                                  std::type_identity_t<tensor_view<G>> diff_bias = {},
                                                   const call_options& options = {}) noexcept {
-    const auto p =
-        shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
-                                                   diff_weights.layout.shape, true, std::max(sizeof(T), sizeof(G)));
+    const auto p = shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
+                                                              diff_weights.layout.shape, true,
+                                                              std::max(sizeof(T), sizeof(G)), diff_bias.layout.shape);
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("convolution_backward_weights",
                                      {{"src", src.data, src.layout, sizeof(T)},
                                       {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                      {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true}});
+                                      {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true},
+                                      {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}});
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -130,7 +133,8 @@ template <class T, class G>
             });
         }
     }
-    return {};
+    if (diff_bias.layout.empty()) return {};
+    return ref::bias_backward(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
 }
 
 }  // namespace ref

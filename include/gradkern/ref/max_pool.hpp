@@ -173,7 +173,8 @@ template <class T>
             for_each_index(small, [&](const index3& o) {
                 const std::int64_t i = index(n, c, o);
                 if (bad && (i < -1 || i >= size))
-                    bad = error{errc::index_out_of_range, op, "indices", -1, i, size, expectation::below};
+                    bad = i < 0 ? error{errc::index_out_of_range, op, "indices", -1, i, -1, expectation::at_least}
+                                : error{errc::index_out_of_range, op, "indices", -1, i, size, expectation::below};
             });
     if (!bad) return bad;
 

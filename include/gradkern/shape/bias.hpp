@@ -7,7 +7,9 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
+#include <gradkern/shape/convolution.hpp>
 #include <gradkern/shape/layout.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
@@ -23,6 +25,17 @@ struct bias_problem {
     std::array<std::int64_t, 3> positions{1, 1, 1};  ///< D, H, W; unused ones of extent 1
     extents diff_bias_shape{};                       ///< (C)
 };
+
+/// The gradient of the bias of a convolution whose diff_dst lies on this side.
+[[nodiscard]] constexpr bias_problem bias_backward_of(const convolution_problem& c, side diff_dst) noexcept {
+    bias_problem p;
+    p.rank = c.rank;
+    p.batch = c.batch;
+    p.channels = c.groups * (diff_dst == side::small ? c.small_channels : c.large_channels);
+    for (std::size_t i = 0; i < 3; ++i) p.positions[i] = diff_dst == side::small ? c.axes[i].small : c.axes[i].large;
+    p.diff_bias_shape = {p.channels};
+    return p;
+}
 
 /// diff_dst -> diff_bias. `diff_bias` may be empty; `tensor` says that it is the shape of an output tensor.
 [[nodiscard]] constexpr result<bias_problem> bias_backward_shapes(const extents& diff_dst, const bias_attributes& a,

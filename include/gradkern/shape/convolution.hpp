@@ -50,7 +50,8 @@ struct convolution_request {
     extents large{};
     extents small{};
     extents weights{};
-    extents bias{};                 ///< (output channels), or nothing
+    std::string_view bias_name{"bias"};
+    extents bias{};                 ///< (output channels), or nothing; of the bias or of its gradient
     bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
     bool uses_output_padding = false;
     std::int64_t element_bytes = 4;  ///< of the widest element involved
@@ -227,7 +228,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     for (const tensor& t : tensors)
         if (t.role != q.result || (q.result_is_tensor && !t.shape->empty())) checks.tensor_rank(t.name, *t.shape, r);
     if (!q.bias.empty())
-        checks.require_equal(errc::unsupported, "bias", -1, static_cast<std::int64_t>(q.bias.rank()), 1);
+        checks.require_equal(errc::unsupported, q.bias_name, -1, static_cast<std::int64_t>(q.bias.rank()), 1);
     if (q.result == convolution_result::weights)
         checks.require(!q.weights.empty(), errc::missing_shape, q.weights_name, -1, 0, expectation::none, 0);
 
@@ -236,7 +237,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
         if (t.role != q.result || !t.shape->empty())
             checks.sizes(t.name, *t.shape, r, t.role != convolution_result::weights);
 
-    if (!q.bias.empty()) checks.require_at_least(errc::invalid_shape, "bias", 0, q.bias[0], 1);
+    if (!q.bias.empty()) checks.require_at_least(errc::invalid_shape, q.bias_name, 0, q.bias[0], 1);
 
     // 5: overflow of what is known; sizes still to be inferred are checked below
     for (const tensor& t : tensors)
@@ -286,7 +287,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
                              large_total.value());
 
     if (!q.bias.empty())
-        checks.require_equal(errc::invalid_shape, "bias", 0, q.bias[0], q.transposed ? large_total.value() : full);
+        checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0], q.transposed ? large_total.value() : full);
 
     convolution_problem p;
     p.rank = r;

@@ -66,7 +66,7 @@ struct requested_shape {
 /// src, diff_dst -> diff_weights.
 [[nodiscard]] constexpr result<convolution_problem> convolution_backward_weights_shapes(
     const extents& src, const extents& diff_dst, const convolution_attributes& a, const extents& diff_weights,
-    bool tensor, std::int64_t element_bytes) noexcept {
+    bool tensor, std::int64_t element_bytes, const extents& diff_bias = {}) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
     convolution_request q{.op = "convolution_backward_weights",
                           .result = convolution_result::weights,
@@ -76,6 +76,8 @@ struct requested_shape {
                           .large = src,
                           .small = diff_dst,
                           .weights = asked.shape,
+                          .bias_name = "diff_bias",
+                          .bias = diff_bias,
                           .result_is_tensor = asked.is_tensor,
                           .element_bytes = element_bytes};
     q.take(a);
@@ -128,7 +130,7 @@ struct requested_shape {
 /// src, diff_dst -> diff_weights.
 [[nodiscard]] constexpr result<convolution_problem> conv_transpose_backward_weights_shapes(
     const extents& src, const extents& diff_dst, const conv_transpose_attributes& a, const extents& diff_weights,
-    bool tensor, std::int64_t element_bytes) noexcept {
+    bool tensor, std::int64_t element_bytes, const extents& diff_bias = {}) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
     convolution_request q{.op = "conv_transpose_backward_weights",
                           .transposed = true,
@@ -139,6 +141,8 @@ struct requested_shape {
                           .large = diff_dst,
                           .small = src,
                           .weights = asked.shape,
+                          .bias_name = "diff_bias",
+                          .bias = diff_bias,
                           .result_is_tensor = asked.is_tensor,
                           .uses_output_padding = true,
                           .element_bytes = element_bytes};

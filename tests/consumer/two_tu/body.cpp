@@ -43,7 +43,7 @@ int check() {
             ref::convolution(dy, w, {}, conv, tensor_view<float>{plain.data(), activation}), fast, plain);
     std::vector<float> dw(weights.size(), -1.0F);
     std::vector<float> dw_plain(weights.size(), -2.0F);
-    compare(convolution_backward_weights(dy, dy, conv, tensor_view<float>{dw.data(), filter}, options),
+    compare(convolution_backward_weights(dy, dy, conv, tensor_view<float>{dw.data(), filter}, {}, options),
             ref::convolution_backward_weights(dy, dy, conv, tensor_view<float>{dw_plain.data(), filter}), dw, dw_plain);
     const tensor_view<const float> pooled{diff_dst.data(), extents{1, width - 1, channels}};
     compare(avg_pool_backward(pooled, pool, tensor_view<float>{fast.data(), activation}, options),

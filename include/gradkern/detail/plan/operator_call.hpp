@@ -49,24 +49,25 @@ struct placed_tensor {
     const void* data;
 };
 
-/// The checks of every run, all in constant time: pointers, outputs apart from inputs, workspace size. The output is
-/// the last of `tensors`.
+/// The checks of every run, all in constant time: pointers, outputs apart from inputs and from one another, workspace
+/// size. The last `outputs` of `tensors` are written.
 [[nodiscard]] inline status check_run(std::string_view op, std::initializer_list<placed_tensor> tensors,
-                                      std::size_t workspace, std::size_t needed) noexcept {
+                                      std::size_t workspace, std::size_t needed, std::ptrdiff_t outputs = 1) noexcept {
     for (const placed_tensor& t : tensors)
         if (t.data == nullptr && !t.memory->empty())
             return error{errc::null_pointer, op, t.memory->name, -1, 0, 0, expectation::none};
-    const placed_tensor& out = *(tensors.end() - 1);
     const auto first = [](const placed_tensor& t) {
         return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->low);
     };
     const auto last = [](const placed_tensor& t) {
         return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->high);
     };
-    for (const placed_tensor& t : tensors) {
-        if (&t == &out || t.memory->empty() || out.memory->empty()) continue;
-        if (first(t) < last(out) && first(out) < last(t))
-            return error{errc::invalid_argument, op, out.memory->name, -1, 0, 0, expectation::none};
+    for (const placed_tensor* out = tensors.end() - outputs; out != tensors.end(); ++out) {
+        for (const placed_tensor* t = tensors.begin(); t != out; ++t) {
+            if (t->memory->empty() || out->memory->empty()) continue;
+            if (first(*t) < last(*out) && first(*out) < last(*t))
+                return error{errc::invalid_argument, op, out->memory->name, -1, 0, 0, expectation::none};
+        }
     }
     if (workspace < needed) {
         return error{errc::workspace_too_small,
@@ -83,7 +84,8 @@ struct placed_tensor {
 /// True where no size that a plan computes can overflow, with room to spare: the product of everything that scratch
 /// memory may be proportional to. A filter or an activation of such extents exists only with strides of 0.
 [[nodiscard]] constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
-    constexpr std::int64_t bytes_per_element = 64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
+    constexpr std::int64_t bytes_per_element =
+        64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
     shape::checked bytes(bytes_per_element);
     bytes *= std::max<std::int64_t>(p.batch, 1);
     bytes *= shape::checked(p.large_channels) + p.small_channels + 64;

@@ -1,4 +1,4 @@
-// The common body of the two weight-gradient operators.
+// The common body of the two weight-gradient operators, which may give the gradient of the bias, too.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,12 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/detail/plan/reduce.hpp>
+#include <gradkern/detail/plan/reduce_bias.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/bias.hpp>
 #include <gradkern/shape/convolution.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
@@ -21,7 +24,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// One weight-gradient operator over activations of type T with a result of type G (T or float).
+/// One weight-gradient operator over activations of type T with results of type G (T or float).
 template <simd::float_element T, simd::float_element G>
 class reduce_operator {
 public:
@@ -29,7 +32,8 @@ public:
 
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+        return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks())),
+                        workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(lanes, bias_plan_.tasks())));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
@@ -38,12 +42,12 @@ public:
         out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << ", activations "
             << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
             << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
-            << " bytes a lane, " << isa_name;
+            << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 
 protected:
-    /// Memory layouts: the tensors of the two sides and the result.
+    /// Memory layouts: the tensors of the two sides and the results. `diff_bias` is empty for none.
     struct tensors {
         std::string_view op;
         std::string_view large_name;
@@ -51,6 +55,7 @@ protected:
         tensor_layout large;
         tensor_layout small;
         tensor_layout diff_weights;
+        tensor_layout diff_bias;
     };
 
     /// Checks memory and plans a checked problem.
@@ -62,24 +67,34 @@ protected:
         checks.addresses(t.large_name, t.large, sizeof(T), false);
         checks.addresses(t.small_name, t.small, sizeof(T), false);
         checks.addresses("diff_weights", t.diff_weights, sizeof(G), true);
+        checks.addresses("diff_bias", t.diff_bias, sizeof(G), true);
         checks.require(scratch_is_countable(p), errc::overflow, "workspace", -1, 0, expectation::none, 0);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
         large_ = tensor_memory(t.large_name, t.large, sizeof(T));
         small_ = tensor_memory(t.small_name, t.small, sizeof(T));
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, sizeof(G));
+        diff_bias_ = tensor_memory("diff_bias", t.diff_bias, sizeof(G));
         plan_ = make_reduce_plan(
             p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
             shape::filter_strides(t.diff_weights, w_format, transposed), std::is_same_v<T, float>, options);
+        if (t.diff_bias.empty()) return {};
+        diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
+        bias_plan_ = make_bias_plan(shape::bias_backward_of(p, diff_dst_side_),
+                                    shape::activation_strides(transposed ? t.large : t.small, format),
+                                    shape::strides_of(t.diff_bias)[0], std::is_same_v<T, float>, options);
         return {};
     }
 
-    [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
-                                 executor_ref executor) const noexcept {
-        const status s = check_run(op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}},
-                                   workspace.size(), workspace_bytes(1));
+    [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, G* diff_bias,
+                                 std::span<std::byte> workspace, executor_ref executor) const noexcept {
+        const status s = check_run(
+            op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}, {&diff_bias_, diff_bias}},
+            workspace.size(), workspace_bytes(1), 2);
         if (!s) return s;
         run_reduce(plan_, large, small, diff_weights, workspace, executor);
+        if (!diff_bias_.empty())
+            run_bias(bias_plan_, diff_dst_side_ == shape::side::large ? large : small, diff_bias, workspace, executor);
         return {};
     }
 
@@ -88,7 +103,10 @@ private:
     tensor_memory large_{};
     tensor_memory small_{};
     tensor_memory diff_weights_{};
+    tensor_memory diff_bias_{};
     reduce_plan plan_{};
+    bias_plan bias_plan_{};
+    shape::side diff_dst_side_ = shape::side::small;
 };
 
 }  // namespace detail

@@ -1,7 +1,7 @@
 // The scatter engine: the gradient of a max pool from the indices that its forward pass wrote.
 //
-// A run looks at all indices first: is every one in range, and does every one point into the plane of its own element?
-// Then comes the scatter. A task is a block of places of diff_src, of one panel of channels of one image; it adds the
+// A run looks at all indices first (or, with index_check::each, at each of them on the way): is every one in range, and
+// does every one point into the plane of its own element? Then comes the scatter. A task is a block of places of diff_src, of one panel of channels of one image; it adds the
 // gradients whose indices point into it to f32 sums, in ascending order of the elements (n, c, o), and writes the sums.
 // That is where all indices stay in their planes; else, right and slow, blocks of sums over all planes look at all elements.
 // f32 outputs that are overwritten hold their own sums, so that a block is a whole plane.
@@ -23,6 +23,7 @@
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/pooling.hpp>
 
@@ -44,6 +45,7 @@ struct scatter_plan {
     bool column_major = false;
     bool accumulate = false;
     bool direct = false;      // sums in the output itself
+    bool look_first = true;   // at all indices, before the first write
     bool places_run = false;  // row-major places are one stride apart in the output
     std::int64_t plane = 0;   // places
     std::int64_t panel_width = 1;
@@ -77,15 +79,6 @@ struct scatter_plan {
         if (index.per_place == 1) return {n, i / plane, i % plane};
         return {n, i % index.per_place, i / index.per_place};
     }
-    /// The place of index i in the plane (n, c), or -1 where it points elsewhere.
-    [[nodiscard]] constexpr std::int64_t own_place(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
-        const std::int64_t rest = i - n * index.per_image - c * index.per_channel;
-        if (rest < 0) return -1;
-        if (index.per_place == 1) return rest < plane ? rest : -1;
-        const auto [place, other] = rest <= UINT32_MAX && index.per_place <= UINT32_MAX ? divide<std::uint32_t>(rest)
-                                                                                        : divide<std::uint64_t>(rest);
-        return other == 0 && place < plane ? place : -1;
-    }
     /// Offset of a place in the output's plane.
     [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t place) const noexcept {
         if (places_run) return place * out[4];
@@ -104,7 +97,7 @@ struct scatter_plan {
                                                        const shape::canonical_strides& gradient,
                                                        const shape::canonical_strides& indices,
                                                        const shape::canonical_strides& out, bool f32,
-                                                       bool accumulate) noexcept {
+                                                       const plan_options& options) noexcept {
     scatter_plan g;
     for (std::size_t i = 0; i < 3; ++i) {
         g.small[i] = p.axes[i].small;
@@ -117,8 +110,10 @@ struct scatter_plan {
     g.out = out;
     g.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
     g.column_major = attributes.storage_order == storage_order::column_major;
-    g.accumulate = accumulate;
-    g.direct = f32 && !accumulate;
+    g.accumulate = options.output == output_mode::accumulate;
+    g.direct = f32 && !g.accumulate;
+    // a pass that went wrong can be done again only where it overwrites
+    g.look_first = g.accumulate || options.index_check == index_check::first;
     g.plane = g.large[0] * g.large[1] * g.large[2];
     g.places_run = !g.column_major && (g.large[1] == 1 || out[3] == g.large[2] * out[4]) &&
                    (g.large[0] == 1 || out[2] == g.large[1] * g.large[2] * out[4]);
@@ -170,56 +165,91 @@ GRADKERN_ALWAYS_INLINE void for_each_gradient(const scatter_plan& g, std::int64_
     }
 }
 
-/// What a look at all indices found.
+/// Calls f(own_place), where own_place(i, c) is the place of index i in the plane of channel c of image n. For every
+/// other index, whatever its value, it is outside [0, plane).
+template <class F>
+GRADKERN_ALWAYS_INLINE void with_own_place(const scatter_plan& g, std::int64_t n, const F& f) noexcept {
+    const std::int64_t image = n * g.index.per_image;
+    if (g.index.per_place == 1) {  // unsigned: the difference of any two indices is defined, and no wrong one is small
+        const std::int64_t step = g.index.per_channel;
+        f([=](std::int64_t i, std::int64_t c) GRADKERN_INLINE_LAMBDA {
+            return static_cast<std::int64_t>(static_cast<std::uint64_t>(i) -
+                                             static_cast<std::uint64_t>(image + c * step));
+        });
+        return;
+    }
+    f([=, &g](std::int64_t i, std::int64_t c) GRADKERN_INLINE_LAMBDA -> std::int64_t {
+        if (i < 0 || i >= g.index.end) return -1;
+        const std::int64_t rest = i - image - c * g.index.per_channel;
+        if (rest < 0) return -1;
+        const auto [place, other] = rest <= UINT32_MAX && g.index.per_place <= UINT32_MAX
+                                        ? g.divide<std::uint32_t>(rest)
+                                        : g.divide<std::uint64_t>(rest);
+        return other == 0 ? place : -1;
+    });
+}
+
+/// What was found out about indices.
 struct index_findings {
     bool in_range = true;
-    bool local = true;           // every index points into the plane of its own element
-    std::int64_t first_bad = 0;  // in row-major order of (n, c, o)
+    bool local = true;  ///< every index points into the plane of its own element
+
+    /// Takes note of an index that is no place of its element's plane.
+    constexpr void note_stray(const scatter_plan& g, std::int64_t i) noexcept {
+        local = local && i == -1;
+        in_range = in_range && i >= -1 && i < g.index.end;
+    }
 };
 
+/// What the tasks of a run found out together.
+class shared_findings {
+public:
+    void add(const index_findings& f) noexcept {
+        if (!f.in_range) in_range_.store(false, std::memory_order_relaxed);
+        if (!f.local) local_.store(false, std::memory_order_relaxed);
+    }
+    [[nodiscard]] index_findings get() const noexcept { return {in_range_.load(), local_.load()}; }
+
+private:
+    std::atomic<bool> in_range_{true};
+    std::atomic<bool> local_{true};
+};
+
+/// Looks at all indices, and writes nothing.
 [[nodiscard]] inline index_findings look_at_indices(const scatter_plan& g, const std::int64_t* indices,
                                                     executor_ref executor) noexcept {
-    std::atomic<bool> all_in_range{true};
-    std::atomic<bool> all_local{true};
+    shared_findings all;
     run_tasks(executor, g.batch * g.panels, slices({}, 0), [&](std::byte*, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t n = task / g.panels;
             const std::int64_t first = task % g.panels * g.panel_width;
-            bool in_range = true;
-            bool local = true;
-            const auto look = [&](std::int64_t i, bool own) {
-                local = local && (own || i == -1);
-                in_range = in_range && i >= -1 && i < g.index.end;
-            };
             const std::int64_t last = std::min(g.channels, first + g.panel_width);
-            if (g.index.per_place == 1) {
-                const std::int64_t base = n * g.index.per_image + first * g.index.per_channel;
-                for_each_gradient(g, n, first, last, [&](std::int64_t c, std::int64_t, std::int64_t at) {
-                    const auto place = static_cast<std::uint64_t>(indices[at]) -
-                                       static_cast<std::uint64_t>(base + (c - first) * g.index.per_channel);
-                    look(indices[at], place < static_cast<std::uint64_t>(g.plane));
-                });
-            } else {
+            index_findings found;
+            with_own_place(g, n, [&](const auto& own_place) {
                 for_each_gradient(g, n, first, last, [&](std::int64_t c, std::int64_t, std::int64_t at) {
                     const std::int64_t i = indices[at];
-                    look(i, i >= 0 && i < g.index.end && g.own_place(i, n, c) >= 0);
+                    if (static_cast<std::uint64_t>(own_place(i, c)) >= static_cast<std::uint64_t>(g.plane))
+                        found.note_stray(g, i);
                 });
-            }
-            if (!in_range) all_in_range.store(false, std::memory_order_relaxed);
-            if (!local) all_local.store(false, std::memory_order_relaxed);
+            });
+            all.add(found);
         }
     });
-    index_findings found{all_in_range.load(), all_local.load(), 0};
-    bool searching = !found.in_range;
-    for (std::int64_t n = 0; searching && n < g.batch; ++n)
-        for (std::int64_t c = 0; searching && c < g.channels; ++c)
+    return all.get();
+}
+
+/// The first index out of range in row-major order of (n, c, o); there is one.
+[[nodiscard]] inline std::int64_t first_bad_index(const scatter_plan& g, const std::int64_t* indices) noexcept {
+    std::int64_t bad = -1;
+    for (std::int64_t n = 0; n < g.batch; ++n)
+        for (std::int64_t c = 0; c < g.channels; ++c) {
             for_each_gradient(g, n, c, c + 1, [&](std::int64_t, std::int64_t, std::int64_t at) {
                 const std::int64_t i = indices[at];
-                if (!searching || (i >= -1 && i < g.index.end)) return;
-                found.first_bad = i;
-                searching = false;
+                if (bad == -1 && (i < -1 || i >= g.index.end)) bad = i;
             });
-    return found;
+            if (bad != -1) return bad;
+        }
+    return bad;
 }
 
 /// Runs a plan whose indices point anywhere in the tensor: every block of sums looks at all elements.
@@ -264,10 +294,12 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
               });
 }
 
-/// Runs a plan whose indices all point into the planes of their own elements. All checks have passed.
+/// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
+/// output is not the result. All other checks have passed.
 template <class T>
-void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
-                 std::span<std::byte> workspace, executor_ref executor) noexcept {
+[[nodiscard]] index_findings run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
+                                         std::span<std::byte> workspace, executor_ref executor) noexcept {
+    shared_findings all;
     run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t n = task / (g.panels * g.blocks);
@@ -301,23 +333,21 @@ void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* i
                 std::fill_n(sums, (last_place - first_place) * (g.direct ? used : g.panel_width), 0.0F);
             }
             const auto places = static_cast<std::uint64_t>(last_place - first_place);
-            const auto add = [=](std::int64_t place, std::int64_t c, std::int64_t from) GRADKERN_INLINE_LAMBDA {
-                if (static_cast<std::uint64_t>(place - first_place) < places)
-                    sum_at(place, c) += load_element(gradient + from);
-            };
-            if (g.index.per_place == 1) {  // -1 is in front of every plane
-                const std::int64_t base = n * g.index.per_image + first_channel * g.index.per_channel;
-                const std::int64_t step = g.index.per_channel;
+            const auto plane = static_cast<std::uint64_t>(g.plane);
+            index_findings found;
+            with_own_place(g, n, [&](const auto& own_place) {
                 for_each_gradient(g, n, first_channel, last_channel,
-                                  [=](std::int64_t c, std::int64_t from, std::int64_t at) GRADKERN_INLINE_LAMBDA {
-                                      add(indices[at] - base - (c - first_channel) * step, c, from);
-                                  });
-            } else {
-                for_each_gradient(g, n, first_channel, last_channel,
-                                  [=, &g](std::int64_t c, std::int64_t from, std::int64_t at) GRADKERN_INLINE_LAMBDA {
-                                      if (indices[at] != -1) add(g.own_place(indices[at], n, c), c, from);
-                                  });
-            }
+                                  [=, &g, &found](std::int64_t c, std::int64_t from, std::int64_t at)
+                                      GRADKERN_INLINE_LAMBDA {
+                                          const std::int64_t place = own_place(indices[at], c);
+                                          if (static_cast<std::uint64_t>(place - first_place) < places) {
+                                              sum_at(place, c) += load_element(gradient + from);
+                                          } else if (static_cast<std::uint64_t>(place) >= plane) {
+                                              found.note_stray(g, indices[at]);
+                                          }
+                                      });
+            });
+            all.add(found);
             if (g.direct) continue;
             if (g.places_run) {
                 unpack_lanes(sums, g.panel_width, used, last_place - first_place, panel + first_place * g.out[4],
@@ -329,6 +359,7 @@ void run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* i
             }
         }
     });
+    return all.get();
 }
 
 }  // namespace detail

@@ -152,7 +152,7 @@ template <class T, class G = T>
     return ConvTransposeBackpropFilters_plan<T, G>::of(
         plan_conv_transpose_backward_weights<T, G>(
             input_forward, output_delta, q->attributes,
-            q->filter(filter_delta.empty() ? tensor_layout(q->result) : filter_delta), options),
+            q->filter(filter_delta.empty() ? tensor_layout(q->result) : filter_delta), {}, options),
         q->filter);
 }
 

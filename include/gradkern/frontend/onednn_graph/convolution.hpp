@@ -153,7 +153,7 @@ template <class T, class G = T>
                                                                    translation::widest<T, G>, diff_weights.shape);
     if (!q) return q.error();
     return ConvolutionBackwardWeights_plan<T, G>::of(
-        plan_convolution_backward_weights<T, G>(src, diff_dst, q->attributes, diff_weights, options));
+        plan_convolution_backward_weights<T, G>(src, diff_dst, q->attributes, diff_weights, {}, options));
 }
 
 /// ConvolutionBackwardWeights in one call.

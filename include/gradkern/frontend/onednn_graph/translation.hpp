@@ -205,6 +205,12 @@ template <class Attributes, class Infer>
     const result<extents> inferred = infer(*q, missing ? extents::filled(rank, 1) : extents{}, false);
     if (missing && !shape::precedes_types(inferred.error().code))
         return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
+    if (!output.empty()) {  // sizes and volume of the output tensor have their place in the order, too
+        const error e = translate(infer(*q, output, true).error(), n, n.tensor, q->filter);
+        const bool of_its_own =
+            e.code == errc::overflow || (e.code == errc::invalid_shape && e.relation == expectation::at_least);
+        if (of_its_own && e.argument == n.tensor) return e;
+    }
     if (!inferred) return translate(inferred.error(), n, n.shape, q->filter);
     for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
         if (output[i] != (*inferred)[i]) {

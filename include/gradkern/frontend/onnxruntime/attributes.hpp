@@ -29,9 +29,9 @@ public:
     /// From a braced list: `.strides = {2, 2}`.
     constexpr ints(std::initializer_list<std::int64_t> values) noexcept
         : ints(std::span<const std::int64_t>(values.begin(), values.size())) {}
-    /// From extents.
+    /// From extents, which hold one number less: longer ones are cut, and refused where six are wanted.
     // NOLINTNEXTLINE(google-explicit-constructor): the core's vectors are attributes, too
-    constexpr ints(const extents& values) noexcept : ints(values.values()) { size_ = values.rank(); }
+    constexpr ints(const extents& values) noexcept : ints(values.values()) {}
     /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
     template <frontend::integer_range R>
     // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work

@@ -66,7 +66,7 @@ struct conv_family {
     [[nodiscard]] static result<weights_plan> plan_weights(const tensor_layout& X, const tensor_layout& dY,
                                                            const core_attributes& a, const tensor_layout& dW,
                                                            const plan_options& options) noexcept {
-        return plan_convolution_backward_weights<T, G>(X, dY, a, dW, options);
+        return plan_convolution_backward_weights<T, G>(X, dY, a, dW, {}, options);
     }
 };
 
@@ -91,7 +91,7 @@ struct conv_transpose_family {
     [[nodiscard]] static result<weights_plan> plan_weights(const tensor_layout& X, const tensor_layout& dY,
                                                            const core_attributes& a, const tensor_layout& dW,
                                                            const plan_options& options) noexcept {
-        return plan_conv_transpose_backward_weights<T, G>(X, dY, a, swap_first_two(dW), options);
+        return plan_conv_transpose_backward_weights<T, G>(X, dY, a, swap_first_two(dW), {}, options);
     }
 };
 
@@ -301,9 +301,7 @@ protected:
         const auto gx = place(dX != nullptr, dX_.memory, dX);
         const auto gw = place(dW != nullptr, dW_.memory, dW);
         const auto gb = place(dB != nullptr, dB_.memory, dB);
-        status s = detail::check_run(Family::op, {y, x, w, gx}, 0, 0);
-        if (s) s = detail::check_run(Family::op, {y, x, w, gx, gw}, 0, 0);
-        if (s) s = detail::check_run(Family::op, {y, x, w, gx, gw, gb}, workspace.size(), workspace_bytes(1));
+        status s = detail::check_run(Family::op, {y, x, w, gx, gw, gb}, workspace.size(), workspace_bytes(1), 3);
         if (s && dX != nullptr) s = data_.run(dY, W, dX, workspace, executor);
         if (s && dW != nullptr) s = weights_.run(X, dY, dW, workspace, executor);
         if (s && dB != nullptr) s = bias_.run(dY, dB, workspace, executor);

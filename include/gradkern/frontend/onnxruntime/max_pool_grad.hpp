@@ -61,7 +61,8 @@ public:
     using translation::plan<max_pool_backward_from_indices_plan<T>, translation::max_pool_grad>::plan;
 
     /// Adds each element of dY to the element of dX that its index names, as max_pool_backward_from_indices_plan::run.
-    /// All indices are looked at before the first write; one below -1 or outside dX is index_out_of_range.
+    /// All indices are looked at before the first write, unless plan_options::index_check says otherwise; one below -1 or
+    /// outside dX is index_out_of_range.
     [[nodiscard]] status run(const T* dY, const std::int64_t* indices, T* dX, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return this->execute(dY, indices, dX, workspace, executor);
