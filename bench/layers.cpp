@@ -11,13 +11,11 @@
 int main(int argc, char** argv) {
     using namespace gradkern_bench;
     for_each_layer([](const auto& c, role what, gradkern::data_format format) {
-        const std::string name = std::string(c.name) + "/" + role_names[static_cast<int>(what)] +
-                                 (format == gradkern::data_format::ncx ? "/NCX" : "/NXC");
-        benchmark::RegisterBenchmark(name.c_str(), [&c, what, format](benchmark::State& state) {
-            layer l;
+        benchmark::RegisterBenchmark(name_of(c, what, format).c_str(), [&c, what, format](benchmark::State& state) {
+            layer<float> l;
             make_layer(l, c, what, format);
             const std::vector<float> exact = reference_result(l);
-            if (exact.empty() || !(difference(l, exact) < 1e-4)) {
+            if (exact.empty() || !(difference(l, exact) < tolerance<float>)) {
                 state.SkipWithError("the result differs from the reference");
                 return;
             }

@@ -19,32 +19,41 @@
 #include <gradkern/ref/avg_pool.hpp>
 #include <gradkern/ref/conv_transpose.hpp>
 #include <gradkern/ref/convolution.hpp>
+#include <gradkern/ref/max_pool.hpp>
 
 namespace gradkern_bench {
 
-/// One operator on one case and layout: data, output, and two ways to compute it.
+/// One operator on one case and layout in elements of type T: data, output, and two ways to compute it.
+template <class T = float>
 struct layer {
     std::string name;
     double flops = 0;  // useful ones: taps inside
     double bytes = 0;  // tensors read once and written once
-    std::vector<float> a, b, out;
+    std::vector<T> a, b, out;
+    std::vector<std::int64_t> indices;  // of max pools
     std::vector<std::byte> workspace;
     std::function<gradkern::status()> run;        // plan made beforehand
     std::function<gradkern::status()> reference;  // plain loops
 };
 
-inline std::vector<float> random_floats(const gradkern::extents& shape, unsigned seed) {
+inline std::size_t count_of(const gradkern::extents& shape) {
     std::size_t n = 1;
     for (const std::int64_t e : shape.values()) n *= static_cast<std::size_t>(e);
-    std::vector<float> v(n);
+    return n;
+}
+
+/// Numbers between -1 and 1 that every element type has.
+template <class T>
+std::vector<T> random_elements(const gradkern::extents& shape, unsigned seed) {
+    std::vector<T> v(count_of(shape));
     std::minstd_rand r(seed);
-    for (float& x : v) x = static_cast<float>(static_cast<int>(r() % 2001) - 1000) / 1000.0F;
+    for (T& x : v) x = static_cast<T>(static_cast<float>(static_cast<int>(r() % 129) - 64) / 64.0F);
     return v;
 }
 
 /// Sets up the run of a plan that reads a and b; exits with a message where the plan was refused.
-template <class Plan>
-void attach(layer& l, const gradkern::result<Plan>& made) {
+template <class T, class Plan>
+void attach(layer<T>& l, const gradkern::result<Plan>& made) {
     if (!made) {
         char text[256];
         const std::size_t n = made.error().format(text);
@@ -56,20 +65,27 @@ void attach(layer& l, const gradkern::result<Plan>& made) {
         l.run = [&l, plan = *made] { return plan.run(l.a.data(), l.b.data(), l.out.data(), l.workspace); };
     } else if constexpr (requires { made->run(l.a.data(), l.b.data(), nullptr, l.out.data(), l.workspace); }) {
         l.run = [&l, plan = *made] { return plan.run(l.a.data(), l.b.data(), nullptr, l.out.data(), l.workspace); };
-    } else {
+    } else if constexpr (requires { made->run(l.a.data(), l.out.data(), l.workspace); }) {
         l.run = [&l, plan = *made] { return plan.run(l.a.data(), l.out.data(), l.workspace); };
-    }
+    }  // plans that read or write indices are run by their own lines
 }
 
-enum class role { forward, backward_data, backward_weights };
-inline constexpr const char* role_names[]{"forward", "backward_data", "backward_weights"};
+enum class role { forward, backward_data, backward_weights, backward_from_indices };
+inline constexpr const char* role_names[]{"forward", "backward_data", "backward_weights", "backward_from_indices"};
+
+template <class Case>
+std::string name_of(const Case& c, role what, gradkern::data_format format) {
+    return std::string(c.name) + "/" + role_names[static_cast<int>(what)] +
+           (format == gradkern::data_format::ncx ? "/NCX" : "/NXC");
+}
 
 /// Fills `l` with one operator of a convolution case. The layer must not move afterwards.
-inline void make_layer(layer& l, const gradkern_cases::convolution_case& c, role what, gradkern::data_format format) {
+template <class T>
+void make_layer(layer<T>& l, const gradkern_cases::convolution_case& c, role what, gradkern::data_format format) {
     using namespace gradkern;
     const bool ncx = format == data_format::ncx;
     const weights_format filter = ncx ? weights_format::oix : weights_format::xio;
-    l.name = std::string(c.name) + "/" + role_names[static_cast<int>(what)] + (ncx ? "/NCX" : "/NXC");
+    l.name = name_of(c, what, format);
     l.flops = c.useful_flops();
     const extents src = c.src_shape(format);
     const extents dst = c.dst_shape(format);
@@ -77,68 +93,115 @@ inline void make_layer(layer& l, const gradkern_cases::convolution_case& c, role
     const extents& first = what == role::backward_data ? dst : src;
     const extents& second = what == role::backward_weights ? dst : w;
     const extents& result = what == role::forward ? dst : what == role::backward_data ? src : w;
-    l.a = random_floats(first, 1);
-    l.b = random_floats(second, 2);
-    l.out = random_floats(result, 3);
-    l.bytes = 4.0 * static_cast<double>(l.a.size() + l.b.size() + l.out.size());
-    const auto a = [&l, first] { return tensor_view<const float>{l.a.data(), first}; };
-    const auto b = [&l, second] { return tensor_view<const float>{l.b.data(), second}; };
-    const auto out = [&l, result] { return tensor_view<float>{l.out.data(), result}; };
+    l.a = random_elements<T>(first, 1);
+    l.b = random_elements<T>(second, 2);
+    l.out = random_elements<T>(result, 3);
+    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.b.size() + l.out.size());
+    const auto a = [&l, first] { return tensor_view<const T>{l.a.data(), first}; };
+    const auto b = [&l, second] { return tensor_view<const T>{l.b.data(), second}; };
+    const auto out = [&l, result] { return tensor_view<T>{l.out.data(), result}; };
     if (c.transposed) {
         const auto attributes = c.attributes<conv_transpose_attributes>(format, filter);
         switch (what) {
             case role::forward:
-                attach(l, plan_conv_transpose<float>(src, w, {}, attributes, dst));
-                l.reference = [=] { return ref::conv_transpose<float>(a(), b(), {}, attributes, out()); };
+                attach(l, plan_conv_transpose<T>(src, w, {}, attributes, dst));
+                l.reference = [=] { return ref::conv_transpose<T>(a(), b(), {}, attributes, out()); };
                 break;
             case role::backward_data:
-                attach(l, plan_conv_transpose_backward_data<float>(dst, w, attributes, src));
-                l.reference = [=] { return ref::conv_transpose_backward_data<float>(a(), b(), attributes, out()); };
+                attach(l, plan_conv_transpose_backward_data<T>(dst, w, attributes, src));
+                l.reference = [=] { return ref::conv_transpose_backward_data<T>(a(), b(), attributes, out()); };
                 break;
             case role::backward_weights:
-                attach(l, plan_conv_transpose_backward_weights<float>(src, dst, attributes, w));
-                l.reference = [=] { return ref::conv_transpose_backward_weights<float>(a(), b(), attributes, out()); };
+                attach(l, plan_conv_transpose_backward_weights<T>(src, dst, attributes, w));
+                l.reference = [=] { return ref::conv_transpose_backward_weights<T>(a(), b(), attributes, out()); };
                 break;
+            case role::backward_from_indices: break;
         }
         return;
     }
     const auto attributes = c.attributes<convolution_attributes>(format, filter);
     switch (what) {
         case role::forward:
-            attach(l, plan_convolution<float>(src, w, {}, attributes, dst));
-            l.reference = [=] { return ref::convolution<float>(a(), b(), {}, attributes, out()); };
+            attach(l, plan_convolution<T>(src, w, {}, attributes, dst));
+            l.reference = [=] { return ref::convolution<T>(a(), b(), {}, attributes, out()); };
             break;
         case role::backward_data:
-            attach(l, plan_convolution_backward_data<float>(dst, w, attributes, src));
-            l.reference = [=] { return ref::convolution_backward_data<float>(a(), b(), attributes, out()); };
+            attach(l, plan_convolution_backward_data<T>(dst, w, attributes, src));
+            l.reference = [=] { return ref::convolution_backward_data<T>(a(), b(), attributes, out()); };
             break;
         case role::backward_weights:
-            attach(l, plan_convolution_backward_weights<float>(src, dst, attributes, w));
-            l.reference = [=] { return ref::convolution_backward_weights<float>(a(), b(), attributes, out()); };
+            attach(l, plan_convolution_backward_weights<T>(src, dst, attributes, w));
+            l.reference = [=] { return ref::convolution_backward_weights<T>(a(), b(), attributes, out()); };
             break;
+        case role::backward_from_indices: break;
     }
 }
 
-/// Fills `l` with one operator of an average pool. The layer must not move afterwards.
-inline void make_layer(layer& l, const gradkern_cases::average_case& c, role what, gradkern::data_format format) {
+/// Fills `l` with one operator of a max pool. The layer must not move afterwards.
+template <class T>
+void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, gradkern::data_format format) {
     using namespace gradkern;
-    l.name =
-        std::string(c.name) + "/" + role_names[static_cast<int>(what)] + (format == data_format::ncx ? "/NCX" : "/NXC");
-    const auto attributes = c.attributes(format);
+    const auto attributes = c.attributes<max_pool_attributes>(format);
+    const max_pool_indices_attributes indices_attributes{.data_format = format};
+    const extents src = c.src_shape(format);
+    const extents dst = infer_max_pool(src, attributes).value_or({});
+    l.indices.resize(count_of(dst));
+    const auto indices = [&l, dst] { return tensor_view<std::int64_t>{l.indices.data(), dst}; };
+    const auto x = [&l, src] { return tensor_view<const T>{l.a.data(), src}; };
+    const auto dx = [&l, src] { return tensor_view<T>{l.out.data(), src}; };
+    const auto y = [&l, dst] { return tensor_view<T>{l.out.data(), dst}; };
+    if (what == role::forward) {
+        l.a = random_elements<T>(src, 1);
+        l.out = random_elements<T>(dst, 3);
+        const auto plan = plan_max_pool<T>(src, attributes, dst, dst);
+        attach(l, plan);
+        l.run = [&l, plan = *plan] { return plan.run(l.a.data(), l.out.data(), l.indices.data(), l.workspace); };
+        l.reference = [=] { return ref::max_pool<T>(x(), attributes, y(), indices()); };
+    } else if (what == role::backward_data) {
+        l.a = random_elements<T>(src, 1);
+        l.b = random_elements<T>(dst, 2);
+        l.out = random_elements<T>(src, 3);
+        attach(l, plan_max_pool_backward<T>(src, dst, attributes, src));
+        l.reference = [=, &l] { return ref::max_pool_backward<T>(x(), {l.b.data(), dst}, attributes, dx()); };
+    } else {
+        l.a = random_elements<T>(src, 1);
+        l.out = random_elements<T>(dst, 3);
+        static_cast<void>(ref::max_pool<T>(x(), attributes, y(), indices()));
+        l.a = random_elements<T>(dst, 2);
+        l.out = random_elements<T>(src, 3);
+        const auto plan = plan_max_pool_backward_from_indices<T>(dst, dst, indices_attributes, src);
+        attach(l, plan);
+        l.run = [&l, plan = *plan] { return plan.run(l.a.data(), l.indices.data(), l.out.data(), l.workspace); };
+        l.reference = [=, &l] {
+            return ref::max_pool_backward_from_indices<T>({l.a.data(), dst}, {l.indices.data(), dst},
+                                                          indices_attributes, dx());
+        };
+    }
+    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.b.size() + l.out.size()) +
+              (what == role::backward_data ? 0.0 : 8.0 * static_cast<double>(l.indices.size()));
+}
+
+/// Fills `l` with one operator of an average pool, or of a max pool. The layer must not move afterwards.
+template <class T>
+void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, gradkern::data_format format) {
+    using namespace gradkern;
+    l.name = name_of(c, what, format);
+    if (c.name.substr(0, 3) == "max") return make_max_layer(l, c, what, format);
+    const auto attributes = c.attributes<avg_pool_attributes>(format);
     const extents src = c.src_shape(format);
     const extents dst = infer_avg_pool(src, attributes).value_or({});
     const bool forward = what == role::forward;
-    l.a = random_floats(forward ? src : dst, 1);
-    l.out = random_floats(forward ? dst : src, 3);
-    l.bytes = 4.0 * static_cast<double>(l.a.size() + l.out.size());
-    const auto a = [&l, shape = forward ? src : dst] { return tensor_view<const float>{l.a.data(), shape}; };
-    const auto out = [&l, shape = forward ? dst : src] { return tensor_view<float>{l.out.data(), shape}; };
+    l.a = random_elements<T>(forward ? src : dst, 1);
+    l.out = random_elements<T>(forward ? dst : src, 3);
+    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.out.size());
+    const auto a = [&l, shape = forward ? src : dst] { return tensor_view<const T>{l.a.data(), shape}; };
+    const auto out = [&l, shape = forward ? dst : src] { return tensor_view<T>{l.out.data(), shape}; };
     if (forward) {
-        attach(l, plan_avg_pool<float>(src, attributes, dst));
-        l.reference = [=] { return ref::avg_pool<float>(a(), attributes, out()); };
+        attach(l, plan_avg_pool<T>(src, attributes, dst));
+        l.reference = [=] { return ref::avg_pool<T>(a(), attributes, out()); };
     } else {
-        attach(l, plan_avg_pool_backward<float>(dst, attributes, src));
-        l.reference = [=] { return ref::avg_pool_backward<float>(a(), attributes, out()); };
+        attach(l, plan_avg_pool_backward<T>(dst, attributes, src));
+        l.reference = [=] { return ref::avg_pool_backward<T>(a(), attributes, out()); };
     }
 }
 
@@ -151,25 +214,37 @@ void for_each_layer(const F& f) {
             for (const role what : {role::forward, role::backward_data, role::backward_weights}) f(c, what, format);
         for (const auto& c : gradkern_cases::average_cases)
             for (const role what : {role::forward, role::backward_data}) f(c, what, format);
+        for (const auto& c : gradkern_cases::maximum_cases)
+            for (const role what : {role::forward, role::backward_data, role::backward_from_indices})
+                f(c, what, format);
     }
 }
 
+/// How far a result may be from another that rounds its sums in another order, relative to the largest number.
+template <class T>
+inline constexpr double tolerance = sizeof(T) == 4 ? 1e-4 : 1e-2;
+
 /// Runs the kernel into poisoned memory and returns the largest difference from `exact`, relative to the largest number
 /// there; NaN or infinity where something went wrong.
-inline double difference(layer& l, const std::vector<float>& exact) {
-    std::fill(l.out.begin(), l.out.end(), std::numeric_limits<float>::quiet_NaN());
-    if (!l.run()) return std::numeric_limits<double>::infinity();
+template <class T, class U>
+double difference(layer<T>& l, const std::vector<U>& exact) {
+    std::fill(l.out.begin(), l.out.end(), static_cast<T>(std::numeric_limits<float>::quiet_NaN()));
+    if (!l.run() || exact.size() != l.out.size()) return std::numeric_limits<double>::infinity();
     double worst = 0;
     double scale = 1e-30;
     for (std::size_t i = 0; i < exact.size(); ++i) {
-        const double d = std::abs(static_cast<double>(exact[i]) - static_cast<double>(l.out[i]));
+        const auto expected = static_cast<double>(static_cast<float>(exact[i]));
+        const double d = std::abs(expected - static_cast<double>(static_cast<float>(l.out[i])));
         worst = d <= worst ? worst : d;  // a NaN difference stays
-        scale = std::max(scale, std::abs(static_cast<double>(exact[i])));
+        scale = std::max(scale, std::abs(expected));
     }
     return worst / scale;
 }
 
 /// The result of the reference; empty after an error.
-inline std::vector<float> reference_result(layer& l) { return l.reference() ? l.out : std::vector<float>{}; }
+template <class T>
+std::vector<T> reference_result(layer<T>& l) {
+    return l.reference() ? l.out : std::vector<T>{};
+}
 
 }  // namespace gradkern_bench

@@ -10,22 +10,23 @@
 
 namespace gradkern_cases {
 
-/// An average pool. `size` is the spatial size of src.
-struct average_case {
+/// A pool. `size` is the spatial size of src.
+struct pool_case {
     std::string_view name;
     std::size_t rank;
     std::int64_t batch, channels;
     std::array<std::int64_t, 3> size;
     std::int64_t kernel, stride, pad;
-    bool exclude_pad;
+    bool exclude_pad = true;  ///< of average pools
 
-    [[nodiscard]] constexpr gradkern::avg_pool_attributes attributes(gradkern::data_format f) const {
-        gradkern::avg_pool_attributes a;
+    template <class Attributes>
+    [[nodiscard]] constexpr Attributes attributes(gradkern::data_format f) const {
+        Attributes a;
         a.kernel = gradkern::extents::filled(rank, kernel);
         a.strides = gradkern::extents::filled(rank, stride);
         a.pads_begin = a.pads_end = gradkern::extents::filled(rank, pad);
-        a.exclude_pad = exclude_pad;
         a.data_format = f;
+        if constexpr (requires { a.exclude_pad; }) a.exclude_pad = exclude_pad;
         return a;
     }
     [[nodiscard]] constexpr gradkern::extents src_shape(gradkern::data_format f) const {
@@ -37,13 +38,19 @@ struct average_case {
     }
 };
 
-inline constexpr std::array<average_case, 6> average_cases{{
+inline constexpr std::array<pool_case, 6> average_cases{{
     {"avgpool_3x3s1p1_192_28_incl", 2, 16, 192, {28, 28}, 3, 1, 1, false},
     {"avgpool_3x3s1p1_192_28_excl", 2, 16, 192, {28, 28}, 3, 1, 1, true},
     {"avgpool_2x2s2_128_56", 2, 8, 128, {56, 56}, 2, 2, 0, true},
     {"gap_7x7_2048", 2, 32, 2048, {7, 7}, 7, 1, 0, true},
     {"avgpool3d_2x2x2_64_16x56x56", 3, 1, 64, {16, 56, 56}, 2, 2, 0, true},
     {"avgpool1d_k4s4_128_8000", 1, 4, 128, {8000}, 4, 4, 0, true},
+}};
+
+inline constexpr std::array<pool_case, 3> maximum_cases{{
+    {"maxpool_3x3s2p1_64_112", 2, 8, 64, {112, 112}, 3, 2, 1},
+    {"maxpool_2x2s2_64_112", 2, 8, 64, {112, 112}, 2, 2, 0},
+    {"maxpool1d_k3s2p1_128_8000", 1, 4, 128, {8000}, 3, 2, 1},
 }};
 
 }  // namespace gradkern_cases
