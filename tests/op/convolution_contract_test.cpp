@@ -24,13 +24,7 @@ using tensors = conv_tensors<float>;
 
 // Problems of several blocks, tasks and levels of sums, which random ones are too small for.
 std::vector<conv_case> large_cases() {
-    struct row {
-        conv_operator op;
-        std::int64_t n, groups, small, large;  // channels in a group
-        gk::extents space;                     // of the large side (convolution) or the small side (conv_transpose)
-        std::int64_t kernel, stride, dilation, pad;
-    };
-    const std::array<row, 12> rows{{
+    const std::array<conv_row, 12> rows{{
         {conv_operator::convolution, 2, 1, 20, 6, {70, 61}, 3, 1, 1, 1},
         {conv_operator::convolution, 1, 2, 7, 130, {32, 40}, 3, 2, 1, 1},
         {conv_operator::convolution_backward_data, 3, 1, 130, 5, {39, 41}, 3, 2, 1, 1},
@@ -45,35 +39,9 @@ std::vector<conv_case> large_cases() {
         {conv_operator::conv_transpose_backward_weights, 2, 2, 5, 9, {70, 70}, 3, 1, 1, 1},
     }};
     std::vector<conv_case> cases;
-    for (const row& r : rows) {
-        for (const bool inner : {false, true}) {
-            const gk::data_format d = inner ? gk::data_format::nxc : gk::data_format::ncx;
-            const gk::weights_format w = inner ? gk::weights_format::xio : gk::weights_format::oix;
-            const std::size_t rank = r.space.rank();
-            conv_case c;
-            c.op = r.op;
-            const auto set = [&](auto& a) {
-                a.strides = gk::extents::filled(rank, r.stride);
-                a.dilations = gk::extents::filled(rank, r.dilation);
-                a.pads_begin = a.pads_end = gk::extents::filled(rank, r.pad);
-                a.groups = r.groups;
-                a.data_format = d;
-                a.weights_format = w;
-            };
-            set(c.conv);
-            set(c.transpose);
-            const gk::extents kernel = gk::extents::filled(rank, r.kernel);
-            if (c.transposed()) {
-                c.small = activation(d, r.n, r.groups * r.small, r.space);
-                c.weights = filter(w, r.large, r.groups * r.small, kernel);
-                c.large = gk::infer_conv_transpose(c.small, c.weights, c.transpose).value();
-            } else {
-                c.large = activation(d, r.n, r.groups * r.large, r.space);
-                c.weights = filter(w, r.groups * r.small, r.large, kernel);
-                c.small = gk::infer_convolution(c.large, c.weights, c.conv).value();
-            }
-            cases.push_back(c);
-        }
+    for (const conv_row& r : rows) {
+        cases.push_back(make_case(r, gk::data_format::ncx, gk::weights_format::oix));
+        cases.push_back(make_case(r, gk::data_format::nxc, gk::weights_format::xio));
     }
     return cases;
 }

@@ -180,6 +180,40 @@ struct conv_case {
     return c;
 }
 
+/// A problem with the same numbers on every spatial axis.
+struct conv_row {
+    conv_operator op;
+    std::int64_t n, groups, small, large;  ///< channels in a group
+    gk::extents space;                     ///< of the large side (convolution) or the small side (conv_transpose)
+    std::int64_t kernel, stride, dilation, pad;
+};
+[[nodiscard]] inline conv_case make_case(const conv_row& row, gk::data_format d, gk::weights_format w) {
+    const std::size_t rank = row.space.rank();
+    conv_case c;
+    c.op = row.op;
+    const auto set = [&](auto& a) {
+        a.strides = gk::extents::filled(rank, row.stride);
+        a.dilations = gk::extents::filled(rank, row.dilation);
+        a.pads_begin = a.pads_end = gk::extents::filled(rank, row.pad);
+        a.groups = row.groups;
+        a.data_format = d;
+        a.weights_format = w;
+    };
+    set(c.conv);
+    set(c.transpose);
+    const gk::extents kernel = gk::extents::filled(rank, row.kernel);
+    if (c.transposed()) {
+        c.small = activation(d, row.n, row.groups * row.small, row.space);
+        c.weights = filter(w, row.large, row.groups * row.small, kernel);
+        c.large = gk::infer_conv_transpose(c.small, c.weights, c.transpose).value();
+    } else {
+        c.large = activation(d, row.n, row.groups * row.large, row.space);
+        c.weights = filter(w, row.groups * row.small, row.large, kernel);
+        c.small = gk::infer_convolution(c.large, c.weights, c.conv).value();
+    }
+    return c;
+}
+
 /// A random legal problem of at most `limit` multiplications: all ranks, formats, pads, groups; channels around the
 /// widths of vectors and blocks.
 [[nodiscard]] inline conv_case random_conv_case(random_source& random, std::int64_t limit = 300'000,
@@ -294,7 +328,10 @@ struct conv_case {
 struct planned {
     gk::status status{};
     std::function<std::size_t(std::ptrdiff_t)> workspace_bytes{};
+    /// Runs with the inputs and the output it was planned with.
     std::function<gk::status(std::span<std::byte>, gk::executor_ref)> run{};
+    /// The same with another output: what the output's `data` would be.
+    std::function<gk::status(void*, std::span<std::byte>, gk::executor_ref)> run_into{};
 };
 
 /// Plans c.op over these tensors. T: inputs, G: output (other than T for weight gradients alone), B: bias.
@@ -302,14 +339,18 @@ template <class T, class G, class B>
 [[nodiscard]] planned make_plan(const conv_case& c, gk::tensor_view<const T> first, gk::tensor_view<const T> second,
                                 gk::tensor_view<const B> bias, gk::tensor_view<G> out,
                                 const gk::plan_options& options) {
-    const auto erase = [](const auto& plan, auto run) -> planned {
+    const auto erase = [&out](const auto& plan, auto run) -> planned {
         if (!plan) return {plan.error()};
-        return {{},
-                [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
-                [p = *plan, run](std::span<std::byte> ws, gk::executor_ref e) { return run(p, ws, e); }};
+        return {
+            {},
+            [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
+            [p = *plan, run, to = out.data](std::span<std::byte> ws, gk::executor_ref e) { return run(p, to, ws, e); },
+            [p = *plan, run](void* to, std::span<std::byte> ws, gk::executor_ref e) {
+                return run(p, static_cast<G*>(to), ws, e);
+            }};
     };
-    const auto three = [=](const auto& p, std::span<std::byte> ws, gk::executor_ref e) {
-        return p.run(first.data, second.data, out.data, ws, e);
+    const auto three = [=](const auto& p, G* to, std::span<std::byte> ws, gk::executor_ref e) {
+        return p.run(first.data, second.data, to, ws, e);
     };
     if (c.op == conv_operator::convolution_backward_weights)
         return erase(
@@ -320,8 +361,8 @@ template <class T, class G, class B>
                                                                     out.layout, {}, options),
                      three);
     if constexpr (std::is_same_v<T, G>) {
-        const auto four = [=](const auto& p, std::span<std::byte> ws, gk::executor_ref e) {
-            return p.run(first.data, second.data, bias.data, out.data, ws, e);
+        const auto four = [=](const auto& p, G* to, std::span<std::byte> ws, gk::executor_ref e) {
+            return p.run(first.data, second.data, bias.data, to, ws, e);
         };
         if (c.op == conv_operator::convolution)
             return erase(

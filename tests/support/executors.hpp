@@ -1,8 +1,9 @@
-// Executors that bring out hidden dependences between tasks: a serial one in random order, and real threads.
+// Executors that bring out hidden dependences between tasks: serial ones in other orders, and real threads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -35,7 +36,22 @@ private:
     random_source random_;
 };
 
-/// Runs each call on a thread of its own.
+/// Claims `lanes` threads and runs the calls one after another, the last one first.
+class reversing_executor {
+public:
+    explicit reversing_executor(std::ptrdiff_t lanes) : lanes_(lanes) {}
+
+    template <class F>
+    void parallel_for(std::ptrdiff_t n, const F& fn) const {
+        for (std::ptrdiff_t i = n; i-- > 0;) fn(i);
+    }
+    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return lanes_; }
+
+private:
+    std::ptrdiff_t lanes_;
+};
+
+/// Runs each call on a thread of its own. All begin together: no lane is done with all tasks before the last one starts.
 class thread_executor {
 public:
     explicit thread_executor(std::ptrdiff_t lanes) : lanes_(lanes) {}
@@ -44,7 +60,12 @@ public:
     void parallel_for(std::ptrdiff_t n, const F& fn) const {
         std::vector<std::thread> threads;
         threads.reserve(static_cast<std::size_t>(n));
-        for (std::ptrdiff_t i = 0; i < n; ++i) threads.emplace_back([&fn, i] { fn(i); });
+        std::latch all_here(n);
+        for (std::ptrdiff_t i = 0; i < n; ++i)
+            threads.emplace_back([&fn, &all_here, i] {
+                all_here.arrive_and_wait();
+                fn(i);
+            });
         for (std::thread& t : threads) t.join();
     }
     [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return lanes_; }
