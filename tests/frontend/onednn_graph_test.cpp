@@ -117,6 +117,7 @@ TEST(onednn_graph, avg_pool_rows) {
             ASSERT_TRUE(s.ok()) << gk::to_string(s);
             expect_values(result, row.input_delta);
             // planned, under the other name
+            ASSERT_EQ(og::infer_AvgPoolBackward(delta.shape(), {}, a).value(), *shape);
             const auto plan = og::plan_AvgPoolBackward<float>(delta.layout(), {}, a, result.layout());
             ASSERT_TRUE(plan.has_value());
             std::vector<std::byte> workspace(plan->workspace_bytes());

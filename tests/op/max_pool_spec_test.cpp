@@ -82,6 +82,10 @@ void check(const example& x) {
             src.fill([&](std::int64_t i) { return x.src[static_cast<std::size_t>(i)]; });
             const extents small = shape_of(rank, x.dst.size(), f);
             ASSERT_EQ(gradkern::infer_max_pool(src.shape(), a).value(), small);
+            ASSERT_EQ(gradkern::infer_max_pool_backward(src.shape(), small, a).value(), src.shape());
+            ASSERT_EQ(
+                gradkern::infer_max_pool_backward_from_indices(small, small, {.data_format = f}, src.shape()).value(),
+                src.shape());
             const test_tensor<T> gradient(small);
             gradient.fill([](std::int64_t i) { return i + 1; });
             std::vector<float> expected(x.src.size(), 0.0F);
@@ -549,8 +553,11 @@ TEST(MaxPoolSpec, backward_errors) {
                               },
                               errc::invalid_shape, "diff_src", 3, 6, expectation::equal, 5}});
     check_errors(rows, "max_pool_backward", [](const call& c, float* out, std::int64_t*) {
-        return gradkern::max_pool_backward<float>({numbers, c.src}, {numbers, c.small}, c.attributes,
-                                                  {out, c.diff_src});
+        const status s =
+            gradkern::max_pool_backward<float>({numbers, c.src}, {numbers, c.small}, c.attributes, {out, c.diff_src});
+        const auto inferred = gradkern::infer_max_pool_backward(c.src.shape, c.small.shape, c.attributes);
+        if (!inferred) EXPECT_EQ(inferred.error(), s.error());
+        return s;
     });
 }
 
@@ -599,8 +606,13 @@ TEST(MaxPoolSpec, backward_from_indices_errors) {
           },
           errc::invalid_shape, "diff_src", 1, 4, expectation::equal, 3}},
         "max_pool_backward_from_indices", [](const call& c, float* out, std::int64_t*) {
-            return gradkern::max_pool_backward_from_indices<float>({numbers, c.small}, {places, c.indices}, c.from,
-                                                                   {out, c.diff_src});
+            const status s = gradkern::max_pool_backward_from_indices<float>({numbers, c.small}, {places, c.indices},
+                                                                             c.from, {out, c.diff_src});
+            const auto inferred = gradkern::infer_max_pool_backward_from_indices(c.small.shape, c.indices.shape, c.from,
+                                                                                 c.diff_src.shape);
+            EXPECT_FALSE(inferred.has_value());
+            EXPECT_EQ(inferred.error(), s.error());
+            return s;
         });
 }
 

@@ -46,6 +46,9 @@ struct not_an_executor {
 static_assert(gk::executor<plain> && gk::executor<const constant> && gk::executor<gk::serial_executor>);
 static_assert(!gk::executor<not_an_executor> && !gk::executor<int>);
 static_assert(gk::executor<gk::thread_pool> && gk::executor<const gk::openmp_executor>);
+#if GRADKERN_TEST_TBB
+static_assert(gk::executor<const gk::tbb_executor>);
+#endif
 static_assert(std::is_trivially_copyable_v<gk::executor_ref>);
 
 std::vector<int> visits(const gk::executor_ref& e, std::ptrdiff_t n) {
@@ -53,6 +56,12 @@ std::vector<int> visits(const gk::executor_ref& e, std::ptrdiff_t n) {
     auto body = [&](std::ptrdiff_t i) { ++counts[static_cast<std::size_t>(i)]; };
     e.parallel_for(n, body);
     return {counts.begin(), counts.end()};
+}
+
+TEST(serial_executor, is_one_lane) {
+    gk::serial_executor serial;
+    EXPECT_EQ(gk::executor_ref(serial).concurrency(), 1);
+    EXPECT_EQ(visits(serial, 3), std::vector<int>(3, 1));
 }
 
 TEST(executor_ref, is_serial_by_default) {
@@ -130,10 +139,39 @@ TEST(thread_pool, calls_from_several_threads_do_not_wait_for_ever) {
 
 TEST(openmp_executor, visits_every_index_once) {
     gk::openmp_executor omp;
-    EXPECT_GE(omp.concurrency(), 1);
+    EXPECT_GE(gk::executor_ref(omp).concurrency(), 1);
     for (const std::ptrdiff_t n : {0, 1, 2, 100})
         EXPECT_EQ(visits(omp, n), std::vector<int>(static_cast<std::size_t>(n), 1));
 }
+
+// Where OpenMP does not nest, a task is told that it has one thread.
+TEST(openmp_executor, nested_calls_visit_every_index_once) {
+    gk::openmp_executor omp;
+    std::atomic<int> inner{0};
+    std::atomic<int> lent{0};
+    omp.parallel_for(6, [&](std::ptrdiff_t) {
+        if (omp.concurrency() != 1) ++lent;
+        omp.parallel_for(5, [&](std::ptrdiff_t) { ++inner; });
+    });
+    EXPECT_EQ(inner.load(), 30);
+    EXPECT_EQ(lent.load(), 0);
+}
+
+#if GRADKERN_TEST_TBB
+TEST(tbb_executor, visits_every_index_once) {
+    gk::tbb_executor tbb;
+    EXPECT_GE(gk::executor_ref(tbb).concurrency(), 1);
+    for (const std::ptrdiff_t n : {0, 1, 2, 100})
+        EXPECT_EQ(visits(tbb, n), std::vector<int>(static_cast<std::size_t>(n), 1));
+}
+
+TEST(tbb_executor, nested_calls_visit_every_index_once) {
+    gk::tbb_executor tbb;
+    std::atomic<int> inner{0};
+    tbb.parallel_for(6, [&](std::ptrdiff_t) { tbb.parallel_for(5, [&](std::ptrdiff_t) { ++inner; }); });
+    EXPECT_EQ(inner.load(), 30);
+}
+#endif
 
 static_assert(!std::is_copy_constructible_v<gk::workspace> && std::is_nothrow_move_constructible_v<gk::workspace>);
 static_assert(std::is_convertible_v<const gk::workspace&, std::span<std::byte>>);
