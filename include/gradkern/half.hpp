@@ -16,6 +16,10 @@
 #include <limits>
 #include <type_traits>
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 #if defined(__has_include)
 #if __has_include(<stdfloat>)
 #include <stdfloat>
@@ -300,7 +304,11 @@ template <element T>
         std::uint16_t bits;
         std::memcpy(&bits, source, sizeof bits);
         if constexpr (element_traits<T>::type == data_type::f16) {
+#if defined(__F16C__)
+            return _cvtsh_ss(bits);  // the same bits in one instruction
+#else
             return half_bits::f16_to_f32(bits);
+#endif
         } else {
             return half_bits::bf16_to_f32(bits);
         }
@@ -317,7 +325,11 @@ GRADKERN_ALWAYS_INLINE void store_element(T* target, accumulate_t<T> value) noex
     if constexpr (element_traits<T>::type == data_type::f16 || element_traits<T>::type == data_type::bf16) {
         std::uint16_t bits;
         if constexpr (element_traits<T>::type == data_type::f16) {
+#if defined(__F16C__)
+            bits = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+#else
             bits = half_bits::f32_to_f16(value);
+#endif
         } else {
             bits = half_bits::f32_to_bf16(value);
         }

@@ -295,6 +295,24 @@ T stored(gradkern::accumulate_t<T> value) {
     return result;
 }
 
+// One by one elements may go through other instructions than half_bits, and never to other bits.
+TEST(half, scalar_elements_have_the_bits_of_the_integer_forms) {
+    for (std::uint32_t p = 0; p <= 0xffffu; ++p) {
+        const auto pattern = static_cast<std::uint16_t>(p);
+        const auto f16 = float16::from_bits(pattern);
+        const auto bf16 = bfloat16::from_bits(pattern);
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(gradkern::detail::load_element(&f16)),
+                  std::bit_cast<std::uint32_t>(gradkern::half_bits::f16_to_f32(pattern)));
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(gradkern::detail::load_element(&bf16)),
+                  std::bit_cast<std::uint32_t>(gradkern::half_bits::bf16_to_f32(pattern)));
+    }
+    for (std::uint64_t p = 0; p <= 0xffffffffu; p += 1021) {
+        const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(p));
+        ASSERT_EQ(stored<float16>(value).bits, gradkern::half_bits::f32_to_f16(value)) << p;
+        ASSERT_EQ(stored<bfloat16>(value).bits, gradkern::half_bits::f32_to_bf16(value)) << p;
+    }
+}
+
 TEST(half, scalar_elements_go_by_bytes) {
     using gradkern::detail::load_element;
     EXPECT_EQ(stored<framework::half_lookalike>(1.0f).x, 0x3c00u);
