@@ -58,12 +58,10 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
 template <class T>
 inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
                        std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
-    if (lane_step == 1) {
-        if (source_step == lanes && out_step == lanes) {
-            simd::widen(source, out, count * lanes);
-        } else {
-            for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(source + x * source_step, out + x * out_step, lanes);
-        }
+    if (lane_step == 1 && source_step == lanes && out_step == lanes) {
+        simd::widen(source, out, count * lanes);
+    } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // a few elements are moved sooner than a part of a vector
+        for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(source + x * source_step, out + x * out_step, lanes);
     } else if (source_step == 1) {
         pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
     } else {
