@@ -23,6 +23,16 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
 /// How many elements ahead of a read its line is asked for: `lanes` planes at once are more than a CPU follows by itself.
 inline constexpr std::ptrdiff_t prefetch_distance = 96;
 
+/// Rows that lie `step` elements apart.
+template <class T>
+struct strided_rows {
+    const T* first;
+    std::ptrdiff_t step;
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE const T* operator()(std::ptrdiff_t j) const noexcept {
+        return first + j * step;
+    }
+};
+
 /// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
 /// registers, whatever is left element by element. Lanes may share a row.
 template <class T, class Row>
@@ -40,11 +50,19 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
             for (std::ptrdiff_t next = begin; next < end; next += block) {
                 const std::ptrdiff_t x =
                     std::min(next, count - block);  // the last block overlaps: the same numbers again
-                for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
-                float square[block * block];
-                for (std::ptrdiff_t i = 0; i < block; ++i)
-                    simd::store(square + i * block, simd::load_wide(rows[static_cast<std::size_t>(i)] + x));
-                simd::transpose(square, block, out + x * out_step + j, out_step);
+                float* const to = out + x * out_step + j;
+                if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // no detour: 5 % of a depthwise layer
+                    const float* const from = row(j);
+                    for (std::ptrdiff_t i = 0; i < block; ++i)
+                        __builtin_prefetch(from + i * row.step + x + prefetch_distance);
+                    simd::transpose(from + x, row.step, to, out_step);
+                } else {
+                    for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
+                    float square[block * block];
+                    for (std::ptrdiff_t i = 0; i < block; ++i)
+                        simd::store(square + i * block, simd::load_wide(rows[static_cast<std::size_t>(i)] + x));
+                    simd::transpose(square, block, to, out_step);
+                }
             }
         }
     }
@@ -63,7 +81,7 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
     } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // a few elements are moved sooner than a part of a vector
         for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(source + x * source_step, out + x * out_step, lanes);
     } else if (source_step == 1) {
-        pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
+        pack_columns<T>(strided_rows<T>{source, lane_step}, lanes, count, out, out_step);
     } else {
         for (std::ptrdiff_t j = 0; j < lanes; ++j) {
             const T* s = source + j * lane_step;
