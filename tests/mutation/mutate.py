@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts how many small faults in the library's headers the tests notice.
 
-    mutate.py --work DIRECTORY [--count 240] [--seed 1] [--jobs 2] [--resume]
+    mutate.py --work DIRECTORY [--count 240] [--seed 1] [--jobs 2] [--resume [--only NUMBER...]]
     mutate.py --list
 
 The script copies the repository to DIRECTORY/tree, draws lines of the headers at random, puts one fault on each drawn
@@ -11,7 +11,7 @@ then run against the test programs that reach it, quick programs first, until on
 
 DIRECTORY/campaign.json holds the results, DIRECTORY/report.md the same as tables. With --resume, mutants that were
 killed before keep their verdict and only the others run again, for instance after a test was added; headers, seed and
-count must be those of the run before.
+count must be those of the run before. With --only, so do all but those whose numbers are named.
 
 What is drawn: every line of the searched headers (see HEADERS) that has at least one place for a fault, each line with
 the same probability, then one of its places. Places are found inside function bodies only:
@@ -560,8 +560,9 @@ class Campaign:
         self.before = {}
         if arguments.resume and self.file.exists():
             self.before = json.loads(self.file.read_text(encoding="utf-8"))
-            if (self.before["seed"], self.before["count"]) != (arguments.seed, arguments.count):
-                sys.exit("--resume: the run before had another seed or count")
+            now = (arguments.seed, arguments.count, len(self.lines), sum(map(len, self.lines)))
+            if tuple(self.before[k] for k in ("seed", "count", "candidate_lines", "candidate_places")) != now:
+                sys.exit("--resume: the run before had another seed, another count or other headers")
 
     # ------------------------------------------------------------------------------------------------ draw and build
 
@@ -729,12 +730,14 @@ class Campaign:
         self.draw()
         self.compile()
         self.measure()
-        killed_before = {r["number"]: r for r in self.before.get("mutants", []) if r["killed"]}
+        only = self.arguments.only
+        keep = {r["number"]: r for r in self.before.get("mutants", [])
+                if r["killed"] or (only is not None and r["number"] not in only)}
         self.results = {}
         waiting = []
         for m in self.chosen:
-            if m.number in killed_before:
-                old = killed_before[m.number]
+            if m.number in keep:
+                old = keep[m.number]
                 self.results[m.number] = {key: old[key] for key in ("killed", "by", "how")}
             else:
                 waiting.append(m)
@@ -795,6 +798,7 @@ def main():
     parser.add_argument("--allowance", type=float, default=10, help="... and this many seconds (10)")
     parser.add_argument("--memory", type=int, default=8, help="address space of a program in GiB (8)")
     parser.add_argument("--resume", action="store_true", help="run only the mutants that were not killed before")
+    parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="of those, run these (with --resume)")
     parser.add_argument("--list", action="store_true", help="print all candidate places and stop")
     arguments = parser.parse_args()
 
