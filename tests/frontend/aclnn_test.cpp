@@ -411,6 +411,11 @@ const std::vector<mistake>& memory_mistakes() {
              w.grad_input.storage = {180};
          }},
         {"gradOutput out of storage", check::memory, [](c& w) { w.grad_output.storage = {107}; }},
+        {"gradOutput, one element for all, in an empty storage", check::memory,
+         [](c& w) {
+             w.grad_output.strides = {0, 0, 0, 0};
+             w.grad_output.storage = {0};
+         }},
         {"gradOutput in a negative storage", check::memory,
          [](c& w) {
              w.grad_output.storage = {-108, -1};

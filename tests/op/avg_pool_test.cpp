@@ -504,6 +504,19 @@ TEST(AvgPool, describe_names_the_path) {
     ASSERT_LT(n, text.size());
     EXPECT_EQ(std::string_view(text.data(), n).substr(0, 25), "avg_pool_backward: lines,");
     EXPECT_EQ(plan->describe({}), n);
+
+    // Windows side by side, windows that overlap, and one window over more columns than a scratch line holds.
+    const auto columns = [&](std::int64_t kernel, std::int64_t stride, std::int64_t extent) {
+        const avg_pool_attributes b{.kernel = {kernel}, .strides = {stride}, .data_format = data_format::ncx};
+        const extents src{1, 1, extent};
+        const auto p = gradkern::plan_avg_pool_backward<float>(*gradkern::infer_avg_pool(src, b), b, src);
+        const std::string_view line(text.data(), std::min(text.size(), p->describe(text)));
+        const std::string_view rest = line.substr(line.find("columns ") + 8);
+        return std::string(rest.substr(0, rest.find(',')));
+    };
+    EXPECT_EQ(columns(2, 2, 8), "tiled");
+    EXPECT_EQ(columns(3, 1, 8).substr(0, 7), "in runs");
+    EXPECT_EQ(columns(200'000, 1, 400'000), "tap by tap");
 }
 
 }  // namespace

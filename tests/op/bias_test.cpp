@@ -183,6 +183,12 @@ TEST(bias_backward_errors, shapes_and_memory) {
     EXPECT_EQ(code({1, 1, 1, 1, 1, 1}, {1}), gk::errc::unsupported);
     EXPECT_EQ(code({2, 3, 2}, {3, 1}), gk::errc::unsupported);
     EXPECT_EQ(code({2, 3, 2}, {2}), gk::errc::invalid_shape);
+    const gk::status wrong =
+        gk::bias_backward(gk::tensor_view<const float>(x.data(), {2, 3, 2}), a, gk::tensor_view<float>(db.data(), {2}));
+    EXPECT_EQ(wrong.error().argument, "diff_bias");
+    EXPECT_EQ(wrong.error().axis, 0);
+    EXPECT_EQ(wrong.error().got, 2);
+    EXPECT_EQ(wrong.error().expected, 3);
     EXPECT_EQ(code({-1, 3, 2}, {3}), gk::errc::invalid_shape);
     EXPECT_EQ(code({2, 0, 2}, {3}), gk::errc::invalid_shape);
     EXPECT_EQ(code({2, 3, 0}, {3}), gk::errc::invalid_shape);

@@ -646,6 +646,10 @@ TEST(MaxPoolSpec, errors_of_memory) {
     EXPECT_EQ(code(gradkern::max_pool_backward_from_indices<float>({memory.data(), c.small}, {places, c.indices},
                                                                    c.from, {memory.data() + 30, c.diff_src})),
               errc::invalid_argument);
+    // indices whose addresses cannot be counted
+    const gradkern::tensor_layout far(c.indices.shape, {std::numeric_limits<std::int64_t>::max(), 6, 2, 1});
+    EXPECT_EQ(gradkern::plan_max_pool_backward_from_indices<float>(c.small, far, c.from, c.diff_src).error(),
+              (error{errc::overflow, "max_pool_backward_from_indices", "indices", -1, 0, 0, expectation::none}));
     // an output that meets itself
     EXPECT_EQ(
         code(gradkern::max_pool<float>({numbers, c.src}, c.attributes, {memory.data(), {{2, 3, 3, 2}, {18, 6, 1, 1}}})),

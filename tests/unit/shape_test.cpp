@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -233,6 +234,33 @@ static_assert(parses("valid", gk::auto_pad::valid) && parses("VALID", gk::auto_p
 static_assert(parses("none", gk::auto_pad::none) && parses("None", gk::auto_pad::none) &&
               parses("NOTSET", gk::auto_pad::none));
 static_assert(unknown("") && unknown("Same_Upper") && unknown("same"));
+
+// A word is read whatever the value was before.
+TEST(padding, every_word_replaces_the_value_before_it) {
+    const auto expect = [](std::string_view word, auto expected, auto before) {
+        EXPECT_TRUE(gk::parse(word, before)) << word;
+        EXPECT_EQ(before, expected) << word;
+    };
+    for (const auto before : {gk::auto_pad::none, gk::auto_pad::same_upper, gk::auto_pad::valid}) {
+        for (const char* word : {"none", "None", "NONE", "NOTSET"}) expect(word, gk::auto_pad::none, before);
+        for (const char* word : {"same_upper", "SAME_UPPER"}) expect(word, gk::auto_pad::same_upper, before);
+        for (const char* word : {"same_lower", "SAME_LOWER"}) expect(word, gk::auto_pad::same_lower, before);
+        for (const char* word : {"valid", "VALID"}) expect(word, gk::auto_pad::valid, before);
+    }
+    for (const auto before : {gk::rounding_type::floor, gk::rounding_type::ceil, gk::rounding_type::ceil_torch}) {
+        for (const char* word : {"floor", "FLOOR"}) expect(word, gk::rounding_type::floor, before);
+        for (const char* word : {"ceil", "CEIL"}) expect(word, gk::rounding_type::ceil, before);
+        for (const char* word : {"ceil_torch", "CEIL_TORCH"}) expect(word, gk::rounding_type::ceil_torch, before);
+    }
+    for (const auto before : {gk::data_format::nxc, gk::data_format::ncx}) {
+        for (const char* word : {"NXC", "nxc"}) expect(word, gk::data_format::nxc, before);
+        for (const char* word : {"NCX", "ncx"}) expect(word, gk::data_format::ncx, before);
+    }
+    for (const auto before : {gk::weights_format::xio, gk::weights_format::oix}) {
+        for (const char* word : {"XIO", "xio"}) expect(word, gk::weights_format::xio, before);
+        for (const char* word : {"OIX", "oix"}) expect(word, gk::weights_format::oix, before);
+    }
+}
 
 // ---------------------------------------------------------------------------------------------------------- operators
 
@@ -472,6 +500,12 @@ TEST(operators, sizes_that_overflow_are_refused) {
     EXPECT_NE(shape::convolution_shapes({1, 4, 4}, {4, 4, 3}, many, {}, false, 4).error().code, errc::ok);
     auto huge = pool({INT64_MAX}, {1}, {INT64_MAX / 2}, {INT64_MAX / 2});
     EXPECT_NE(shape::avg_pool_shapes({1, 1, 4}, huge, {}, false, 4).error().code, errc::ok);
+    for (const bool at_begin : {false, true}) {
+        const auto wide_pool = pool({3}, {1}, {at_begin ? INT64_MAX : 0}, {at_begin ? 0 : INT64_MAX});
+        const gk::error e = shape::avg_pool_shapes({1, 1, 4}, wide_pool, {}, false, 4).error();
+        EXPECT_EQ(e.code, errc::overflow);
+        EXPECT_EQ(e.argument, "src");
+    }
 }
 
 TEST(operators, a_pool_may_be_larger_than_its_input) {
