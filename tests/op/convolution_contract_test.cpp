@@ -250,6 +250,20 @@ TEST(convolution_contract, one_call_works_on_the_stack_or_names_the_bytes) {
     EXPECT_TRUE(gk::convolution<float>(big_src, big_weights, {}, a, big_dst, {.workspace = scratch}).ok());
 }
 
+// What a lane stages is bounded, however many channels and positions there are.
+TEST(convolution_contract, scratch_does_not_grow_with_the_image) {
+    const gk::convolution_attributes a{.strides = {1, 1},
+                                       .dilations = {1, 1},
+                                       .data_format = gk::data_format::ncx,
+                                       .weights_format = gk::weights_format::oix};
+    for (const std::int64_t extent : {64, 1024}) {
+        const auto plan = gk::plan_convolution<float>({1, 256, extent, extent}, {8, 256, 1, 1}, {}, a, {},
+                                                      {.algorithm = gk::algorithm::dense_staged});
+        ASSERT_TRUE(plan);
+        EXPECT_LE(plan->workspace_bytes(), std::size_t{1} << 20) << extent;
+    }
+}
+
 // Several groups, panels and tasks: under a sanitizer no offset is added to null.
 TEST(convolution_contract, an_empty_batch_needs_no_memory_for_gradients_of_weights_and_bias) {
     const gk::tensor_view<const float> nothing(nullptr, {0, 5, 300});

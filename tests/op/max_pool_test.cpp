@@ -296,6 +296,87 @@ TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
     }
 }
 
+/// A plane of several boxes: each looks only at windows that reach it, so that nothing is read in front of the workspace.
+TEST(MaxPoolLimits, boxes_of_a_plane_stay_in_their_workspace) {
+    random_source random("max_pool.boxes");
+    for (const extents& dilations : {extents{1, 1}, extents{2, 3}}) {
+        const extents src{1, 1, 100, 400};
+        const max_pool_attributes a{.kernel = {3, 3},
+                                    .strides = {1, 2},
+                                    .pads_begin = {1, 1},
+                                    .pads_end = {1, 1},
+                                    .dilations = dilations,
+                                    .data_format = data_format::ncx};
+        const extents dst = *gradkern::infer_max_pool(src, a);
+        const test_tensor<float> x(src);
+        const test_tensor<float> dy(dst);
+        x.fill_random(random);
+        dy.fill_random(random);
+        const test_tensor<float> expected(src);
+        ASSERT_TRUE(gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), a, expected.view()).ok());
+        for (const algorithm path : algorithms) {
+            const auto plan = *gradkern::plan_max_pool_backward<float>(src, dst, a, {}, {.algorithm = path});
+            for (const auto side : {gradkern_test::touching::begin, gradkern_test::touching::end}) {
+                const test_tensor<float> dx(src);
+                const guarded_bytes memory(plan.workspace_bytes(), side);
+                ASSERT_TRUE(plan.run(x.data(), dy.data(), dx.data(), {memory.data(), memory.size()}).ok());
+                EXPECT_TRUE(dx.equals(expected));
+                EXPECT_TRUE(memory.zones_intact());
+            }
+        }
+    }
+}
+
+/// Planes of more places than are summed at once: each block of them takes its own part of the gradients, and its scratch
+/// has nothing to spare.
+TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_lane) {
+    using T = TypeParam;
+    random_source random("max_pool.long_planes");
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        for (const bool accumulate : {false, true}) {
+            const extents src = format == data_format::ncx ? extents{1, 2, 300'000} : extents{1, 300'000, 2};
+            const extents dst = format == data_format::ncx ? extents{1, 2, 20} : extents{1, 20, 2};
+            const max_pool_indices_attributes a{.data_format = format, .index_base = index_base::plane};
+            call_options options{};
+            options.plan.output = accumulate ? output_mode::accumulate : output_mode::overwrite;
+            const test_tensor<T> dy(dst);
+            dy.fill_random(random);
+            const index_tensor index(dst, {});
+            for (std::int64_t k = 0; k < index.count(); ++k)
+                index[k] = k % 7 == 0 ? 299'999 - k : random.integer(-1, 299'999);
+            const test_tensor<T> expected(src);
+            const test_tensor<T> dx(src);
+            expected.fill([](std::int64_t k) { return k % 5; });
+            dx.fill([](std::int64_t k) { return k % 5; });
+            ASSERT_TRUE(gradkern::ref::max_pool_backward_from_indices(dy.const_view(), index.const_view(), a,
+                                                                      expected.view(), options)
+                            .ok());
+            const auto plan = *gradkern::plan_max_pool_backward_from_indices<T>(dst, dst, a, src, options.plan);
+            const guarded_bytes memory(plan.workspace_bytes());
+            ASSERT_TRUE(plan.run(dy.data(), index.view().data, dx.data(), {memory.data(), memory.size()}).ok());
+            EXPECT_TRUE(dx.equals(expected));
+            EXPECT_TRUE(memory.zones_intact());
+        }
+    }
+}
+
+/// Scratch belongs to a block of a plane: a larger plane needs no more of it, and gradients that go straight into an
+/// output of floats need none.
+TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {
+    const max_pool_attributes a{.kernel = {8, 8}, .strides = {8, 8}, .data_format = data_format::ncx};
+    for (const std::int64_t extent : {1024, 4096}) {
+        const extents src{1, 1, extent, extent};
+        const extents dst{1, 1, extent / 8, extent / 8};
+        for (const algorithm path : algorithms) {
+            const auto plan = *gradkern::plan_max_pool<float>(src, a, dst, dst, {.algorithm = path});
+            EXPECT_LE(plan.workspace_bytes(), std::size_t{1} << 20) << extent;
+        }
+        const auto from_indices =
+            *gradkern::plan_max_pool_backward_from_indices<float>(dst, dst, {.data_format = data_format::ncx}, src);
+        EXPECT_EQ(from_indices.workspace_bytes(), 0U);
+    }
+}
+
 /// A kernel over planes too large for any scratch, and places beyond 32 bits.
 TEST(MaxPoolLimits, enormous_planes_and_windows) {
     // 2^41 positions that are all the same two numbers
