@@ -495,6 +495,33 @@ TEST(AvgPool, quotients_are_exact) {
     }
 }
 
+// Two windows that overlap in one column, further apart than most lines are long.
+TEST(AvgPool, gradients_of_strides_longer_than_the_line) {
+    random_source random("avg_pool.long_strides");
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        for (std::int64_t width = 1; width <= 120; ++width) {
+            const std::int64_t pads = 201 - width;
+            const avg_pool_attributes a{.kernel = {101},
+                                        .strides = {100},
+                                        .pads_begin = {pads / 2},
+                                        .pads_end = {pads - pads / 2},
+                                        .data_format = format};
+            const bool ncx = format == data_format::ncx;
+            const extents src = ncx ? extents{1, 3, width} : extents{1, width, 3};
+            const extents dst = ncx ? extents{1, 3, 2} : extents{1, 2, 3};
+            const test_tensor<float> dy(dst);
+            const test_tensor<float> expected(src);
+            const test_tensor<float> dx(src);
+            dy.fill_random(random);
+            ASSERT_TRUE(gradkern::ref::avg_pool_backward(dy.const_view(), a, expected.view()).ok());
+            const auto plan = *gradkern::plan_avg_pool_backward<float>(dst, a, src);
+            const gradkern_test::guarded_bytes memory(plan.workspace_bytes());
+            ASSERT_TRUE(plan.run(dy.data(), dx.data(), {memory.data(), memory.size()}).ok());
+            ASSERT_TRUE(dx.equals(expected)) << width;
+        }
+    }
+}
+
 TEST(AvgPool, describe_names_the_path) {
     const avg_pool_attributes a{.kernel = {2}, .strides = {2}};
     const auto plan = gradkern::plan_avg_pool_backward<float>({1, 3, 8}, a, {1, 6, 8});
