@@ -330,7 +330,6 @@ class Source:
                 j = self.partner[j]
             last = j
             j += 1
-        # A closing bracket belongs to the level outside, so that the walk may end on one of another group.
         return first, last
 
     # ------------------------------------------------------------------------------------------------------- mutants
@@ -361,7 +360,7 @@ class Source:
             if replacement is None or self.only_for_the_compiler(i) or self.is_array_size(i):
                 continue
             found.append(self.make(self.slot_around(i), i, replacement))
-            # the condition of a conditional expression
+        # The condition of a conditional expression stands in front of its question mark.
         for i, t in enumerate(self.tokens):
             if t.text == "?" and not self.only_for_the_compiler(i):
                 first, last = self.slot_around(i - 1 if i - 1 not in self.partner else self.partner[i - 1])
@@ -431,7 +430,7 @@ class Source:
             # Two words, or a type and a name: a declaration.
             if y.kind == "word" and (x.kind == "word" or (x.text in (">", "*", "&", "&&") and a != first)):
                 return []
-        if set(texts) & COMPILE_TIME or texts[0] in ("return", "throw", "goto", "static_cast") or texts[0] in SPEED_ONLY:
+        if set(texts) & COMPILE_TIME or texts[0] in {"return", "throw", "goto", "static_cast"} | SPEED_ONLY:
             return []
         is_call = texts[-1] == ")" and assigned is None and self.tokens[first].kind == "word"
         is_step = texts[0] in ("++", "--")
@@ -705,7 +704,6 @@ class Campaign:
         """Runs every program without a mutant: all must pass. Learns their times and which mutants they reach."""
         self.seconds = {}
         self.reached = {}
-        self.skipped = []
         for program in [*self.programs_in_tree(), "same_bits --quick", "same_bits"]:
             record = self.work / "reached.txt"
             record.unlink(missing_ok=True)
