@@ -82,20 +82,31 @@ void fuzz_indices(decoder& d) {
         case 31: dx = nullptr, memory.bad_pointer = !out.empty(); break;
         default: break;
     }
-    const planned_call call = call_of(
-        gk::plan_max_pool_backward_from_indices<T>(diff_dst.layout(), indices.layout(), a,
-                                                   is_omitted ? gk::tensor_layout{} : out_layout, {.output = mode}),
-        [dy, at, dx](const auto& p, auto ws, auto e) { return p.run(dy, at, dx, ws, e); });
+    const auto checking = [&](gk::index_check check) {
+        return call_of(gk::plan_max_pool_backward_from_indices<T>(diff_dst.layout(), indices.layout(), a,
+                                                                  is_omitted ? gk::tensor_layout{} : out_layout,
+                                                                  {.output = mode, .index_check = check}),
+                       [dy, at, dx](const auto& p, auto ws, auto e) { return p.run(dy, at, dx, ws, e); });
+    };
+    const planned_call call = checking(gk::index_check::first);
+    const planned_call each = checking(gk::index_check::each);
     const std::string details = "max_pool_backward_from_indices" + text(" diff_dst", diff_dst.layout()) +
                                 text("indices", indices.layout()) + text("diff_src", out_layout) + "data_format " +
                                 std::to_string(static_cast<int>(a.data_format)) + " index_base " +
                                 std::to_string(static_cast<int>(a.index_base)) + " storage_order " +
                                 std::to_string(static_cast<int>(a.storage_order)) + "\n";
     const std::int64_t pairs = std::max<std::int64_t>(out.memory().count(), 0) * std::max<std::int64_t>(count, 0);
-    const bool done = exercise(d, call, call, memory, false, details);
+    const bool done = exercise(d, call, each, memory, false, details);
     require(indices.bytes() == index_bytes, "inputs are not written", details);
     if (call.status && memory.all_there && !memory.bad_pointer)
         require(done != out_of_range, "an index out of range is refused, any other taken", details);
+    if (call.status && memory.all_there && !memory.bad_pointer && out_of_range) {
+        prepare(memory);
+        const guarded_bytes workspace(each.workspace_bytes(1), d.side());
+        require(each.run({workspace.data(), workspace.size()}, {}).code() == gk::errc::index_out_of_range,
+                "an index out of range is refused on the way, too", details);
+        require_intact(memory, details);
+    }
     if (!done || pairs > most_pairs) return;
     const auto results = out.result();
     out.prepare();
