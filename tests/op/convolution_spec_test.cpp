@@ -220,7 +220,7 @@ TEST(convolution_spec, accumulate_rounds_once) {
             expect_values(diff_src, {2, 3, 0});
             auto diff_weights = tensor_of<float>(v.filter(1, 1, 3), {0.25F, 0.25F, 0.25F});
             s = gk::convolution_backward_weights<gk::float16>(src.const_view(), ones.const_view(), a,
-                                                              diff_weights.view(), options);
+                                                              diff_weights.view(), {}, options);
             ASSERT_TRUE(s.ok()) << gk::to_string(s);
             expect_values(diff_weights, {1024.25F, 1.25F, 0.75F});
         }
@@ -250,7 +250,7 @@ TEST(convolution_spec, infinite_weights_do_not_meet_padding) {
             expect_values(dst, {1, inf, nan});
             test_tensor<float> diff_weights(weights.shape());
             const gk::status s = gk::convolution_backward_weights<float>(src.const_view(), diff_dst.const_view(), a,
-                                                                         diff_weights.view(), options);
+                                                                         diff_weights.view(), {}, options);
             ASSERT_TRUE(s.ok()) << gk::to_string(s);
             // tap 0 reads src 0, 1 for outputs 1, 2; tap 1 all three; tap 2 src 1, 2 for outputs 0, 1
             expect_values(diff_weights, {nan, inf, 2});
@@ -835,7 +835,7 @@ TEST(convolution_errors, extreme_attributes_are_computed_or_refused) {
                    diff_src, {200, 0, 0});
             test_tensor<float> diff_weights(at_size(2));
             expect(gk::convolution_backward_weights<float>(src.const_view(), diff_dst.const_view(), a,
-                                                           diff_weights.view(), options),
+                                                           diff_weights.view(), {}, options),
                    diff_weights, {0, 2});
         }
     }
