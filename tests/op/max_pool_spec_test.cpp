@@ -556,7 +556,9 @@ TEST(MaxPoolSpec, backward_errors) {
         const status s =
             gradkern::max_pool_backward<float>({numbers, c.src}, {numbers, c.small}, c.attributes, {out, c.diff_src});
         const auto inferred = gradkern::infer_max_pool_backward(c.src.shape, c.small.shape, c.attributes);
-        if (!inferred) EXPECT_EQ(inferred.error(), s.error());
+        if (!inferred) {
+            EXPECT_EQ(inferred.error(), s.error());
+        }
         return s;
     });
 }
