@@ -223,7 +223,7 @@ void fuzz_max_pool_backward(decoder& d) {
                                 text("diff_dst", diff_dst.layout()) + text("diff_src", out_layout) + "ignore_nan " +
                                 std::to_string(c.a.ignore_nan) + "\n";
     // The reference looks for the maximum of a window once for each of its taps.
-    std::int64_t work = taps_of(c);
+    std::int64_t work = std::max<std::int64_t>(taps_of(c), 0);  // spoilt extents may be negative
     for (const std::int64_t k : c.a.kernel.values())
         work = work > most_taps ? work : work * std::clamp<std::int64_t>(k, 1, most_elements);
     if (!exercise(d, call, call, memory, call.status && work > 4 * most_taps, details)) return;
