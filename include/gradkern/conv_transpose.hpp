@@ -78,7 +78,8 @@ template <class T, class Bias = T>
     return plan;
 }
 
-/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` may be {} for none: an empty layout decides.
+/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` may be {} for none: an empty layout
+/// decides.
 template <class T, class Bias = T>
 [[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,

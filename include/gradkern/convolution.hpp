@@ -1,5 +1,5 @@
-// Convolution: forward, backward data and backward weights. (The bias gradient is an output of the last
-// one, and an operator of its own in bias.hpp.)
+// Convolution: forward, backward data and backward weights. (The bias gradient is an output of the last one,
+// and an operator of its own in bias.hpp.)
 //
 // The whole convolution family is two engines. Each operator is one row; the large side is the bigger grid, the small
 // side has one position per window (shape/convolution.hpp):
