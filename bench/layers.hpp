@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <cases/convolution_cases.hpp>
@@ -26,6 +28,7 @@ namespace gradkern_bench {
 /// One operator on one case and layout in elements of type T: data, output, and two ways to compute it.
 template <class T = float>
 struct layer {
+    gradkern::executor_ref executor = {};  // of `run`; set it before the layer is made
     std::string name;
     double flops = 0;  // useful ones: taps inside
     double bytes = 0;  // tensors read once and written once
@@ -60,13 +63,17 @@ void attach(layer<T>& l, const gradkern::result<Plan>& made) {
         std::fprintf(stderr, "%s: %.*s\n", l.name.c_str(), static_cast<int>(n), text);
         std::exit(1);
     }
-    l.workspace.resize(made->workspace_bytes());
+    l.workspace.resize(made->workspace_bytes(l.executor.concurrency()));
+    // called with whatever comes before the workspace
+    const auto runs = [&l, plan = *made](const auto... tensors) {
+        return plan.run(tensors..., l.workspace, l.executor);
+    };
     if constexpr (requires { made->run(l.a.data(), l.b.data(), l.out.data(), l.workspace); }) {
-        l.run = [&l, plan = *made] { return plan.run(l.a.data(), l.b.data(), l.out.data(), l.workspace); };
+        l.run = [&l, runs] { return runs(l.a.data(), l.b.data(), l.out.data()); };
     } else if constexpr (requires { made->run(l.a.data(), l.b.data(), nullptr, l.out.data(), l.workspace); }) {
-        l.run = [&l, plan = *made] { return plan.run(l.a.data(), l.b.data(), nullptr, l.out.data(), l.workspace); };
+        l.run = [&l, runs] { return runs(l.a.data(), l.b.data(), nullptr, l.out.data()); };
     } else if constexpr (requires { made->run(l.a.data(), l.out.data(), l.workspace); }) {
-        l.run = [&l, plan = *made] { return plan.run(l.a.data(), l.out.data(), l.workspace); };
+        l.run = [&l, runs] { return runs(l.a.data(), l.out.data()); };
     }  // plans that read or write indices are run by their own lines
 }
 
@@ -155,7 +162,9 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
         l.out = random_elements<T>(dst, 3);
         const auto plan = plan_max_pool<T>(src, attributes, dst, dst);
         attach(l, plan);
-        l.run = [&l, plan = *plan] { return plan.run(l.a.data(), l.out.data(), l.indices.data(), l.workspace); };
+        l.run = [&l, plan = *plan] {
+            return plan.run(l.a.data(), l.out.data(), l.indices.data(), l.workspace, l.executor);
+        };
         l.reference = [=] { return ref::max_pool<T>(x(), attributes, y(), indices()); };
     } else if (what == role::backward_data) {
         l.a = random_elements<T>(src, 1);
@@ -167,14 +176,17 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
         l.a = random_elements<T>(src, 1);
         l.out = random_elements<T>(dst, 3);
         static_cast<void>(ref::max_pool<T>(x(), attributes, y(), indices()));
+        const auto source = std::make_shared<std::vector<T>>(std::move(l.a));
         l.a = random_elements<T>(dst, 2);
         l.out = random_elements<T>(src, 3);
         const auto plan = plan_max_pool_backward_from_indices<T>(dst, dst, indices_attributes, src);
         attach(l, plan);
-        l.run = [&l, plan = *plan] { return plan.run(l.a.data(), l.indices.data(), l.out.data(), l.workspace); };
+        l.run = [&l, plan = *plan] {
+            return plan.run(l.a.data(), l.indices.data(), l.out.data(), l.workspace, l.executor);
+        };
+        // the one that finds the maxima itself: the reference that reads indices is quadratic
         l.reference = [=, &l] {
-            return ref::max_pool_backward_from_indices<T>({l.a.data(), dst}, {l.indices.data(), dst},
-                                                          indices_attributes, dx());
+            return ref::max_pool_backward<T>({source->data(), src}, {l.a.data(), dst}, attributes, dx());
         };
     }
     l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.b.size() + l.out.size()) +

@@ -89,7 +89,7 @@ struct convolution_case {
     }
 };
 
-inline constexpr std::array<convolution_case, 18> convolution_cases{{
+inline constexpr std::array<convolution_case, 26> convolution_cases{{
     {"r50_3x3_64_56", false, 2, 4, 64, 64, 1, {56, 56}, 3, 1, 1, 1},
     {"r50_3x3_128_28", false, 2, 4, 128, 128, 1, {28, 28}, 3, 1, 1, 1},
     {"r50_3x3_256_14", false, 2, 4, 256, 256, 1, {14, 14}, 3, 1, 1, 1},
@@ -108,6 +108,14 @@ inline constexpr std::array<convolution_case, 18> convolution_cases{{
     {"c1d_k9_128_4000", false, 1, 1, 128, 128, 1, {4000}, 9, 1, 4, 1},
     {"dcgan_deconv_4x4s2_512_256_8", true, 2, 4, 512, 256, 1, {8, 8}, 4, 2, 1, 1},
     {"unet_deconv_2x2s2_128_64_56", true, 2, 2, 128, 64, 1, {56, 56}, 2, 2, 0, 1},
+    {"r50_1x1_2048_512_7", false, 2, 4, 2048, 512, 1, {7, 7}, 1, 1, 0, 1},
+    {"mbv2_1x1_24_144_56", false, 2, 4, 24, 144, 1, {56, 56}, 1, 1, 0, 1},
+    {"effnet_dw5x5_240_28", false, 2, 8, 240, 240, 240, {28, 28}, 5, 1, 2, 1},
+    {"plane_3x3_64_64", false, 2, 2, 64, 64, 1, {64, 64}, 3, 1, 1, 1},
+    {"odd_3x3_17_56", false, 2, 4, 17, 17, 1, {56, 56}, 3, 1, 1, 1},
+    {"odd_3x3_100_28", false, 2, 4, 100, 100, 1, {28, 28}, 3, 1, 1, 1},
+    {"batch1_3x3_256_14", false, 2, 1, 256, 256, 1, {14, 14}, 3, 1, 1, 1},
+    {"batch32_3x3_64_28", false, 2, 32, 64, 64, 1, {28, 28}, 3, 1, 1, 1},
 }};
 
 }  // namespace gradkern_cases

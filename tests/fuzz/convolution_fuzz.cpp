@@ -211,7 +211,7 @@ void fuzz_convolution(decoder& d) {
                                 text("bias", bias.layout()) + text("out", out_view.layout) + "contents " +
                                 std::to_string(static_cast<int>(what)) + "\n";
 
-    const planned_call call = plan(d.word_up_to(gk::algorithm::channelwise));
+    const planned_call call = plan(d.word_up_to(gk::algorithm::positionwise));
     const planned_call other = plan(static_cast<gk::algorithm>(d.integer(0, 3)));
     std::int64_t multiplications = 0;
     if (call.status && memory.all_there) {

@@ -414,7 +414,8 @@ TEST(convolution_contract, a_long_line_needs_no_long_workspace) {
     const gk::tensor_view<const float> x{src.data(), {1, length, 2}};
     const gk::tensor_view<const float> w{weights.data(), {3, 2, 3}};
     const gk::workspace memory(std::size_t{4} << 20);
-    for (const gk::algorithm path : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+    for (const gk::algorithm path :
+         {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise, gk::algorithm::positionwise}) {
         gk::call_options options{.workspace = memory};
         options.plan.algorithm = path;
         ASSERT_TRUE(gk::convolution<float>(x, w, {}, a, {dst.data(), {1, length, 3}}, options).ok());
@@ -430,7 +431,8 @@ TEST(convolution_contract, steps_that_nobody_takes_have_no_limit) {
     const std::vector<float> diff_dst(2 * 2, 1.0F);
     std::vector<float> diff_weights(3 * 3 * 2);
     const gk::workspace memory(std::size_t{1} << 20);
-    for (const gk::algorithm path : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+    for (const gk::algorithm path :
+         {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise, gk::algorithm::positionwise}) {
         gk::call_options options{.workspace = memory};
         options.plan.algorithm = path;
         ASSERT_TRUE(gk::convolution_backward_weights<float>(

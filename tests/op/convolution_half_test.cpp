@@ -71,7 +71,8 @@ TYPED_TEST(convolution_half, reals_keep_the_bound_and_their_bits) {
         test_tensor<G> expected(c.result());
         ASSERT_TRUE(t.run(c, expected).ok());
         ASSERT_TRUE(within_bound(c, t, expected));
-        for (const gk::algorithm a : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+        for (const gk::algorithm a : {gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise,
+                                      gk::algorithm::positionwise}) {
             SCOPED_TRACE(static_cast<int>(a));
             test_tensor<G> out(c.result());
             ASSERT_TRUE(t.run(c, out, a).ok());

@@ -37,8 +37,9 @@ constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 /// One channel, one axis, N = 1; also a filter.
 constexpr extents at_size(std::int64_t size) { return {1, 1, size}; }
 
-constexpr std::array<gk::algorithm, 4> every_algorithm{gk::algorithm::automatic, gk::algorithm::dense,
-                                                       gk::algorithm::dense_staged, gk::algorithm::channelwise};
+constexpr std::array<gk::algorithm, 5> every_algorithm{gk::algorithm::automatic, gk::algorithm::dense,
+                                                       gk::algorithm::dense_staged, gk::algorithm::channelwise,
+                                                       gk::algorithm::positionwise};
 
 // ------------------------------------------------------------------------------------------------------- golden rows
 

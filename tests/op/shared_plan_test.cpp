@@ -174,7 +174,7 @@ void visit_convolutions(const visitor& visit) {
         visit_convolution<T>(grouped, "grouped", format, options, visit);
         visit_convolution<T>(wide, "wide", format, options, visit);
     });
-    for_each_variant({channelwise}, [&]<class T>(gk::data_format format, const gk::plan_options& options) {
+    for_each_variant({channelwise, positionwise}, [&]<class T>(gk::data_format format, const gk::plan_options& options) {
         visit_convolution<T>(depthwise, "depthwise", format, options, visit);
     });
 }

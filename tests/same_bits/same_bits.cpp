@@ -424,8 +424,8 @@ enum class extent { quick, usual, all };
 std::vector<variant> variants(std::uint64_t index, extent how_many) {
     constexpr std::array<data_format, 2> formats{data_format::nxc, data_format::ncx};
     constexpr std::array<weights_format, 2> filters{weights_format::xio, weights_format::oix};
-    constexpr std::array<algorithm, 4> algorithms{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
-                                                  algorithm::channelwise};
+    constexpr std::array<algorithm, 5> algorithms{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
+                                                  algorithm::channelwise, algorithm::positionwise};
     constexpr std::array<std::ptrdiff_t, 4> lanes{1, 2, 3, 7};
     if (how_many == extent::quick)
         return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % 4], lanes[index / 8 % 4]}};

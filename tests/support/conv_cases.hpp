@@ -48,7 +48,7 @@ inline constexpr std::array all_conv_operators{conv_operator::convolution,
                                                conv_operator::conv_transpose_backward_data,
                                                conv_operator::conv_transpose_backward_weights};
 inline constexpr std::array all_algorithms{gk::algorithm::automatic, gk::algorithm::dense, gk::algorithm::dense_staged,
-                                           gk::algorithm::channelwise};
+                                           gk::algorithm::channelwise, gk::algorithm::positionwise};
 
 /// A problem: which operator, the shapes of its three tensors, and the attributes of its family.
 struct conv_case {

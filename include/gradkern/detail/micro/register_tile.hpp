@@ -37,7 +37,7 @@ enum class tile_mode : std::uint8_t {
 };
 
 /// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector };
+enum class operand : std::uint8_t { scalar, vector, quad, outer };
 
 /// Arguments of a tile; offsets and steps in elements.
 struct tile_call {
@@ -48,7 +48,10 @@ struct tile_call {
     const float* b = nullptr;
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
+    std::ptrdiff_t c_step = 0;  ///< operand::outer
     tile_mode mode = tile_mode::set;
+    std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
+    std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
 };
 
 // Rows x vectors that leave registers for the operands: 16 registers hold 6x2 accumulators, two vectors of b and one
@@ -74,24 +77,33 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     (std::make_integer_sequence<int, N>{});
 }
 
+/// An address `step` floats from p, which is not read: it may be anywhere.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE const void* place_near(const float* p, std::ptrdiff_t step) noexcept {
+    return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) +
+                                         static_cast<std::uintptr_t>(step) * sizeof(float));
+}
+
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not.
 template <operand A, int Rows, int Vectors>
 GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     using simd::vec;
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
+    const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
     vec acc[Rows][Vectors];
     unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
         unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::zero(); });
     });
     if (call.mode == tile_mode::resume) {
         unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::load(call.c[i] + v * width); });
+            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::load(call.c[i] + v * c_step); });
         });
     }
     // The lines of c are on their way while the sum is computed; it is the first touch of an output.
     unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-        __builtin_prefetch(call.c[i], 1);
-        __builtin_prefetch(call.c[i] + Vectors * width - 1, 1);
+        __builtin_prefetch(place_near(call.c[i], call.c_ahead), 1);
+        __builtin_prefetch(place_near(call.c[i], call.c_ahead + Vectors * width - 1), 1);
+        if constexpr (A == operand::vector || A == operand::quad)
+            __builtin_prefetch(place_near(call.a[i], call.a_ahead));
     });
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
@@ -103,17 +115,36 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         // Two or four terms a turn make g++ spill (94 became 61 and 79 GF/s), the eight that clang likes as well (60).
         GRADKERN_NO_UNROLL
         for (std::ptrdiff_t k = e->length; k != 0; --k) {
-            vec bv[Vectors];
-            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { bv[v] = simd::load(b + v * width); });
-            unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-                if constexpr (A == operand::scalar) {
-                    const vec x = simd::broadcast(a[i][at]);
-                    unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::fma(x, bv[v], acc[i][v]); });
-                } else {
+            if constexpr (A == operand::outer) {
+                const vec bv = simd::load(b);
+                unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+                    const vec x = simd::load(a[i] + at);
                     unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                        acc[i][v] = simd::fma(simd::load(a[i] + at + v * width), bv[v], acc[i][v]);
+                        acc[i][v] = simd::fma(simd::quad_lane<v>(x), bv, acc[i][v]);
                     });
-                }
+                });
+                at += a_step;
+                b += b_step;
+                continue;
+            }
+            constexpr int terms = A == operand::quad ? 4 : 1;
+            unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
+                vec bv[Vectors];
+                unroll<Vectors>([&](auto v)
+                                    GRADKERN_INLINE_LAMBDA { bv[v] = simd::load(b + (l * Vectors + v) * width); });
+                unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+                    if constexpr (A == operand::scalar) {
+                        const vec x = simd::broadcast(a[i][at]);
+                        unroll<Vectors>([&](auto v)
+                                            GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::fma(x, bv[v], acc[i][v]); });
+                    } else {
+                        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
+                            vec x = simd::load(a[i] + at + v * width);
+                            if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
+                            acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                        });
+                    }
+                });
             });
             at += a_step;
             b += b_step;
@@ -122,12 +153,12 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     if (call.mode == tile_mode::add) {
         unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
             unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                acc[i][v] = simd::add(simd::load(call.c[i] + v * width), acc[i][v]);
+                acc[i][v] = simd::add(simd::load(call.c[i] + v * c_step), acc[i][v]);
             });
         });
     }
     unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { simd::store(call.c[i] + v * width, acc[i][v]); });
+        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { simd::store(call.c[i] + v * c_step, acc[i][v]); });
     });
 }
 
@@ -142,6 +173,10 @@ constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequen
 template <operand A, int Vectors>
 inline constexpr auto tiles_of = make_tiles<A, Vectors>(std::make_integer_sequence<int, tile_rows>{});
 
+/// Kernels of operand::outer for 1 ... outer_rows rows: four accumulators a row.
+inline constexpr int outer_rows = tile_rows * tile_vectors / 4;
+inline constexpr auto outer_tiles = make_tiles<operand::outer, 4>(std::make_integer_sequence<int, outer_rows>{});
+
 /// The kernels for `lanes_used` lanes of a panel: the narrow ones where one vector holds them.
 template <operand A>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
@@ -149,11 +184,10 @@ template <operand A>
                                                                   : tiles_of<A, tile_vectors>.data();
 }
 
-/// Calls f(first, count) for tiles of at most tile_rows rows whose sizes differ by at most one: tiles of few rows are
-/// slow.
+/// Calls f(first, count) for tiles of at most `most` rows whose sizes differ by at most one: tiles of few rows are slow.
 template <class F>
-GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, const F& f) {
-    const std::ptrdiff_t tiles = (rows + tile_rows - 1) / tile_rows;
+GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, const F& f, std::ptrdiff_t most = tile_rows) {
+    const std::ptrdiff_t tiles = (rows + most - 1) / most;
     if (tiles == 0) return;
     const std::ptrdiff_t size = rows / tiles;
     const std::ptrdiff_t larger = rows % tiles;

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
+#include <gradkern/half.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -95,6 +97,40 @@ inline void stage_channels(const T* src, const shape::canonical_strides& in, con
     });
 }
 
+/// out[x * out_step + k * width + j] = channel k of the group of output channel first_lane + j, at position x, for lanes
+/// j in [0, lanes); zero for the lanes behind them. Channels are neighbours in the source.
+template <class T>
+inline void spread_groups(const T* source, std::int64_t step, std::int64_t count, std::int64_t first_lane,
+                          std::int64_t lanes, std::int64_t group_outputs, std::int64_t group_inputs, std::int64_t width,
+                          float* out, std::int64_t out_step) noexcept {
+    const auto spread = [&](auto whole) GRADKERN_INLINE_LAMBDA {
+        for (std::int64_t x = 0; x < count; ++x, source += step, out += out_step) {
+            __builtin_prefetch(source + first_lane / group_outputs * group_inputs + 8 * step);
+            for (std::int64_t j = 0; j < lanes;) {
+                const std::int64_t run = std::min(lanes - j, group_outputs - (first_lane + j) % group_outputs);
+                const T* const group = source + (first_lane + j) / group_outputs * group_inputs;
+                for (std::int64_t k = 0; k < group_inputs; ++k) {
+                    const float value = load_element(group + k);
+                    float* const to = out + k * width + j;
+                    if (run == whole) {  // a known number: one store
+                        for (std::int64_t i = 0; i < whole; ++i) to[i] = value;
+                    } else {
+                        for (std::int64_t i = 0; i < run; ++i) to[i] = value;
+                    }
+                }
+                j += run;
+            }
+            for (std::int64_t k = 0; k < group_inputs && lanes < width; ++k)
+                std::fill(out + k * width + lanes, out + (k + 1) * width, 0.0F);
+        }
+    };
+    if (group_outputs == 2) {
+        spread(std::integral_constant<std::int64_t, 2>{});
+    } else {
+        spread(std::integral_constant<std::int64_t, 4>{});
+    }
+}
+
 /// Stages one panel of lanes that run across groups: lane j holds, for each reduction channel k, the channel k of the
 /// group that output channel first_lane + j belongs to: [position][k][lane].
 template <class T>
@@ -102,6 +138,11 @@ inline void stage_across_groups(const T* src, const shape::canonical_strides& in
                                 std::int64_t first_lane, std::int64_t lanes, std::int64_t group_outputs,
                                 std::int64_t group_inputs, std::int64_t width, float* staging) noexcept {
     for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
+        if (in[1] == 1 && group_outputs > 1) {  // position by position: neighbouring groups share lines
+            spread_groups(src + offset, in[4], count, first_lane, lanes, group_outputs, group_inputs, width, to,
+                          box.channels);
+            return;
+        }
         for (std::int64_t k = 0; k < group_inputs; ++k) {
             float* out = to + k * width;
             const auto source = [&](std::int64_t lane) {

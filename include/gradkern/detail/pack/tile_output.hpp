@@ -1,5 +1,5 @@
 // Where the register tile's results go: straight into an f32 tensor, or through a buffer that adds a bias, adds the
-// previous value, converts and scatters to strides.
+// previous value, converts and scatters to strides. The buffer holds a few tiles, or a staging area all of a block.
 #pragma once
 
 #include <array>
@@ -10,38 +10,38 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Element i of an f32, f16 or bf16 array as f32.
-[[nodiscard]] inline float load_as_float(const void* p, data_type type, std::int64_t i) noexcept {
-    switch (type) {
-        case data_type::f16: return static_cast<float>(static_cast<const float16*>(p)[i]);
-        case data_type::bf16: return static_cast<float>(static_cast<const bfloat16*>(p)[i]);
-        default: return static_cast<const float*>(p)[i];
-    }
-}
-
-/// The output of one panel of channels.
+/// The output of a panel of channels at a time.
 template <class T>
 class tile_output {
 public:
-    /// `dst` is the tensor at the panel's first channel, `channel_step` the stride of channels.
-    tile_output(T* dst, std::int64_t channel_step, std::int64_t lanes_used, std::int64_t width, bool accumulate,
-                const void* bias, data_type bias_type, std::int64_t bias_step, std::int64_t first_channel) noexcept
-        : dst_(dst),
-          channel_step_(channel_step),
-          lanes_(lanes_used),
-          width_(width),
-          accumulate_(accumulate),
-          has_bias_(bias != nullptr),
-          direct_(std::is_same_v<T, float> && channel_step == 1 && lanes_used == width && !accumulate && !has_bias_) {
-        if (has_bias_)
-            for (std::int64_t j = 0; j < lanes_used; ++j)
-                bias_[static_cast<std::size_t>(j)] = load_as_float(bias, bias_type, (first_channel + j) * bias_step);
+    /// Tiles are `width` lanes wide; `out` are the tensor's strides.
+    tile_output(const shape::canonical_strides& out, std::int64_t width, bool accumulate) noexcept
+        : out_(out), width_(width), accumulate_(accumulate) {}
+
+    /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets.
+    shape::canonical_strides stage(const box_grid::item& box, float* area) noexcept {
+        box_ = {box.first_image, box.last_image - box.first_image, box.first, {}, width_};
+        for (std::size_t i = 0; i < 3; ++i) box_.extent[i] = box.last[i] - box.first[i];
+        area_ = area;
+        return box_.strides();
+    }
+
+    /// Turns to the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `bias` may be
+    /// null; else it has a number for each lane.
+    void turn_to(T* dst, std::int64_t lanes_used, const float* bias) noexcept {
+        dst_ = dst;
+        lanes_ = lanes_used;
+        bias_ = bias;
+        direct_ = std::is_same_v<T, float> && out_[1] == 1 && lanes_used == width_ && !accumulate_ && bias == nullptr;
     }
 
     /// Row pointers for the next tile, whose rows belong at the offsets `to`.
@@ -51,6 +51,11 @@ public:
                 for (std::ptrdiff_t i = 0; i < count; ++i) pointers_[static_cast<std::size_t>(i)] = dst_ + to[i];
                 return pointers_.data();
             }
+        }
+        if (area_ != nullptr) {
+            for (std::ptrdiff_t i = 0; i < count; ++i)
+                pointers_[static_cast<std::size_t>(i)] = area_ + (to[i] - box_.origin());
+            return pointers_.data();
         }
         if (filled_ + count > buffer_rows) flush();
         for (std::ptrdiff_t i = 0; i < count; ++i) {
@@ -63,37 +68,48 @@ public:
 
     /// Sends the rows in the buffer to the tensor.
     void flush() noexcept {
-        const float* row = buffer_.data();
-        if (has_bias_) {
-            for (float* r = buffer_.data(); r != row + filled_ * width_; r += width_)
-                for (std::int64_t j = 0; j < lanes_; ++j) r[j] += bias_[static_cast<std::size_t>(j)];
+        if (area_ != nullptr) {
+            for_each_staged_stretch(box_, out_, area_, [&](std::int64_t offset, std::int64_t count, float* from) {
+                add_bias(from, count);
+                unpack_lanes(from, width_, lanes_, count, dst_ + offset, out_[1], out_[4], accumulate_);
+            });
+            return;
         }
+        add_bias(buffer_.data(), filled_);
+        const float* row = buffer_.data();
         // Rows that follow one another in the tensor leave together: with channels apart they are transposed.
         for (std::ptrdiff_t i = 0; i < filled_;) {
             const std::int64_t* to = to_.data() + i;
             std::ptrdiff_t run = 1;
             const std::int64_t step = i + 1 < filled_ ? to[1] - to[0] : 0;
             while (i + run < filled_ && to[run] - to[run - 1] == step) ++run;
-            unpack_lanes(row + i * width_, width_, lanes_, run, dst_ + to[0], channel_step_, step, accumulate_);
+            unpack_lanes(row + i * width_, width_, lanes_, run, dst_ + to[0], out_[1], step, accumulate_);
             i += run;
         }
         filled_ = 0;
     }
 
 private:
-    T* dst_;
-    std::int64_t channel_step_;
-    std::int64_t lanes_;
+    void add_bias(float* row, std::ptrdiff_t count) noexcept {
+        if (bias_ == nullptr) return;
+        for (float* r = row; r != row + count * width_; r += width_)
+            for (std::int64_t j = 0; j < lanes_; ++j) r[j] += bias_[j];
+    }
+
+    T* dst_ = nullptr;
+    shape::canonical_strides out_;
+    staging_box box_{};
+    float* area_ = nullptr;
+    std::int64_t lanes_ = 0;
     std::int64_t width_;
+    const float* bias_ = nullptr;
     bool accumulate_;
-    bool has_bias_;
-    bool direct_;
+    bool direct_ = false;
     static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + tile_rows;
     std::ptrdiff_t filled_ = 0;
     std::array<float*, tile_rows> pointers_{};
     std::array<std::int64_t, buffer_rows> to_;
     alignas(64) std::array<float, buffer_rows * tile_lanes> buffer_;
-    alignas(64) std::array<float, tile_lanes> bias_;
 };
 
 }  // namespace detail

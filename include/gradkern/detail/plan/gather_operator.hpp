@@ -35,9 +35,14 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << op_ << ": gather, " << (plan_.channelwise ? "channelwise" : "dense") << ", activations "
-            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
-            << " lanes, " << plan_.blocks.count() << " blocks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        const std::string_view path = plan_.positionwise  ? "positionwise"
+                                      : plan_.quads       ? "channelwise by fours"
+                                      : plan_.channelwise ? "channelwise"
+                                                          : "dense";
+        out << op_ << ": gather, " << path << ", activations " << (plan_.staged ? "staged" : "in place") << ", "
+            << plan_.panels << " panels of " << (plan_.positionwise ? position_rows : plan_.panel_width)
+            << (plan_.positionwise ? " channels, " : " lanes, ") << plan_.blocks.count() << " blocks, "
+            << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();
     }
 

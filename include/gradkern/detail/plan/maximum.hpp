@@ -67,13 +67,12 @@ void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, s
                 window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
             } else {
                 constexpr std::ptrdiff_t wide = 4 * simd::lanes;
-                if (used == wide) {
-                    window_max<T, 4, ignore_nan>(run, source, 0, to);
-                } else {
-                    for (std::ptrdiff_t j = 0; j < used; j += simd::lanes)
-                        window_max<T, 1, ignore_nan>(run, source + j, std::min<std::ptrdiff_t>(simd::lanes, used - j),
-                                                     {to.value + j, to.place + j, nullptr});
-                }
+                std::ptrdiff_t j = 0;
+                for (; used - j >= wide; j += wide)
+                    window_max<T, 4, ignore_nan>(run, source + j, 0, {to.value + j, to.place + j, nullptr});
+                for (; j < used; j += simd::lanes)
+                    window_max<T, 1, ignore_nan>(run, source + j, std::min<std::ptrdiff_t>(simd::lanes, used - j),
+                                                 {to.value + j, to.place + j, nullptr});
             }
         }
         const std::int64_t floats = c.positions * m.panel_width;
@@ -211,8 +210,8 @@ private:
     void for_each_segment(const window_source<S>& source, const std::array<window_range, 3>& windows,
                           const F& f) noexcept {
         const auto line = [&](std::int64_t d, std::int64_t h, std::int64_t begin, std::int64_t end) {
-            for (std::int64_t w = begin; w < end; w += max_columns) {
-                const std::int64_t last = std::min(end, w + max_columns);
+            for (std::int64_t w = begin; w < end; w += m_.columns) {
+                const std::int64_t last = std::min(end, w + m_.columns);
                 if (m_.ignore_nan) {
                     max_segment<S, true>(m_, source, d, h, w, last, used_, results_);
                 } else {
@@ -237,27 +236,60 @@ private:
         std::int64_t* const to =
             indices + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]);
         const std::int64_t base = box_.first_image * m_.index.per_image + first_channel_ * m_.index.per_channel;
-        const auto store = [&](std::int64_t w, std::int64_t j) {
-            const std::int64_t place = place_at(results_, w * m_.panel_width + j);
-            to[w * y[4] + j * y[1]] = place < 0 ? -1 : base + j * m_.index.per_channel + place * m_.index.per_place;
+        const auto store_all = [&](const auto& index_of) {
+            if (y[1] == 1) {
+                for (std::int64_t w = 0; w < count; ++w)
+                    for (std::int64_t j = 0; j < used_; ++j) to[w * y[4] + j] = index_of(w * m_.panel_width + j, j);
+            } else {
+                for (std::int64_t j = 0; j < used_; ++j)
+                    for (std::int64_t w = 0; w < count; ++w)
+                        to[w * y[4] + j * y[1]] = index_of(w * m_.panel_width + j, j);
+            }
         };
-        if (y[1] == 1) {
-            for (std::int64_t w = 0; w < count; ++w)
-                for (std::int64_t j = 0; j < used_; ++j) store(w, j);
+        const std::int64_t per_channel = m_.index.per_channel;
+        if (results_.place_high == nullptr && m_.index.per_place <= UINT32_MAX && !any_without_place(count)) {
+            const float* const places = results_.place;
+            const auto per_place = static_cast<std::uint32_t>(m_.index.per_place);
+            store_all([=](std::int64_t i, std::int64_t j) GRADKERN_INLINE_LAMBDA {  // one product of 32 bits by 32
+                return base + j * per_channel +
+                       static_cast<std::int64_t>(std::uint64_t{std::bit_cast<std::uint32_t>(places[i])} * per_place);
+            });
         } else {
-            for (std::int64_t j = 0; j < used_; ++j)
-                for (std::int64_t w = 0; w < count; ++w) store(w, j);
+            store_all([&](std::int64_t i, std::int64_t j) {
+                const std::int64_t place = place_at(results_, i);
+                return place < 0 ? -1 : base + j * per_channel + place * m_.index.per_place;
+            });
         }
+    }
+
+    /// Whether one of the segment's windows has no inside tap: none of its channels has.
+    [[nodiscard]] bool any_without_place(std::int64_t count) const noexcept {
+        bool any = false;
+        for (std::int64_t w = 0; w < count; ++w)
+            any = any || std::bit_cast<std::uint32_t>(results_.place[w * m_.panel_width]) == no_place;
+        return any;
     }
 
     /// Adds the gradients of a segment to the sums of `hull`.
     void add_gradients(const staging_box& hull, std::int64_t count) noexcept {
+        if (!m_.gathered) {  // places in the hull
+            const auto width = static_cast<std::uint32_t>(m_.sum_width);
+            for (std::int64_t w = 0; w < count; ++w) {
+                const float* const place = results_.place + w * m_.panel_width;
+                const float* const gradient = gradient_ + w * m_.panel_width;
+                if (std::bit_cast<std::uint32_t>(*place) == no_place) continue;  // no channel of this window has one
+                for (std::int64_t j = 0; j < used_; ++j)
+                    sums_[std::uint64_t{std::bit_cast<std::uint32_t>(place[j])} * width +
+                          static_cast<std::uint64_t>(j)] += gradient[j];
+            }
+            return;
+        }
         for (std::int64_t w = 0; w < count; ++w) {
             const std::int64_t row = w * m_.panel_width;
             for (std::int64_t j = 0; j < used_; ++j) {
                 std::int64_t place = place_at(results_, row + j);
                 if (place < 0) break;  // no lane of this window has one
-                if (m_.gathered) {     // a place in the plane: is it in the box?
+                {                      // a place in the plane: is it in the box?
                     const std::int64_t rows = place / m_.axes[2].large;
                     const std::array<std::int64_t, 3> at{rows / m_.axes[1].large - hull.first[0],
                                                          rows % m_.axes[1].large - hull.first[1],

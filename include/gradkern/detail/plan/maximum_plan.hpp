@@ -26,7 +26,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t max_columns = 256;        ///< windows of a line that are computed at once
+inline constexpr std::int64_t max_results = 8 * 1024;   ///< floats of the windows of a line that are computed at once
 inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging area, and of sums, that are aimed at
 inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
 
@@ -74,6 +74,7 @@ struct max_plan {
     bool staged = false;
     bool gathered = false;
     std::int64_t panel_width = 0;  // lanes
+    std::int64_t columns = 0;      // windows of a line that are computed at once
     std::int64_t sum_width = 0;    // floats of sums per position
     std::int64_t panels = 0;
     box_grid boxes{};
@@ -147,14 +148,15 @@ struct window_range {
     };
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const std::int64_t plane = m.axes[0].large * m.axes[1].large * m.axes[2].large;
-    m.panel_width = std::min(4 * lanes, shape::ceil_div(p.channels, lanes) * lanes);
     m.staged = src[1] != 1 || options.algorithm == algorithm::dense_staged;
+    // Neighbouring channels in place are walked together: they lie in the same pages.
+    m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(p.channels, lanes) * lanes);
     m.gathered = options.algorithm == algorithm::channelwise || plane >= place_limit;
     std::int64_t budget = max_scratch;
     if (!m.gathered && (m.staged || backward)) {
         // Backward a window that reaches several boxes is computed for each: narrower panels of whole planes come first.
         const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
-        while (backward && m.panel_width > lanes && positions_of(whole) * m.panel_width > budget) {
+        while (backward && m.staged && m.panel_width > lanes && positions_of(whole) * m.panel_width > budget) {
             m.panel_width = m.panel_width > 2 * lanes ? 2 * lanes : lanes;
             budget = 4 * max_scratch;
         }
@@ -186,7 +188,8 @@ struct window_range {
     m.at_staging = slice.reserve<float>(m.staged ? positions_of(box) * m.panel_width : 0);
     const std::int64_t sums = m.gathered ? box[0] * box[1] * box[2] : positions_of(box);
     m.at_sums = slice.reserve<float>(backward ? sums * m.sum_width : 0);
-    const std::int64_t line = std::min(max_columns, m.axes[2].small) * m.panel_width;
+    m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
+    const std::int64_t line = m.columns * m.panel_width;
     m.at_value = slice.reserve<float>(line);
     m.at_place = slice.reserve<float>(line);
     m.at_high = slice.reserve<float>(m.gathered ? line : 0);

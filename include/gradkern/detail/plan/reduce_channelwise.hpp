@@ -1,6 +1,6 @@
-// The channelwise path of the reduction engine (reduce_plan.hpp): tasks of one panel of small-side channels over all
-// groups. Per chunk: lines of one plane > groups of taps that meet the same positions > tile of rows (tap, large-side
-// channel).
+// The channelwise path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels over all
+// groups. Per chunk: panel > lines of one plane > groups of taps that meet the same positions > tile of rows (tap,
+// large-side channel).
 #pragma once
 
 #include <algorithm>
@@ -22,148 +22,150 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Neighbouring taps of one axis that lie inside for the same positions of [first, last).
-struct tap_group {
-    std::int64_t first_tap = 0;
-    std::int64_t taps = 0;
-    std::int64_t first = 0;
-    std::int64_t last = 0;
-};
+/// Adds the products of one chunk to the sums [tap][l][lane] of one panel.
+template <class T>
+void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small, const chunk_grid::chunk& c,
+                           std::int64_t panel, std::byte* slice, float* chunk_sum) noexcept {
+    auto* packed = reinterpret_cast<float*>(slice + r.at_small);
+    auto* staging = reinterpret_cast<float*>(slice + r.at_large);
+    auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
+    const std::int64_t first_lane = panel * r.panel_width;
+    const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
+    const bool stage = r.staged || used != r.panel_width;  // whole vectors would leave the tensor
+    const tile_function* tiles = tiles_for<operand::vector>(used);
+    if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, packed);
 
-/// The group that starts with tap `tap`.
-[[nodiscard]] inline tap_group tap_group_at(const shape::axis& axis, std::int64_t tap, std::int64_t first,
-                                            std::int64_t last) noexcept {
-    const auto range_of = [&](std::int64_t k) {
-        const shape::axis::position_range inside = axis.inside_positions(k);
-        const std::int64_t low = std::max(inside.first, first);
-        return shape::axis::position_range{low, std::max(low, std::min(inside.last, last))};
-    };
-    const shape::axis::position_range range = range_of(tap);
-    tap_group g{tap, 1, range.first, range.last};
-    for (; tap + g.taps < axis.kernel; ++g.taps) {
-        const shape::axis::position_range next = range_of(tap + g.taps);
-        if (next.first != range.first || next.last != range.last) break;
+    line_position at(r.axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line;) {
+        const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);  // lines of this plane
+        const float* a_base = nullptr;
+        const float* b_base = nullptr;
+        shape::canonical_strides in = r.large;
+        std::int64_t b_step = r.small[4];
+        std::int64_t b_line = r.small[3];
+        std::int64_t origin = 0;
+        if (stage) {
+            box_grid::item out;
+            out.first_image = at.n;
+            out.last_image = at.n + 1;
+            out.first = {at.d, at.h, c.first_column};
+            out.last = {at.d + 1, at.h + run, c.last_column};
+            const staging_box box = reads_of(r.axes, shape::side::small, out, r.large_floats());
+            const std::int64_t outputs = r.quads ? 1 : r.small_channels;  // quads find theirs in the tile
+            const std::int64_t inputs = r.quads ? 1 : r.large_channels;
+            stage_across_groups(large, r.large, box, first_lane, used, outputs, inputs, r.panel_width, staging);
+            in = box.strides();
+            origin = box.origin();
+            a_base = staging;
+            b_base = packed + (line - c.first_line) * c.columns() * r.panel_width;
+            b_step = r.panel_width;
+            b_line = c.columns() * r.panel_width;
+        } else if constexpr (std::is_same_v<T, float>) {
+            a_base = large + first_lane;
+            b_base = small + first_lane + at.offset(r.small, c.first_column);
+        }
+        const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
+        tap_group h;
+        tap_group w;
+        for (std::int64_t kh = 0; planes.count > 0 && kh < r.axes[1].kernel; kh += h.taps) {
+            h = tap_group_at(r.axes[1], kh, at.h, at.h + run);
+            if (h.first == h.last) continue;
+            for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
+                w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
+                if (w.first == w.last) continue;
+                // the positions of all taps of these groups: one stretch a line
+                const std::int64_t b_first = (w.first - c.first_column) * b_step;
+                for (std::int64_t l = h.first; l < h.last; ++l)
+                    list[l - h.first] = {(l - h.first) * r.axes[1].stride * in[3], b_first + (l - at.h) * b_line,
+                                         w.last - w.first};
+                // rows of the tile: (plane tap, row tap, column tap, k), k innermost; quads: all four k in a row
+                const std::int64_t row_channels = r.quads ? 1 : r.large_channels;
+                const std::int64_t first_read = at.n * in[0] - origin;
+                std::array<std::int64_t, 4> t{};
+                const auto tile = [&](std::ptrdiff_t, std::ptrdiff_t count) {
+                    std::array<const float*, tile_rows> a;
+                    std::array<float*, tile_rows> to;
+                    for (std::ptrdiff_t row = 0; row < count; ++row) {
+                        const std::int64_t d = planes.first + t[0];
+                        a[static_cast<std::size_t>(row)] =
+                            a_base + (first_read + r.axes[0].position(at.d, d) * in[2] +
+                                      r.axes[1].position(h.first, kh + t[1]) * in[3] +
+                                      r.axes[2].position(w.first, kw + t[2]) * in[4] + t[3] * r.panel_width);
+                        const std::int64_t tap = (d * r.axes[1].kernel + kh + t[1]) * r.axes[2].kernel + kw + t[2];
+                        to[static_cast<std::size_t>(row)] = chunk_sum + (tap * r.large_channels + t[3]) * r.panel_width;
+                        if (++t[3] < row_channels) continue;
+                        t[3] = 0;
+                        if (++t[2] < w.taps) continue;
+                        t[2] = 0;
+                        if (++t[1] < h.taps) continue;
+                        t[1] = 0;
+                        ++t[0];
+                    }
+                    tile_call call{.list = list,
+                                   .count = static_cast<std::ptrdiff_t>(h.last - h.first),
+                                   .a = a.data(),
+                                   .a_step = r.axes[2].stride * in[4],
+                                   .b = b_base,
+                                   .b_step = b_step,
+                                   .c = to.data(),
+                                   .c_step = r.panel_width,
+                                   .mode = tile_mode::resume};
+                    if (!r.quads) {
+                        tiles[count - 1](call);
+                        return;
+                    }
+                    for (std::ptrdiff_t j = 0; j < used; j += simd::lanes) {
+                        outer_tiles[static_cast<std::size_t>(count - 1)](call);
+                        call.b += simd::lanes;
+                        for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+                            a[row] += simd::lanes;
+                            to[row] += simd::lanes;
+                        }
+                    }
+                };
+                split_rows(planes.count * h.taps * w.taps * row_channels, tile, r.quads ? outer_rows : tile_rows);
+            }
+        }
+        line += run;
+        at.h += run - 1;
+        at.advance(r.axes);
     }
-    return g;
 }
 
 /// One task of the channelwise path.
 template <class T>
 void reduce_channelwise(const reduce_plan& r, const T* large, const T* small, std::int64_t task,
                         std::byte* slice) noexcept {
-    auto* packed = reinterpret_cast<float*>(slice + r.at_small);
-    auto* staging = reinterpret_cast<float*>(slice + r.at_large);
-    auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
     auto* chunk_sum = reinterpret_cast<float*>(slice + r.at_chunk);
     auto* sum = reinterpret_cast<float*>(slice + r.at_sum);
     auto* total = reinterpret_cast<float*>(slice + r.at_total);
-    const std::int64_t first_lane = task * r.panel_width;
-    const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
-    const bool stage = r.staged || used != r.panel_width;  // whole vectors would leave the tensor
-    const tile_function* tiles = tiles_for<operand::vector>(used);
-
+    const std::int64_t first_panel = task * r.task_panels;
+    const std::int64_t panels = std::min(r.task_panels, r.panels - first_panel);
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
-        const chunk_grid::chunk c = r.chunks[i];
-        if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, packed);
-        line_position at(r.axes, c.first_line);
-        for (std::int64_t line = c.first_line; line < c.last_line;) {
-            const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);  // lines of this plane
-            const float* a_base = nullptr;
-            const float* b_base = nullptr;
-            shape::canonical_strides in = r.large;
-            std::int64_t b_step = r.small[4];
-            std::int64_t b_line = r.small[3];
-            std::int64_t origin = 0;
-            if (stage) {
-                box_grid::item out;
-                out.first_image = at.n;
-                out.last_image = at.n + 1;
-                out.first = {at.d, at.h, c.first_column};
-                out.last = {at.d + 1, at.h + run, c.last_column};
-                const staging_box box = reads_of(r.axes, shape::side::small, out, r.large_channels * r.panel_width);
-                stage_across_groups(large, r.large, box, first_lane, used, r.small_channels, r.large_channels,
-                                    r.panel_width, staging);
-                in = box.strides();
-                origin = box.origin();
-                a_base = staging;
-                b_base = packed + (line - c.first_line) * c.columns() * r.panel_width;
-                b_step = r.panel_width;
-                b_line = c.columns() * r.panel_width;
-            } else if constexpr (std::is_same_v<T, float>) {
-                a_base = large + first_lane;
-                b_base = small + first_lane + at.offset(r.small, c.first_column);
-            }
-            const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
-            tap_group h;
-            tap_group w;
-            for (std::int64_t kh = 0; planes.count > 0 && kh < r.axes[1].kernel; kh += h.taps) {
-                h = tap_group_at(r.axes[1], kh, at.h, at.h + run);
-                if (h.first == h.last) continue;
-                for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
-                    w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
-                    if (w.first == w.last) continue;
-                    // the positions of all taps of these groups: one stretch a line
-                    const std::int64_t b_first = (w.first - c.first_column) * b_step;
-                    for (std::int64_t l = h.first; l < h.last; ++l)
-                        list[l - h.first] = {(l - h.first) * r.axes[1].stride * in[3], b_first + (l - at.h) * b_line,
-                                             w.last - w.first};
-                    // rows of the tile: (plane tap, row tap, column tap, k), k innermost
-                    const std::int64_t first_read = at.n * in[0] - origin;
-                    std::array<std::int64_t, 4> t{};
-                    split_rows(planes.count * h.taps * w.taps * r.large_channels, [&](std::ptrdiff_t,
-                                                                                      std::ptrdiff_t count) {
-                        std::array<const float*, tile_rows> a;
-                        std::array<float*, tile_rows> to;
-                        for (std::ptrdiff_t row = 0; row < count; ++row) {
-                            const std::int64_t d = planes.first + t[0];
-                            a[static_cast<std::size_t>(row)] =
-                                a_base + (first_read + r.axes[0].position(at.d, d) * in[2] +
-                                          r.axes[1].position(h.first, kh + t[1]) * in[3] +
-                                          r.axes[2].position(w.first, kw + t[2]) * in[4] + t[3] * r.panel_width);
-                            const std::int64_t tap = (d * r.axes[1].kernel + kh + t[1]) * r.axes[2].kernel + kw + t[2];
-                            to[static_cast<std::size_t>(row)] =
-                                chunk_sum + (tap * r.large_channels + t[3]) * r.panel_width;
-                            if (++t[3] < r.large_channels) continue;
-                            t[3] = 0;
-                            if (++t[2] < w.taps) continue;
-                            t[2] = 0;
-                            if (++t[1] < h.taps) continue;
-                            t[1] = 0;
-                            ++t[0];
-                        }
-                        tiles[count - 1]({.list = list,
-                                          .count = static_cast<std::ptrdiff_t>(h.last - h.first),
-                                          .a = a.data(),
-                                          .a_step = r.axes[2].stride * in[4],
-                                          .b = b_base,
-                                          .b_step = b_step,
-                                          .c = to.data(),
-                                          .mode = tile_mode::resume});
-                    });
-                }
-            }
-            line += run;
-            at.h += run - 1;
-            at.advance(r.axes);
-        }
+        for (std::int64_t p = 0; p < panels; ++p)
+            add_chunk_channelwise(r, large, small, r.chunks[i], first_panel + p, slice,
+                                  chunk_sum + p * r.panel_floats());
         fold(chunk_sum, sum, r.sum_floats);
         if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count))
             fold(sum, total, r.sum_floats);
     }
 }
 
-/// Sends the sums [tap][l][lane] of a channelwise task to the tensor.
+/// Sends the sums [panel][tap][l][lane] of a channelwise task to the tensor.
 template <class G>
 void store_channelwise(const reduce_plan& r, const float* sum, std::int64_t task, G* diff_weights) noexcept {
-    const std::int64_t first_lane = task * r.panel_width;
-    const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
-    for (std::int64_t d = 0; d < r.axes[0].kernel; ++d)
-        for (std::int64_t h = 0; h < r.axes[1].kernel; ++h)
-            for (std::int64_t x = 0; x < r.axes[2].kernel; ++x, sum += r.large_channels * r.panel_width)
-                unpack_lanes(
-                    sum, r.panel_width, used, r.large_channels,
-                    diff_weights + first_lane * r.weights[0] + d * r.weights[2] + h * r.weights[3] + x * r.weights[4],
-                    r.weights[0], r.weights[1], r.accumulate);
+    const std::int64_t last_panel = std::min((task + 1) * r.task_panels, r.panels);
+    for (std::int64_t panel = task * r.task_panels; panel < last_panel; ++panel) {
+        const std::int64_t first_lane = panel * r.panel_width;
+        const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
+        for (std::int64_t d = 0; d < r.axes[0].kernel; ++d)
+            for (std::int64_t h = 0; h < r.axes[1].kernel; ++h)
+                for (std::int64_t x = 0; x < r.axes[2].kernel; ++x, sum += r.large_channels * r.panel_width)
+                    unpack_lanes(sum, r.panel_width, used, r.large_channels,
+                                 diff_weights + first_lane * r.weights[0] + d * r.weights[2] + h * r.weights[3] +
+                                     x * r.weights[4],
+                                 r.weights[0], r.weights[1], r.accumulate);
+    }
 }
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 // The dense path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels times a range of
-// large-side channels. Per chunk: tap > panel > tile of large-side channels.
+// large-side channels. Per chunk: tap, or neighbouring ones where channels are few > panel > tile of large-side channels.
 #pragma once
 
 #include <algorithm>
@@ -77,7 +77,11 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
         std::array<std::int64_t, 3> tap{};
         for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
             for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
-                for (tap[2] = 0; tap[2] < r.axes[2].kernel; ++tap[2], ++tap_index) {
+                std::int64_t taps = 1;  // neighbours that meet the same positions go together
+                for (tap[2] = 0; tap[2] < r.axes[2].kernel; tap[2] += taps, tap_index += taps) {
+                    if (r.task_taps > 1)
+                        taps =
+                            std::min(r.task_taps, tap_group_at(r.axes[2], tap[2], c.first_column, c.last_column).taps);
                     const std::ptrdiff_t stretches = fill_positions(r, c, tap, list);
                     if (stretches == 0) continue;
                     // channels read in place all at once, staged ones by blocks
@@ -87,18 +91,22 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                         const std::int64_t cl = std::min(block, channels - c0);
                         const float* source = nullptr;
                         std::int64_t row_step = r.large[1];
+                        std::int64_t tap_step = r.axes[2].dilation * r.large[4];
                         if (r.staged) {
                             if (c0 > 0) static_cast<void>(fill_positions(r, c, tap, list));  // staging overwrote `a`
                             std::int64_t at = 0;
                             for (std::ptrdiff_t e = 0; e < stretches; ++e) {
-                                pack_lanes(large_base + c0 * r.large[1] + list[e].a, r.large[1], cl,
-                                           r.axes[2].stride * r.large[4], list[e].length, staging + at * cl, cl);
-                                list[e].a = at * cl;
+                                for (std::int64_t t = 0; t < taps; ++t)
+                                    pack_lanes(large_base + c0 * r.large[1] + list[e].a + t * tap_step, r.large[1], cl,
+                                               r.axes[2].stride * r.large[4], list[e].length,
+                                               staging + at * taps * cl + t * cl, taps * cl);
+                                list[e].a = at * taps * cl;
                                 at += list[e].length;
                             }
                             source = staging;
-                            a_step = cl;
+                            a_step = taps * cl;
                             row_step = 1;
+                            tap_step = cl;
                         } else if constexpr (std::is_same_v<T, float>) {
                             source = large_base;
                         }
@@ -108,12 +116,18 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                             const tile_function* tiles = tiles_for<operand::scalar>(used);
                             float* panel_sum =
                                 sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
-                            split_rows(cl, [&](std::ptrdiff_t first, std::ptrdiff_t count) {
+                            std::int64_t t = 0;  // rows of the tile: (tap, channel)
+                            std::int64_t channel = 0;
+                            split_rows(taps * cl, [&](std::ptrdiff_t, std::ptrdiff_t count) {
                                 std::array<const float*, tile_rows> a;
                                 std::array<float*, tile_rows> to;
                                 for (std::ptrdiff_t row = 0; row < count; ++row) {
-                                    a[static_cast<std::size_t>(row)] = source + (first + row) * row_step;
-                                    to[static_cast<std::size_t>(row)] = panel_sum + (first + row) * row_floats;
+                                    a[static_cast<std::size_t>(row)] = source + t * tap_step + channel * row_step;
+                                    to[static_cast<std::size_t>(row)] =
+                                        panel_sum + t * r.panel_width + channel * row_floats;
+                                    if (++channel < cl) continue;
+                                    channel = 0;
+                                    ++t;
                                 }
                                 tiles[count - 1]({.list = list,
                                                   .count = stretches,

@@ -5,10 +5,10 @@
 // where s counts the channels of the small side over all groups and l those of the large side inside the group of s.
 // Positions are summed in chunks (plan/summation.hpp). Loops, outermost first:
 //
-//     task      dense: some panels of s x a range of l; channelwise: one panel of s over all groups
+//     task      dense: some panels of s x a range of l; channelwise: some panels of s over all groups
 //     chunk     at most 256 positions of the small side, packed or in place
 //     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions
-//     channelwise  lines of a plane > taps with the same positions > tile of rows (tap, l)
+//     channelwise  panel > lines of a plane > taps with the same positions > tile of rows (tap, l)
 //
 // The lanes of a tile are channels s: no horizontal sums.
 #pragma once
@@ -43,12 +43,14 @@ struct reduce_plan {
     bool accumulate = false;
 
     bool channelwise = false;
+    bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool staged = false;
     chunk_grid chunks{};
     std::int64_t panel_width = 0;    // lanes
     std::int64_t panels = 0;         // in one group (dense) or in all (channelwise)
-    std::int64_t task_panels = 1;    // dense: panels of one task
+    std::int64_t task_panels = 1;    // panels of one task
     std::int64_t task_channels = 1;  // dense: large-side channels of one task
+    std::int64_t task_taps = 1;      // dense: column taps that are rows of one tile beside those channels, at most
     std::int64_t sum_floats = 0;     // of one level of the sums
     std::int64_t at_small = 0;       // byte offsets in a slice
     std::int64_t at_large = 0;
@@ -61,12 +63,18 @@ struct reduce_plan {
     [[nodiscard]] constexpr std::int64_t taps() const noexcept {
         return axes[0].kernel * axes[1].kernel * axes[2].kernel;
     }
+    /// Channelwise: floats of the large side for one position.
+    [[nodiscard]] constexpr std::int64_t large_floats() const noexcept {
+        return quads ? panel_width : large_channels * panel_width;
+    }
+    /// Channelwise: sums of one panel.
+    [[nodiscard]] constexpr std::int64_t panel_floats() const noexcept { return taps() * large_channels * panel_width; }
     [[nodiscard]] constexpr std::int64_t panel_groups() const noexcept { return shape::ceil_div(panels, task_panels); }
     [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
         return shape::ceil_div(large_channels, task_channels);
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
-        return channelwise ? panels : groups * panel_groups() * channel_ranges();
+        return channelwise ? panel_groups() : groups * panel_groups() * channel_ranges();
     }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
 };
@@ -97,16 +105,24 @@ struct reduce_plan {
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
     r.panel_width = width <= lanes ? lanes : tile_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
-    const bool in_place =
-        r.channelwise ? f32 && large[1] == 1 && small[1] == 1 && r.small_channels == 1 && r.large_channels == 1 : f32;
+    r.quads = r.channelwise && r.small_channels == 4 && r.large_channels == 4 && lanes % 4 == 0;
+    const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
+    const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.quads)));
     r.staged = !in_place || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;
     const std::int64_t lines = std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1));
     if (r.channelwise) {
-        r.sum_floats = r.taps() * r.large_channels * r.panel_width;
+        // In place, neighbouring panels read parts of the same pages: each of them costs a miss of the address cache.
+        if (!r.staged && r.panels > 0) {
+            constexpr std::int64_t sum_budget = 4 * 1024;
+            const std::int64_t most =
+                std::clamp<std::int64_t>(sum_budget / std::max<std::int64_t>(r.panel_floats(), 1), 1, 8);
+            r.task_panels = shape::ceil_div(r.panels, shape::ceil_div(r.panels, most));
+        }
+        r.sum_floats = r.task_panels * r.panel_floats();
         r.at_small = slice.reserve<float>(chunk_positions * r.panel_width);
-        std::int64_t staging = r.large_channels * r.panel_width;
+        std::int64_t staging = r.large_floats();
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
@@ -125,13 +141,42 @@ struct reduce_plan {
         r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
         r.at_small = slice.reserve<float>(r.task_panels * chunk_positions * r.panel_width);
-        r.at_large = slice.reserve<float>(r.staged ? chunk_positions * std::min(channel_block, r.large_channels) : 0);
+        // Few channels leave a tile most of its rows: taps fill them.
+        if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
+            r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
+        const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
+        r.at_large = slice.reserve<float>(r.staged ? chunk_positions * rows : 0);
         r.at_list = slice.reserve<stretch>(lines);
     }
     r.at_sum = slice.reserve<float>(r.sum_floats);
     r.at_total = slice.reserve<float>(r.two_levels() ? r.sum_floats : 0);
     r.slice_bytes = slice.bytes();
     return r;
+}
+
+/// Neighbouring taps of one axis that lie inside for the same positions of [first, last).
+struct tap_group {
+    std::int64_t first_tap = 0;
+    std::int64_t taps = 0;
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+};
+
+/// The group that starts with tap `tap`.
+[[nodiscard]] inline tap_group tap_group_at(const shape::axis& axis, std::int64_t tap, std::int64_t first,
+                                            std::int64_t last) noexcept {
+    const auto range_of = [&](std::int64_t k) {
+        const shape::axis::position_range inside = axis.inside_positions(k);
+        const std::int64_t low = std::max(inside.first, first);
+        return shape::axis::position_range{low, std::max(low, std::min(inside.last, last))};
+    };
+    const shape::axis::position_range range = range_of(tap);
+    tap_group g{tap, 1, range.first, range.last};
+    for (; tap + g.taps < axis.kernel; ++g.taps) {
+        const shape::axis::position_range next = range_of(tap + g.taps);
+        if (next.first != range.first || next.last != range.last) break;
+    }
+    return g;
 }
 
 /// The line (n, d, h) of the small side, walked in order.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -44,10 +45,12 @@ struct scatter_plan {
     index_rule index{};
     bool column_major = false;
     bool accumulate = false;
-    bool direct = false;      // sums in the output itself
-    bool look_first = true;   // at all indices, before the first write
-    bool places_run = false;  // row-major places are one stride apart in the output
-    std::int64_t plane = 0;   // places
+    bool direct = false;        // sums in the output itself
+    bool look_first = true;     // at all indices, before the first write
+    bool places_run = false;    // row-major places are one stride apart in the output
+    std::int64_t plane = 0;     // places
+    std::uint64_t inverse = 1;  // of the odd part of index.per_place, modulo 2^64
+    int shift = 0;              // per_place = odd part << shift
     std::int64_t panel_width = 1;
     std::int64_t panels = 0;
     std::int64_t block = 1;  // places
@@ -57,12 +60,19 @@ struct scatter_plan {
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
 
-    /// Quotient and rest of `value` by index.per_place, in the cheapest type that holds both.
-    template <class U>
-    [[nodiscard]] constexpr std::array<std::int64_t, 2> divide(std::int64_t value) const noexcept {
-        const auto v = static_cast<U>(value);
-        const auto by = static_cast<U>(index.per_place);
-        return {static_cast<std::int64_t>(v / by), static_cast<std::int64_t>(v % by)};
+    /// The place of index i in the plane of channel c of image n. For every other index, whatever its value, the result is
+    /// outside [0, plane): subtracting the index of place 0 and multiplying by the inverse of per_place modulo 2^64 maps
+    /// numbers one to one, and the indices of the plane in order to its places.
+    struct own_plane {
+        std::uint64_t origin;
+        std::uint64_t inverse;
+        int shift;
+        [[nodiscard]] GRADKERN_ALWAYS_INLINE std::uint64_t place(std::int64_t i) const noexcept {
+            return std::rotr((static_cast<std::uint64_t>(i) - origin) * inverse, shift);
+        }
+    };
+    [[nodiscard]] constexpr own_plane plane_of(std::int64_t n, std::int64_t c) const noexcept {
+        return {static_cast<std::uint64_t>(n * index.per_image + c * index.per_channel), inverse, shift};
     }
     /// Where an index points, seen from an element of image n and channel c.
     struct target {
@@ -117,9 +127,12 @@ struct scatter_plan {
     g.plane = g.large[0] * g.large[1] * g.large[2];
     g.places_run = !g.column_major && (g.large[1] == 1 || out[3] == g.large[2] * out[4]) &&
                    (g.large[0] == 1 || out[2] == g.large[1] * g.large[2] * out[4]);
+    const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
+    g.shift = std::countr_zero(per_place);
+    for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
     g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums);
     // Neighbouring channels share lines of memory: a panel of them is walked together.
-    if (out[1] == 1) g.panel_width = std::min<std::int64_t>(g.channels, 64);
+    if (out[1] == 1) g.panel_width = std::min<std::int64_t>(g.channels, 128);
     if (!g.direct) {
         g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
         if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
@@ -136,57 +149,65 @@ struct scatter_plan {
     return g;
 }
 
-/// Calls f(c, gradient's offset, index's offset) for the elements of image n, channels [first, last), in ascending order
-/// of the windows.
+/// Elements of one image that are walked in one loop: windows of one channel, or channels of one window.
+struct element_run {
+    std::int64_t count = 0;
+    std::int64_t from = 0;  // offset of the first gradient
+    std::int64_t from_step = 0;
+    std::int64_t at = 0;  // offset of the first index
+    std::int64_t at_step = 0;
+    std::int64_t channel_step = 0;  // channels from element to element
+    scatter_plan::own_plane own{};  // of the first element
+    std::uint64_t origin_step = 0;
+
+    /// Whether every index points into [first, first + places) of the plane of its element.
+    [[nodiscard]] bool all_within(const std::int64_t* indices, std::uint64_t first,
+                                  std::uint64_t places) const noexcept {
+        const std::int64_t* const index = indices + at;
+        const scatter_plan::own_plane of = own;
+        bool within = true;
+        for (std::int64_t e = 0; e < count; ++e) {
+            const std::uint64_t origin = of.origin + static_cast<std::uint64_t>(e) * origin_step;
+            within &= scatter_plan::own_plane{origin, of.inverse, of.shift}.place(index[e * at_step]) - first < places;
+        }
+        return within;
+    }
+};
+
+/// Calls f(run) for the elements of image n, channels [first, last), in ascending order of the windows.
 template <class F>
-GRADKERN_ALWAYS_INLINE void for_each_gradient(const scatter_plan& g, std::int64_t n, std::int64_t first,
-                                              std::int64_t last, const F& f) noexcept {
-    const auto at = [&](const shape::canonical_strides& s, std::int64_t d, std::int64_t h) {
+GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
+                                         const F& f) noexcept {
+    const auto offset = [&](const shape::canonical_strides& s, std::int64_t d, std::int64_t h) {
         return n * s[0] + first * s[1] + d * s[2] + h * s[3];
     };
-    const std::int64_t columns = g.small[2];
-    const std::int64_t from_column = g.gradient[4];
-    const std::int64_t from_channel = g.gradient[1];
-    const std::int64_t index_column = g.indices[4];
-    const std::int64_t index_channel = g.indices[1];
-    for (std::int64_t d = 0; d < g.small[0]; ++d) {
-        for (std::int64_t h = 0; h < g.small[1]; ++h) {
-            const std::int64_t from = at(g.gradient, d, h);
-            const std::int64_t index = at(g.indices, d, h);
-            if (last - first == 1) {
-                for (std::int64_t w = 0; w < columns; ++w) f(first, from + w * from_column, index + w * index_column);
-                continue;
+    element_run run;
+    run.own = g.plane_of(n, first);
+    if (last - first == 1) {
+        const auto joined = [&](const shape::canonical_strides& s) { return s[3] == g.small[2] * s[4]; };
+        const bool join = joined(g.gradient) && joined(g.indices);
+        run.count = join ? g.small[1] * g.small[2] : g.small[2];
+        run.from_step = g.gradient[4];
+        run.at_step = g.indices[4];
+        for (std::int64_t d = 0; d < g.small[0]; ++d)
+            for (std::int64_t h = 0; h < g.small[1]; h += join ? g.small[1] : 1) {
+                run.from = offset(g.gradient, d, h);
+                run.at = offset(g.indices, d, h);
+                f(run);
             }
-            for (std::int64_t w = 0; w < columns; ++w)
-                for (std::int64_t c = first; c < last; ++c)
-                    f(c, from + w * from_column + (c - first) * from_channel,
-                      index + w * index_column + (c - first) * index_channel);
-        }
-    }
-}
-
-/// Calls f(own_place), where own_place(i, c) is the place of index i in the plane of channel c of image n. For every
-/// other index, whatever its value, it is outside [0, plane).
-template <class F>
-GRADKERN_ALWAYS_INLINE void with_own_place(const scatter_plan& g, std::int64_t n, const F& f) noexcept {
-    const std::int64_t image = n * g.index.per_image;
-    if (g.index.per_place == 1) {  // unsigned: the difference of any two indices is defined, and no wrong one is small
-        const std::int64_t step = g.index.per_channel;
-        f([=](std::int64_t i, std::int64_t c) GRADKERN_INLINE_LAMBDA {
-            return static_cast<std::int64_t>(static_cast<std::uint64_t>(i) -
-                                             static_cast<std::uint64_t>(image + c * step));
-        });
         return;
     }
-    f([=, &g](std::int64_t i, std::int64_t c) GRADKERN_INLINE_LAMBDA -> std::int64_t {
-        if (i < 0 || i >= g.index.end) return -1;
-        const std::int64_t rest = i - image - c * g.index.per_channel;
-        if (rest < 0) return -1;
-        const auto [place, other] = rest <= UINT32_MAX && g.index.per_place <= UINT32_MAX
-                                        ? g.divide<std::uint32_t>(rest)
-                                        : g.divide<std::uint64_t>(rest);
-        return other == 0 ? place : -1;
-    });
+    run.count = last - first;
+    run.from_step = g.gradient[1];
+    run.at_step = g.indices[1];
+    run.channel_step = 1;
+    run.origin_step = static_cast<std::uint64_t>(g.index.per_channel);
+    for (std::int64_t d = 0; d < g.small[0]; ++d)
+        for (std::int64_t h = 0; h < g.small[1]; ++h) {
+            run.from = offset(g.gradient, d, h);
+            run.at = offset(g.indices, d, h);
+            for (std::int64_t w = 0; w < g.small[2]; ++w, run.from += g.gradient[4], run.at += g.indices[4]) f(run);
+        }
 }
 
 /// What was found out about indices.
@@ -194,10 +215,15 @@ struct index_findings {
     bool in_range = true;
     bool local = true;  ///< every index points into the plane of its own element
 
-    /// Takes note of an index that is no place of its element's plane.
-    constexpr void note_stray(const scatter_plan& g, std::int64_t i) noexcept {
-        local = local && i == -1;
-        in_range = in_range && i >= -1 && i < g.index.end;
+    /// Takes note of the indices of a run that are no places of the planes of their elements.
+    void note_strays(const scatter_plan& g, const element_run& run, const std::int64_t* indices) noexcept {
+        scatter_plan::own_plane own = run.own;
+        for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
+            const std::int64_t i = indices[run.at + e * run.at_step];
+            if (own.place(i) < static_cast<std::uint64_t>(g.plane)) continue;
+            local = local && i == -1;
+            in_range = in_range && i >= -1 && i < g.index.end;
+        }
     }
 };
 
@@ -225,12 +251,9 @@ private:
             const std::int64_t first = task % g.panels * g.panel_width;
             const std::int64_t last = std::min(g.channels, first + g.panel_width);
             index_findings found;
-            with_own_place(g, n, [&](const auto& own_place) {
-                for_each_gradient(g, n, first, last, [&](std::int64_t c, std::int64_t, std::int64_t at) {
-                    const std::int64_t i = indices[at];
-                    if (static_cast<std::uint64_t>(own_place(i, c)) >= static_cast<std::uint64_t>(g.plane))
-                        found.note_stray(g, i);
-                });
+            for_each_run(g, n, first, last, [&](const element_run& run) {
+                if (!run.all_within(indices, 0, static_cast<std::uint64_t>(g.plane)))
+                    found.note_strays(g, run, indices);
             });
             all.add(found);
         }
@@ -243,9 +266,11 @@ private:
     std::int64_t bad = -1;
     for (std::int64_t n = 0; n < g.batch; ++n)
         for (std::int64_t c = 0; c < g.channels; ++c) {
-            for_each_gradient(g, n, c, c + 1, [&](std::int64_t, std::int64_t, std::int64_t at) {
-                const std::int64_t i = indices[at];
-                if (bad == -1 && (i < -1 || i >= g.index.end)) bad = i;
+            for_each_run(g, n, c, c + 1, [&](const element_run& run) {
+                for (std::int64_t e = 0; e < run.count && bad == -1; ++e) {
+                    const std::int64_t i = indices[run.at + e * run.at_step];
+                    if (i < -1 || i >= g.index.end) bad = i;
+                }
             });
             if (bad != -1) return bad;
         }
@@ -260,10 +285,13 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
     const auto for_each_target = [&](const auto& f) {
         for (std::int64_t n = 0; n < g.batch; ++n)
             for (std::int64_t c = 0; c < g.channels; ++c)
-                for_each_gradient(g, n, c, c + 1, [&](std::int64_t, std::int64_t from, std::int64_t at) {
-                    if (indices[at] == -1) return;
-                    const scatter_plan::target t = g.target_of(indices[at], n, c);
-                    f((t.n * g.channels + t.c) * g.plane + t.place, from);
+                for_each_run(g, n, c, c + 1, [&](const element_run& run) {
+                    for (std::int64_t e = 0; e < run.count; ++e) {
+                        const std::int64_t i = indices[run.at + e * run.at_step];
+                        if (i == -1) continue;
+                        const scatter_plan::target t = g.target_of(i, n, c);
+                        f((t.n * g.channels + t.c) * g.plane + t.place, run.from + e * run.from_step);
+                    }
                 });
     };
     const auto element = [&](std::int64_t i) {
@@ -292,6 +320,35 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
                       for (std::int64_t i = 0; i < here; ++i) store_result(element(first + i), sums[i], g.accumulate);
                   }
               });
+}
+
+/// Adds the gradients of a run whose indices point into [first, first + places) of the planes of their elements to
+/// sums[offset_of(place - first) + e * sum_step]; returns whether all do.
+template <class T, class Offset>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE bool add_run(const element_run& run, const T* gradients,
+                                                  const std::int64_t* indices, std::uint64_t first,
+                                                  std::uint64_t places, float* sums, std::int64_t sum_step,
+                                                  const Offset& offset_of) noexcept {
+    const T* from = gradients + run.from;
+    const std::int64_t* at = indices + run.at;
+    scatter_plan::own_plane own = run.own;
+    const std::int64_t from_step = run.from_step;
+    const std::int64_t at_step = run.at_step;
+    const std::uint64_t origin_step = run.origin_step;
+    bool within = true;
+    for (std::int64_t e = run.count; e > 0; --e) {
+        const std::uint64_t place = own.place(*at) - first;
+        if (place < places) {
+            sums[offset_of(static_cast<std::int64_t>(place))] += load_element(from);
+        } else {
+            within = false;
+        }
+        from += from_step;
+        at += at_step;
+        sums += sum_step;
+        own.origin += origin_step;
+    }
+    return within;
 }
 
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
@@ -332,20 +389,17 @@ template <class T>
             } else {
                 std::fill_n(sums, (last_place - first_place) * (g.direct ? used : g.panel_width), 0.0F);
             }
+            const auto first_own = static_cast<std::uint64_t>(first_place);
             const auto places = static_cast<std::uint64_t>(last_place - first_place);
-            const auto plane = static_cast<std::uint64_t>(g.plane);
             index_findings found;
-            with_own_place(g, n, [&](const auto& own_place) {
-                for_each_gradient(g, n, first_channel, last_channel,
-                                  [=, &g, &found](std::int64_t c, std::int64_t from, std::int64_t at)
-                                      GRADKERN_INLINE_LAMBDA {
-                                          const std::int64_t place = own_place(indices[at], c);
-                                          if (static_cast<std::uint64_t>(place - first_place) < places) {
-                                              sum_at(place, c) += load_element(gradient + from);
-                                          } else if (static_cast<std::uint64_t>(place) >= plane) {
-                                              found.note_stray(g, indices[at]);
-                                          }
-                                      });
+            for_each_run(g, n, first_channel, last_channel, [&](const element_run& run) {
+                const std::int64_t sum_step = run.channel_step * channel_step;
+                const bool within =
+                    linear ? add_run(run, gradient, indices, first_own, places, sums, sum_step,
+                                     [=](std::int64_t place) GRADKERN_INLINE_LAMBDA { return place * place_step; })
+                           : add_run(run, gradient, indices, first_own, places, sums, sum_step,
+                                     [&](std::int64_t place) { return g.offset_of(first_place + place); });
+                if (!within) found.note_strays(g, run, indices);
             });
             all.add(found);
             if (g.direct) continue;

@@ -118,14 +118,14 @@ public:
     /// Number of positions.
     [[nodiscard]] std::ptrdiff_t rows() const noexcept { return static_cast<std::ptrdiff_t>(rows_); }
 
-    /// The next `count` positions: pointers behind `source` and offsets in the output.
-    void take(std::ptrdiff_t count, const float* source, const float** a, std::int64_t* to) noexcept {
+    /// The next `count` positions: offsets in the input and in the output.
+    void take(std::ptrdiff_t count, std::int64_t* from, std::int64_t* to) noexcept {
         while (count > 0) {
             const auto run = static_cast<std::ptrdiff_t>(std::min<std::int64_t>(count, level_[0].count - at_[0]));
             std::int64_t i = in_;
             std::int64_t o = out_;
             for (std::ptrdiff_t n = 0; n < run; ++n, i += level_[0].in, o += level_[0].out) {
-                *a++ = source + i;
+                *from++ = i;
                 *to++ = o;
             }
             in_ = i;

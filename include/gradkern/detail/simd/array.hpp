@@ -152,6 +152,14 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     std::memcpy(target, bits, sizeof bits);
 }
 
+/// Number K of each four lanes in all four of them.
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
+    vec r;  // of fewer than four lanes nobody asks for this
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[(i / 4 * 4 + K) % lanes];
+    return r;
+}
+
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
                                       std::ptrdiff_t target_stride) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) {

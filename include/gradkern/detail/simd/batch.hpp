@@ -117,6 +117,12 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     registers::store_narrow_bf16(target, register_type(value));
 }
 
+/// Number K of each four lanes in all four of them.
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
+    return vec(registers::quad_lane<K>(register_type(a)));
+}
+
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
                                       std::ptrdiff_t target_stride) noexcept {
     static_assert(lanes % 4 == 0);
@@ -201,6 +207,15 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     std::uint16_t bits[lanes];
     for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(wide[i]);
     std::memcpy(target, bits, sizeof bits);
+}
+
+/// Number K of each four lanes in all four of them.
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
+    float wide[lanes];
+    store(wide, a);
+    for (std::ptrdiff_t i = lanes; i-- > 0;) wide[i] = wide[i / 4 * 4 + K];
+    return load(wide);
 }
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,

@@ -85,6 +85,11 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, float32x4_t value) n
 GRADKERN_ALWAYS_INLINE float32x4_t load_quarters(const float* source, std::ptrdiff_t, float32x4_t) noexcept {
     return vld1q_f32(source);
 }
+/// Number K of each four lanes in all four of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE float32x4_t quad_lane(float32x4_t a) noexcept {
+    return vdupq_laneq_f32(a, K);
+}
 GRADKERN_ALWAYS_INLINE float32x4_t unpack_low(float32x4_t a, float32x4_t b) noexcept { return vzip1q_f32(a, b); }
 GRADKERN_ALWAYS_INLINE float32x4_t unpack_high(float32x4_t a, float32x4_t b) noexcept { return vzip2q_f32(a, b); }
 GRADKERN_ALWAYS_INLINE float32x4_t low_pairs(float32x4_t a, float32x4_t b) noexcept {

@@ -150,6 +150,11 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m128 value) noexce
 GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t, __m128) noexcept {
     return _mm_loadu_ps(source);
 }
+/// Number K of each four lanes in all four of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
+    return _mm_shuffle_ps(a, a, K * 0x55);
+}
 GRADKERN_ALWAYS_INLINE __m128 unpack_low(__m128 a, __m128 b) noexcept { return _mm_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return _mm_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
@@ -251,6 +256,11 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexce
 GRADKERN_ALWAYS_INLINE __m256 load_quarters(const float* source, std::ptrdiff_t stride, __m256) noexcept {
     return join(_mm_loadu_ps(source), _mm_loadu_ps(source + 4 * stride));
 }
+/// Number K of each four lanes in all four of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m256 quad_lane(__m256 a) noexcept {
+    return _mm256_permute_ps(a, K * 0x55);
+}
 GRADKERN_ALWAYS_INLINE __m256 unpack_low(__m256 a, __m256 b) noexcept { return _mm256_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return _mm256_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 low_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0x44); }
@@ -322,6 +332,11 @@ GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t 
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 4 * stride), 1);
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 8 * stride), 2);
     return _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 12 * stride), 3);
+}
+/// Number K of each four lanes in all four of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m512 quad_lane(__m512 a) noexcept {
+    return _mm512_maskz_permute_ps(all_lanes, a, K * 0x55);
 }
 GRADKERN_ALWAYS_INLINE __m512 unpack_low(__m512 a, __m512 b) noexcept {
     return _mm512_maskz_unpacklo_ps(all_lanes, a, b);

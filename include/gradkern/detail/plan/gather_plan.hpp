@@ -1,0 +1,304 @@
+// The plan of the gather engine (gather.hpp): path, panels of weights, blocks of outputs, and the order of a reduction.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
+#include <gradkern/detail/plan/tile_rows.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/convolution.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Everything a run needs but pointers. Made by make_gather_plan from a checked problem.
+struct gather_plan {
+    shape::side outputs = shape::side::small;
+    std::array<shape::axis, 3> axes{};
+    std::int64_t batch = 0;
+    std::int64_t groups = 1;
+    std::int64_t in_channels = 0;   // per group
+    std::int64_t out_channels = 0;  // per group
+    shape::canonical_strides in{};
+    shape::canonical_strides out{};
+    std::int64_t w_group = 0;  // elements between groups, reduction channels, output channels and taps of the filter
+    std::int64_t w_reduce = 0;
+    std::int64_t w_out = 0;
+    std::array<std::int64_t, 3> w_tap{};
+    data_type bias_type = data_type::f32;
+    std::int64_t bias_step = 1;
+    bool accumulate = false;
+
+    bool channelwise = false;
+    bool quads = false;  // channelwise, groups of 4 and 4 channels
+    bool positionwise = false;
+    bool staged = false;
+    bool out_staged = false;       // positions of a class lie apart in lines of the output: whole lines leave together
+    std::int64_t panels = 0;       // in one group (dense) or in all (channelwise)
+    std::int64_t task_panels = 1;  // of one task, over all groups
+    std::int64_t panel_width = 0;  // lanes
+    std::int64_t tap_pitch = 0;    // floats from tap to tap in a packed panel
+    std::int64_t panel_floats = 0;
+    box_grid blocks{};
+    std::int64_t staged_channels = 0;  // floats per staged position
+    std::int64_t at_panel = 0;         // byte offsets in a slice
+    std::int64_t at_staging = 0;
+    std::int64_t at_results = 0;
+    std::int64_t at_list = 0;
+    std::int64_t at_parts = 0;
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr std::int64_t taps() const noexcept {
+        return axes[0].kernel * axes[1].kernel * axes[2].kernel;
+    }
+    /// Where a packed panel holds a tap: in the order in which taps are read.
+    [[nodiscard]] constexpr std::int64_t tap_place(std::int64_t tap) const noexcept {
+        return outputs == shape::side::small ? tap : taps() - 1 - tap;
+    }
+    [[nodiscard]] constexpr std::int64_t channel_blocks() const noexcept {
+        return shape::ceil_div(in_channels, channel_block);
+    }
+    [[nodiscard]] constexpr std::int64_t extent(std::size_t i) const noexcept {
+        return outputs == shape::side::small ? axes[i].small : axes[i].large;
+    }
+    [[nodiscard]] constexpr std::int64_t all_panels() const noexcept { return panels * (channelwise ? 1 : groups); }
+    [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept {
+        return shape::ceil_div(all_panels(), task_panels);
+    }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return blocks.count() * block_tasks(); }
+    [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
+};
+
+/// Positionwise: output channels of a panel at most.
+inline constexpr std::int64_t position_rows = 4;
+
+/// Positionwise: floats from channel to channel of a staged line of `columns`: an odd number of cache lines, so that
+/// channels do not meet in one cache set.
+[[nodiscard]] constexpr std::int64_t position_pitch(std::int64_t columns) noexcept {
+    return (shape::ceil_div(columns, 16) | 1) * 16;
+}
+
+/// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32.
+[[nodiscard]] constexpr gather_plan make_gather_plan(const shape::convolution_problem& p, shape::side outputs,
+                                                     const shape::canonical_strides& in,
+                                                     const shape::canonical_strides& out,
+                                                     const shape::canonical_strides& weights, bool f32,
+                                                     const plan_options& options) noexcept {
+    gather_plan g;
+    const bool forward = outputs == shape::side::small;
+    g.outputs = outputs;
+    g.axes = p.axes;
+    g.batch = p.batch;
+    g.groups = p.groups;
+    g.in_channels = forward ? p.large_channels : p.small_channels;
+    g.out_channels = forward ? p.small_channels : p.large_channels;
+    g.in = in;
+    g.out = out;
+    g.w_group = p.small_channels * weights[0];
+    g.w_reduce = forward ? weights[1] : weights[0];
+    g.w_out = forward ? weights[0] : weights[1];
+    g.w_tap = {weights[2], weights[3], weights[4]};
+    g.accumulate = options.output == output_mode::accumulate;
+
+    // Lanes across groups pay off where a group has too few channels to fill them.
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
+    g.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
+    // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave most
+    // lanes empty.
+    const bool narrow = g.groups == 1 && 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
+                        g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
+    g.positionwise = (!forward || g.axes[2].stride == 1) && (options.algorithm == algorithm::positionwise ||
+                                                             (options.algorithm == algorithm::automatic && narrow));
+    const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
+    g.panel_width = g.positionwise ? 1 : width <= lanes ? lanes : tile_lanes;
+    g.panels = shape::ceil_div(width, g.positionwise ? position_rows : g.panel_width);
+    g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
+    const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
+    const bool in_place = f32 && (!g.channelwise || (in[1] == 1 && (depthwise || g.quads)));
+    g.staged = !in_place || g.positionwise || options.algorithm == algorithm::dense_staged;
+
+    slice_layout slice;
+    // A tap pitch of a multiple of 4 KB would send the stores of all taps to one cache set.
+    // Not where there is one block of channels: taps that follow one another in both memories then join into long stretches.
+    const std::int64_t pitch = std::min(g.in_channels, channel_block) * g.panel_width;
+    g.tap_pitch = pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
+    g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // bias first
+    // Panels of several groups that read and write parts of the same lines go over the tensor together.
+    const bool together = g.groups > 1 && !g.staged && in[1] == 1 && out[1] == 1;
+    if (together) {
+        constexpr std::int64_t together_floats = 64 * 1024;  // stay in L2
+        const std::int64_t whole = g.channelwise && width % g.panel_width != 0 ? g.panels - 1 : g.all_panels();
+        g.task_panels = std::clamp<std::int64_t>(together_floats / g.panel_floats, 1, std::max<std::int64_t>(whole, 1));
+    }
+    g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
+    g.at_panel = slice.reserve<float>(g.positionwise ? position_rows * g.panel_floats : g.task_panels * g.panel_floats);
+
+    g.staged_channels = g.quads ? g.panel_width : g.channelwise ? g.in_channels * g.panel_width : g.in_channels;
+    const bool may_stage = g.staged || (g.channelwise && width % g.panel_width != 0);
+    std::array<std::int64_t, 3> extents_of{g.extent(0), g.extent(1), g.extent(2)};
+    // What a block of outputs needs in its staging area.
+    const auto staged_floats = [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+        std::int64_t floats = images * g.staged_channels;
+        for (std::size_t i = 0; i < 3; ++i) {
+            const std::int64_t reads = reads_at_most(g.axes[i], g.outputs, box[i]);
+            floats *= g.positionwise && i == 2 ? position_pitch(reads) : reads;
+        }
+        return floats;
+    };
+    // packing the panels costs about 1 % of their use
+    const std::int64_t block_positions = together ? 512 : g.out_staged ? 2048 : 4096;
+    constexpr std::int64_t staging_floats = 128 * 1024;
+    g.blocks = box_grid(g.batch, extents_of, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+        return images * box[0] * box[1] * box[2] <= block_positions &&
+               (!may_stage || staged_floats(images, box) <= staging_floats);
+    });
+    const bool any = g.blocks.count() > 0;
+    const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
+    const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
+    g.at_staging = slice.reserve<float>(any && may_stage ? staged_floats(g.blocks.images(), box) + slack : 0);
+    const std::int64_t results = g.positionwise ? position_rows * box[2]
+                                 : g.out_staged ? g.blocks.images() * box[0] * box[1] * box[2] * g.panel_width
+                                                : 0;
+    g.at_results = slice.reserve<float>(any ? results : 0);
+    std::int64_t stretches = g.channel_blocks();
+    for (const shape::axis& a : g.axes) stretches *= std::min(a.kernel, forward ? a.large : a.small);
+    g.at_list = slice.reserve<stretch>(stretches);
+    g.at_parts = slice.reserve<std::ptrdiff_t>(stretches);
+    g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
+    return g;
+}
+
+/// Element i of an f32, f16 or bf16 array as f32.
+[[nodiscard]] inline float load_as_float(const void* p, data_type type, std::int64_t i) noexcept {
+    switch (type) {
+        case data_type::f16: return static_cast<float>(static_cast<const float16*>(p)[i]);
+        case data_type::bf16: return static_cast<float>(static_cast<const bfloat16*>(p)[i]);
+        default: return static_cast<const float*>(p)[i];
+    }
+}
+
+/// The weights of one panel as [block of 64 k][tap][k][lane], taps in the order in which they are read.
+template <class T>
+inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t group, std::int64_t first_lane,
+                              std::int64_t lanes_used, float* panel) noexcept {
+    const std::int64_t kd = g.axes[0].kernel;
+    const std::int64_t kh = g.axes[1].kernel;
+    const std::int64_t kw = g.axes[2].kernel;
+    const std::int64_t taps = g.taps();
+    // One run of lanes with a uniform step, or one run per group where lanes cross groups of several outputs.
+    const auto pack = [&](std::int64_t offset, std::int64_t source_step, std::int64_t count, float* out,
+                          std::int64_t out_step) {
+        if (!g.channelwise || g.out_channels == 1) {
+            const std::int64_t step = g.channelwise ? g.w_group : g.w_out;
+            pack_lanes(w + group * g.w_group + first_lane * step + offset, step, lanes_used, source_step, count, out,
+                       out_step);
+        } else {
+            for (std::int64_t j = 0; j < lanes_used;) {
+                const std::int64_t of = (first_lane + j) / g.out_channels;
+                const std::int64_t c = (first_lane + j) % g.out_channels;
+                const std::int64_t run = std::min(lanes_used - j, g.out_channels - c);
+                pack_lanes(w + of * g.w_group + c * g.w_out + offset, g.w_out, run, source_step, count, out + j,
+                           out_step);
+                j += run;
+            }
+        }
+        clear_lanes(lanes_used, g.panel_width, count, out, out_step);
+    };
+    // Walk the filter along whichever axis is contiguous, so that pages and lines are read once.
+    const bool taps_contiguous = g.w_tap[2] == 1 && (kh == 1 || g.w_tap[1] == kw) && (kd == 1 || g.w_tap[0] == kw * kh);
+    for (std::int64_t k0 = 0; k0 < g.in_channels; k0 += channel_block) {
+        const std::int64_t kl = std::min(channel_block, g.in_channels - k0);
+        float* block = panel + k0 / channel_block * taps * g.tap_pitch;
+        if (taps_contiguous && taps > 1) {
+            const std::int64_t step = g.outputs == shape::side::small ? g.tap_pitch : -g.tap_pitch;
+            for (std::int64_t k = 0; k < kl; ++k)
+                pack((k0 + k) * g.w_reduce, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step);
+            continue;
+        }
+        std::int64_t tap = 0;
+        for (std::int64_t d = 0; d < kd; ++d)
+            for (std::int64_t h = 0; h < kh; ++h)
+                for (std::int64_t x = 0; x < kw; ++x, ++tap)
+                    pack(k0 * g.w_reduce + d * g.w_tap[0] + h * g.w_tap[1] + x * g.w_tap[2], g.w_reduce, kl,
+                         block + g.tap_place(tap) * g.tap_pitch, g.panel_width);
+    }
+}
+
+/// The reduction of one class: stretches in the fixed order, and how many of them make up each part.
+struct reduction_list {
+    stretch* list = nullptr;
+    std::ptrdiff_t* parts = nullptr;  // stretches in each part
+    std::ptrdiff_t part_count = 0;
+    std::ptrdiff_t a_step = 1;  // from term to term of a stretch
+    std::ptrdiff_t b_step = 0;
+};
+
+/// Lists the terms of a class that reads a source with strides `in` and `channel_step`. Terms that continue the stretch
+/// before them join it, which changes neither their order nor the parts.
+inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_class, 3>& c,
+                           const shape::canonical_strides& in, std::int64_t channel_step, reduction_list& r) noexcept {
+    r.a_step = channel_step;
+    r.b_step = g.panel_width;
+    if (g.in_channels == 1 || g.quads) {  // one step a tap: let the taps of a row make up a stretch
+        r.a_step = c[2].read_per_tap * in[4];
+        r.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * g.tap_pitch;
+    }
+    stretch* end = r.list;
+    r.part_count = 0;
+    std::int64_t terms = part_terms;  // of the open part; full: the first stretch opens one
+    for (std::int64_t k0 = 0; k0 < g.in_channels; k0 += channel_block) {
+        const std::int64_t kl = std::min(channel_block, g.in_channels - k0);
+        const std::int64_t block = k0 / channel_block * g.taps() * g.tap_pitch;
+        for (std::int64_t d = 0; d < c[0].taps; ++d) {
+            for (std::int64_t h = 0; h < c[1].taps; ++h) {
+                for (std::int64_t x = 0; x < c[2].taps; ++x) {
+                    const std::int64_t tap =
+                        ((c[0].first_tap + d * c[0].tap_step) * g.axes[1].kernel + c[1].first_tap + h * c[1].tap_step) *
+                            g.axes[2].kernel +
+                        c[2].first_tap + x * c[2].tap_step;
+                    const std::int64_t steps = g.quads ? 1 : kl;
+                    const stretch s{k0 * channel_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
+                                        x * c[2].read_per_tap * in[4],
+                                    block + g.tap_place(tap) * g.tap_pitch, steps};
+                    if (terms + kl > part_terms) {
+                        terms = 0;
+                        r.parts[r.part_count++] = 0;
+                    }
+                    terms += kl;
+                    if (r.parts[r.part_count - 1] > 0) {
+                        stretch& last = end[-1];
+                        if (last.a + last.length * r.a_step == s.a && last.b + last.length * r.b_step == s.b) {
+                            last.length += steps;
+                            continue;
+                        }
+                    }
+                    *end++ = s;
+                    ++r.parts[r.part_count - 1];
+                }
+            }
+        }
+    }
+    if (r.part_count == 0) r.parts[r.part_count++] = 0;  // no tap inside: one empty part, which writes zeros
+}
+
+/// Lets the list read the packed weights as `a` and the source as `b`.
+inline void swap_operands(reduction_list& r) noexcept {
+    std::swap(r.a_step, r.b_step);
+    stretch* s = r.list;
+    for (std::ptrdiff_t part = 0; part < r.part_count; ++part)
+        for (const stretch* const end = s + r.parts[part]; s != end; ++s) std::swap(s->a, s->b);
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
