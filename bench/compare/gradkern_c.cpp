@@ -1,0 +1,201 @@
+// A C interface over the benchmark's layers, loaded by compare.py: gradkern and its peers then run in one process, in turns,
+// on the same numbers.
+#include <omp.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "../layers.hpp"
+
+namespace {
+
+using namespace gradkern_bench;
+using gradkern::data_format;
+
+/// The caller's OpenMP threads.
+struct openmp_executor {
+    int threads;
+    template <class F>
+    void parallel_for(std::ptrdiff_t n, const F& fn) const {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+        for (std::ptrdiff_t i = 0; i < n; ++i) fn(i);
+    }
+    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return threads; }
+};
+
+/// A layer whose element type is forgotten. compare.py reads the addresses by name.
+struct job {
+    job() = default;
+    job(const job&) = delete;
+    virtual ~job() = default;
+
+    openmp_executor threads{1};
+    void *a = nullptr, *b = nullptr, *out = nullptr, *indices = nullptr;
+    std::int64_t a_bytes = 0, b_bytes = 0, out_bytes = 0, indices_bytes = 0;
+    std::function<bool()> run, reference;
+    std::function<void()> stream;
+};
+
+/// Reads and writes as many bytes as the operator, in step, and computes nothing: what memory allows.
+template <class T>
+void stream_of(layer<T>& l, bool writes_indices) {
+    const auto bytes = [](auto& v) {
+        using element = typename std::remove_reference_t<decltype(v)>::value_type;
+        return std::pair(reinterpret_cast<char*>(v.data()), v.size() * sizeof(element));
+    };
+    const std::pair<char*, std::size_t> memory[]{bytes(l.a), bytes(l.b), bytes(l.indices), bytes(l.out)};
+    const bool written[]{false, false, writes_indices, true};
+    constexpr std::size_t pieces = 512;
+    [[maybe_unused]] static volatile std::uint64_t sink;
+    std::uint64_t sum = 0;
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+        for (int i = 0; i < 4; ++i) {
+            const auto cut = [&](std::size_t n) { return memory[i].second / 64 * n / pieces * 64; };
+            auto* first = reinterpret_cast<std::uint64_t*>(memory[i].first + cut(piece));
+            auto* last = reinterpret_cast<std::uint64_t*>(memory[i].first + cut(piece + 1));
+            if (written[i]) {
+                for (auto* p = first; p != last; ++p) *p = piece;
+            } else {
+                for (auto* p = first; p != last; ++p) sum += *p;
+            }
+        }
+    }
+    sink = sum;
+}
+
+template <class T>
+job* make_job(const auto& c, role what, data_format format, int threads) {
+    struct holder : job {
+        layer<T> l;
+    };
+    auto h = std::make_unique<holder>();
+    h->threads.threads = threads;
+    layer<T>& l = h->l;
+    if (threads > 1) l.executor = h->threads;
+    make_layer(l, c, what, format);
+    if (what == role::backward_data) l.indices = {};  // max pools find their maxima again
+    const auto place = [](auto& v, void*& at, std::int64_t& bytes) {
+        at = v.data();
+        bytes = static_cast<std::int64_t>(v.size() * sizeof v[0]);
+    };
+    place(l.a, h->a, h->a_bytes);
+    place(l.b, h->b, h->b_bytes);
+    place(l.out, h->out, h->out_bytes);
+    place(l.indices, h->indices, h->indices_bytes);
+    h->run = [&l] { return static_cast<bool>(l.run()); };
+    h->reference = [&l] { return static_cast<bool>(l.reference()); };
+    h->stream = [&l, what] { stream_of(l, what == role::forward); };
+    return h.release();
+}
+
+std::string list(const std::array<std::int64_t, 3>& v, std::size_t rank) {
+    std::string s = "[";
+    for (std::size_t i = 0; i < rank; ++i) s += (i > 0 ? "," : "") + std::to_string(v[i]);
+    return s + "]";
+}
+
+std::string numbers(std::initializer_list<std::pair<const char*, std::int64_t>> fields) {
+    std::string s;
+    for (const auto& [key, value] : fields) s += std::string(", \"") + key + "\": " + std::to_string(value);
+    return s;
+}
+
+std::string describe(const gradkern_cases::convolution_case& c) {
+    return std::string("\"kind\": \"") + (c.transposed ? "conv_transpose" : "convolution") +
+           "\", \"size\": " + list(c.size, c.rank) + ", \"out\": " + list(c.dst_size(), c.rank) +
+           numbers({{"batch", c.batch},
+                    {"in_channels", c.in_channels},
+                    {"out_channels", c.out_channels},
+                    {"groups", c.groups},
+                    {"kernel", c.kernel},
+                    {"stride", c.stride},
+                    {"pad", c.pad},
+                    {"dilation", c.dilation}});
+}
+
+std::string describe(const gradkern_cases::pool_case& c) {
+    std::array<std::int64_t, 3> out{};
+    for (std::size_t i = 0; i < c.rank; ++i) out[i] = (c.size[i] + 2 * c.pad - c.kernel) / c.stride + 1;
+    return std::string("\"kind\": \"") + (c.name.substr(0, 3) == "max" ? "max_pool" : "avg_pool") +
+           "\", \"size\": " + list(c.size, c.rank) + ", \"out\": " + list(out, c.rank) +
+           numbers({{"batch", c.batch},
+                    {"in_channels", c.channels},
+                    {"out_channels", c.channels},
+                    {"kernel", c.kernel},
+                    {"stride", c.stride},
+                    {"pad", c.pad},
+                    {"exclude_pad", c.exclude_pad}});
+}
+
+}  // namespace
+
+extern "C" {
+
+/// The layers as a JSON array; the place in it is what gradkern_make takes.
+const char* gradkern_layers() {
+    static const std::string text = [] {
+        std::string s;
+        for_each_layer([&](const auto& c, role what, data_format format) {
+            double flops = 0;
+            if constexpr (requires { c.useful_flops(); }) flops = c.useful_flops();
+            s += std::string(s.empty() ? "[" : ",\n") + "{\"name\": \"" + std::string(c.name) + "\", \"role\": \"" +
+                 role_names[static_cast<int>(what)] + "\", \"format\": \"" +
+                 (format == data_format::ncx ? "NCX" : "NXC") + "\", \"flops\": " + std::to_string(flops) + ", " +
+                 describe(c) + "}";
+        });
+        return s + "]";
+    }();
+    return text.c_str();
+}
+
+/// Plans layer `index` in f32 (0), f16 (1) or bf16 (2).
+void* gradkern_make(int index, int type, int threads) {
+    job* made = nullptr;
+    for_each_layer([&](const auto& c, role what, data_format format) {
+        if (index-- != 0) return;
+        made = type == 0   ? make_job<float>(c, what, format, threads)
+               : type == 1 ? make_job<gradkern::float16>(c, what, format, threads)
+                           : make_job<gradkern::bfloat16>(c, what, format, threads);
+    });
+    return made;
+}
+
+/// Address and bytes of a tensor: 0 and 1 inputs, 2 output, 3 indices.
+void* gradkern_tensor(void* p, int which, std::int64_t* bytes) {
+    const job& j = *static_cast<job*>(p);
+    void* const at[]{j.a, j.b, j.out, j.indices};
+    const std::int64_t size[]{j.a_bytes, j.b_bytes, j.out_bytes, j.indices_bytes};
+    *bytes = size[which];
+    return at[which];
+}
+
+int gradkern_run(void* p) { return static_cast<job*>(p)->run() ? 0 : 1; }
+int gradkern_reference(void* p) { return static_cast<job*>(p)->reference() ? 0 : 1; }
+void gradkern_stream(void* p) { static_cast<job*>(p)->stream(); }
+void gradkern_free(void* p) { delete static_cast<job*>(p); }
+
+/// Multiply-adds in registers on each thread: two threads that have a core each take as long as one.
+void gradkern_spin(int threads) {
+#pragma omp parallel num_threads(threads)
+    {
+        float x[64];
+        for (float& v : x) v = 1.0F;
+        for (int i = 0; i < 2000000; ++i) {
+            for (float& v : x) v = v * 0.999F + 0.001F;
+        }
+        [[maybe_unused]] static volatile float sink;
+        sink = x[0];
+    }
+}
+
+const char* gradkern_isa() {
+    static const std::string name(gradkern::detail::isa_name);
+    return name.c_str();
+}
+}

@@ -1,0 +1,254 @@
+// A C interface over oneDNN's primitives for compare.py. Tensors are the caller's, in the caller's plain layout; what has to
+// be reordered for a primitive is reordered in every run. Primitives are created beforehand.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace {
+
+using namespace dnnl;
+using dims = memory::dims;
+
+engine& cpu() {
+    static engine e(engine::kind::cpu, 0);
+    return e;
+}
+stream& queue() {
+    static stream s(cpu());
+    return s;
+}
+
+/// What compare.py passes; spatial arrays hold `rank` numbers.
+struct problem {
+    std::int64_t kind;  // 0 convolution, 1 conv_transpose, 2 avg_pool, 3 max_pool
+    std::int64_t role;  // 0 forward, 1 backward data, 2 backward weights
+    std::int64_t ncx, type, rank, batch, in_channels, out_channels, groups, exclude_pad;
+    std::int64_t size[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+
+    [[nodiscard]] dims spatial(const std::int64_t* v) const { return {v, v + rank}; }
+    [[nodiscard]] memory::data_type element() const {
+        return type == 0 ? memory::data_type::f32 : type == 1 ? memory::data_type::f16 : memory::data_type::bf16;
+    }
+    [[nodiscard]] memory::desc activation(std::int64_t channels, const std::int64_t* s) const {
+        dims d{batch, channels};
+        d.insert(d.end(), s, s + rank);
+        dims strides(d.size());
+        std::int64_t run = ncx != 0 ? 1 : channels;
+        for (std::size_t i = d.size(); i-- > 2; run *= d[i]) strides[i] = run;
+        strides[1] = ncx != 0 ? run : 1;
+        strides[0] = ncx != 0 ? run * channels : run;
+        return {d, element(), strides};
+    }
+    /// OIX beside NCX, XIO beside NXC: O counts all groups of a convolution, I all groups of a conv_transpose.
+    [[nodiscard]] memory::desc weights() const {
+        const std::int64_t o = out_channels / groups;
+        const std::int64_t i = in_channels / groups;
+        const std::int64_t all_o = kind == 1 ? o : out_channels;
+        const std::int64_t all_i = kind == 1 ? in_channels : i;
+        dims d{o, i};
+        if (groups > 1) d.insert(d.begin(), groups);
+        d.insert(d.end(), kernel, kernel + rank);
+        const std::size_t at = groups > 1 ? 1 : 0;
+        dims strides(d.size());
+        std::int64_t taps = ncx != 0 ? 1 : all_o * all_i;
+        for (std::size_t x = d.size(); x-- > at + 2; taps *= d[x]) strides[x] = taps;
+        strides[at] = ncx != 0 ? taps * all_i : 1;
+        strides[at + 1] = ncx != 0 ? taps : all_o;
+        if (groups > 1) strides[0] = kind == 1 ? i * strides[at + 1] : o * strides[at];
+        return {d, element(), strides};
+    }
+};
+
+/// One way to compute a problem.
+struct variant {
+    struct step {
+        primitive p;
+        std::unordered_map<int, memory> arguments;
+    };
+    std::vector<step> steps;
+    std::string name;
+};
+
+struct job {
+    std::vector<variant> variants;
+    std::string error;
+};
+
+/// Adds a primitive whose arguments are `wanted`, with reorders from and to the caller's tensors where they differ.
+struct argument {
+    int id;
+    memory::desc wanted;
+    memory user;  // empty: memory of the variant's own
+    bool output = false;
+};
+
+void add(variant& v, const primitive& p, std::vector<argument> arguments) {
+    variant::step main{p, {}};
+    std::vector<variant::step> after;
+    for (argument& a : arguments) {
+        if (!a.user) {
+            main.arguments[a.id] = memory(a.wanted, cpu());
+        } else if (a.wanted == a.user.get_desc()) {
+            main.arguments[a.id] = a.user;
+        } else {
+            memory own(a.wanted, cpu());
+            main.arguments[a.id] = own;
+            memory from = a.output ? own : a.user;
+            memory to = a.output ? a.user : own;
+            (a.output ? after : v.steps).push_back({reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}});
+        }
+    }
+    v.steps.push_back(std::move(main));
+    for (variant::step& s : after) v.steps.push_back(std::move(s));
+}
+
+enum class freedom { none, weights, all };  // what the library may choose the layout of
+
+memory::desc choose(const memory::desc& plain, bool free) {
+    return free ? memory::desc(plain.get_dims(), plain.get_data_type(), memory::format_tag::any) : plain;
+}
+
+template <class Forward, class Data, class Weights>
+void add_convolution(variant& v, const problem& p, freedom f, algorithm how, void* a, void* b, void* out) {
+    const memory::desc src = p.activation(p.in_channels, p.size);
+    const memory::desc dst = p.activation(p.out_channels, p.out);
+    const memory::desc w = p.weights();
+    const bool all = f == freedom::all;
+    dims dilation = p.spatial(p.dilation);
+    for (auto& d : dilation) --d;
+    const dims stride = p.spatial(p.stride);
+    const dims pad = p.spatial(p.pad);
+    const auto at = [](const memory::desc& d, void* data) { return memory(d, cpu(), data); };
+    const typename Forward::primitive_desc forward(
+        cpu(), prop_kind::forward_training, how, choose(src, all || p.role != 0),
+        choose(w, f != freedom::none || p.role != 0), choose(dst, all || p.role != 0), stride, dilation, pad, pad);
+    if (p.role == 0) {
+        v.name += forward.impl_info_str();
+        add(v, Forward(forward),
+            {{DNNL_ARG_SRC, forward.src_desc(), at(src, a)},
+             {DNNL_ARG_WEIGHTS, forward.weights_desc(), at(w, b)},
+             {DNNL_ARG_DST, forward.dst_desc(), at(dst, out), true}});
+    } else if (p.role == 1) {
+        const typename Data::primitive_desc d(cpu(), how, choose(src, all), choose(w, f != freedom::none),
+                                              choose(dst, all), stride, dilation, pad, pad, forward);
+        v.name += d.impl_info_str();
+        add(v, Data(d),
+            {{DNNL_ARG_DIFF_DST, d.diff_dst_desc(), at(dst, a)},
+             {DNNL_ARG_WEIGHTS, d.weights_desc(), at(w, b)},
+             {DNNL_ARG_DIFF_SRC, d.diff_src_desc(), at(src, out), true}});
+    } else {
+        const typename Weights::primitive_desc d(cpu(), how, choose(src, all), choose(w, f != freedom::none),
+                                                 choose(dst, all), stride, dilation, pad, pad, forward);
+        v.name += d.impl_info_str();
+        add(v, Weights(d),
+            {{DNNL_ARG_SRC, d.src_desc(), at(src, a)},
+             {DNNL_ARG_DIFF_DST, d.diff_dst_desc(), at(dst, b)},
+             {DNNL_ARG_DIFF_WEIGHTS, d.diff_weights_desc(), at(w, out), true}});
+    }
+}
+
+/// Average: forward or backward. Max: forward with the library's own workspace; backward runs the forward pass first, since
+/// the caller has no such workspace.
+void add_pool(variant& v, const problem& p, freedom f, void* a, void* b, void* out) {
+    const bool max = p.kind == 3;
+    const algorithm how = max                  ? algorithm::pooling_max
+                          : p.exclude_pad != 0 ? algorithm::pooling_avg_exclude_padding
+                                               : algorithm::pooling_avg_include_padding;
+    const memory::desc src = p.activation(p.in_channels, p.size);
+    const memory::desc dst = p.activation(p.in_channels, p.out);
+    // pools take any layout that they are given: the blocked one is their best
+    using tag = memory::format_tag;
+    const bool wide = get_effective_cpu_isa() >= cpu_isa::avx512_core;
+    const tag blocked = p.rank == 1   ? (wide ? tag::nCw16c : tag::nCw8c)
+                        : p.rank == 2 ? (wide ? tag::nChw16c : tag::nChw8c)
+                                      : (wide ? tag::nCdhw16c : tag::nCdhw8c);
+    const auto layout = [&](const memory::desc& d) {
+        return f == freedom::none ? d : memory::desc(d.get_dims(), d.get_data_type(), blocked);
+    };
+    const dims stride = p.spatial(p.stride);
+    const dims kernel = p.spatial(p.kernel);
+    const dims pad = p.spatial(p.pad);
+    const dims dilation(static_cast<std::size_t>(p.rank), 0);
+    const auto at = [](const memory::desc& d, void* data) { return memory(d, cpu(), data); };
+    const pooling_forward::primitive_desc forward(cpu(), prop_kind::forward_training, how, layout(src), layout(dst),
+                                                  stride, kernel, dilation, pad, pad);
+    if (p.role == 0) {
+        v.name += forward.impl_info_str();
+        std::vector<argument> arguments{{DNNL_ARG_SRC, forward.src_desc(), at(src, a)},
+                                        {DNNL_ARG_DST, forward.dst_desc(), at(dst, out), true}};
+        if (max) arguments.push_back({DNNL_ARG_WORKSPACE, forward.workspace_desc(), {}});
+        add(v, pooling_forward(forward), arguments);
+        return;
+    }
+    const pooling_backward::primitive_desc d(cpu(), how, layout(src), layout(dst), stride, kernel, dilation, pad, pad,
+                                             forward);
+    v.name += d.impl_info_str();
+    std::vector<argument> arguments{{DNNL_ARG_DIFF_DST, d.diff_dst_desc(), at(dst, max ? b : a)},
+                                    {DNNL_ARG_DIFF_SRC, d.diff_src_desc(), at(src, out), true}};
+    if (max) {
+        const memory workspace(forward.workspace_desc(), cpu());
+        add(v, pooling_forward(forward),
+            {{DNNL_ARG_SRC, forward.src_desc(), at(src, a)},
+             {DNNL_ARG_DST, forward.dst_desc(), {}},
+             {DNNL_ARG_WORKSPACE, forward.workspace_desc(), workspace}});
+        arguments.push_back({DNNL_ARG_WORKSPACE, d.workspace_desc(), workspace});
+    }
+    add(v, pooling_backward(d), arguments);
+}
+
+}  // namespace
+
+extern "C" {
+
+/// Prepares every way to compute a problem; gradkern_onednn_variants says how many there are.
+void* onednn_make(const std::int64_t* numbers, void* a, void* b, void* out) {
+    auto made = std::make_unique<job>();
+    problem p{};
+    static_assert(sizeof p == 28 * sizeof *numbers);
+    __builtin_memcpy(&p, numbers, sizeof p);
+    const bool pool = p.kind >= 2;
+    for (const freedom f : {freedom::none, freedom::weights, freedom::all}) {
+        if (pool && f == freedom::weights) continue;
+        try {
+            variant v;
+            v.name = f == freedom::none ? "plain " : f == freedom::weights ? "weights " : "all ";
+            if (pool) {
+                add_pool(v, p, f, a, b, out);
+            } else if (p.kind == 0) {
+                add_convolution<convolution_forward, convolution_backward_data, convolution_backward_weights>(
+                    v, p, f, algorithm::convolution_direct, a, b, out);
+            } else {
+                add_convolution<deconvolution_forward, deconvolution_backward_data, deconvolution_backward_weights>(
+                    v, p, f, algorithm::deconvolution_direct, a, b, out);
+            }
+            made->variants.push_back(std::move(v));
+        } catch (const error& e) {
+            made->error = e.what();
+        }
+    }
+    return made.release();
+}
+
+int onednn_variants(void* j) { return static_cast<int>(static_cast<job*>(j)->variants.size()); }
+const char* onednn_name(void* j, int i) {
+    return static_cast<job*>(j)->variants[static_cast<std::size_t>(i)].name.c_str();
+}
+void onednn_run(void* j, int i) {
+    for (const auto& s : static_cast<job*>(j)->variants[static_cast<std::size_t>(i)].steps)
+        s.p.execute(queue(), s.arguments);
+    queue().wait();
+}
+void onednn_free(void* j) { delete static_cast<job*>(j); }
+
+const char* onednn_version() {
+    static const std::string text = std::to_string(version()->major) + "." + std::to_string(version()->minor) + "." +
+                                    std::to_string(version()->patch);
+    return text.c_str();
+}
+}
