@@ -174,9 +174,10 @@ void visit_convolutions(const visitor& visit) {
         visit_convolution<T>(grouped, "grouped", format, options, visit);
         visit_convolution<T>(wide, "wide", format, options, visit);
     });
-    for_each_variant({channelwise, positionwise}, [&]<class T>(gk::data_format format, const gk::plan_options& options) {
-        visit_convolution<T>(depthwise, "depthwise", format, options, visit);
-    });
+    for_each_variant({channelwise, positionwise},
+                     [&]<class T>(gk::data_format format, const gk::plan_options& options) {
+                         visit_convolution<T>(depthwise, "depthwise", format, options, visit);
+                     });
 }
 
 /// A pool over planes of two axes, or the bias gradient of its src.

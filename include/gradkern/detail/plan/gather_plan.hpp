@@ -125,7 +125,10 @@ inline constexpr std::int64_t position_rows = 4;
     g.panels = shape::ceil_div(width, g.positionwise ? position_rows : g.panel_width);
     g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
     const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
-    const bool in_place = f32 && (!g.channelwise || (in[1] == 1 && (depthwise || g.quads)));
+    // Channels far apart are a page each: read in place only where they are read a few times.
+    const bool reachable =
+        in[1] == 1 || g.in_channels == 1 || g.taps() * g.panels <= 4 || options.algorithm == algorithm::dense;
+    const bool in_place = f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.quads) : reachable);
     g.staged = !in_place || g.positionwise || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;

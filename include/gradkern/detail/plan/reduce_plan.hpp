@@ -145,7 +145,8 @@ struct reduce_plan {
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
         const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
-        r.at_large = slice.reserve<float>(r.staged ? chunk_positions * rows : 0);
+        const std::int64_t positions = std::min(chunk_positions, r.chunks.lines * r.axes[2].small);
+        r.at_large = slice.reserve<float>(r.staged ? positions * rows : 0);
         r.at_list = slice.reserve<stretch>(lines);
     }
     r.at_sum = slice.reserve<float>(r.sum_floats);
