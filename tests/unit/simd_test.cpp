@@ -503,4 +503,30 @@ TEST(simd, transposes_one_block) {
     }
 }
 
+TEST(simd, quad_lane_repeats_one_of_four) {
+    if (lanes % 4 != 0) GTEST_SKIP() << "vectors of fewer than four lanes";
+    floats a{};
+    for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i + 1);
+    const auto expect = [&](std::size_t k, simd::vec got) {
+        const floats r = to_array(got);
+        for (std::size_t i = 0; i < r.size(); ++i) EXPECT_EQ(r[i], a[i / 4 * 4 + k]) << k << ", lane " << i;
+    };
+    expect(0, simd::quad_lane<0>(from_array(a)));
+    expect(1, simd::quad_lane<1>(from_array(a)));
+    expect(2, simd::quad_lane<2>(from_array(a)));
+    expect(3, simd::quad_lane<3>(from_array(a)));
+}
+
+TEST(simd, add_bits_adds_integers) {
+    floats a{};
+    floats b{};
+    for (std::size_t i = 0; i < a.size(); ++i) {  // below 2^30: no carry out of a lane may reach the next one
+        a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0x1fffffffU - i));
+        b[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0x0fffffffU + 3 * i));
+    }
+    const floats r = to_array(simd::add_bits(from_array(a), from_array(b)));
+    for (std::size_t i = 0; i < r.size(); ++i)
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(r[i]), 0x2ffffffeU + 2 * static_cast<std::uint32_t>(i)) << "lane " << i;
+}
+
 }  // namespace

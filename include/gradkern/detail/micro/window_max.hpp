@@ -4,6 +4,7 @@
 // the bits of a float, which selects move unchanged: numbers below 2^30 are never the bits of a NaN.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -60,21 +61,33 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t tail, const
         if constexpr (V == 1) return tail == simd::lanes ? simd::load_wide(at) : simd::load_wide_partial(at, tail);
         return simd::load_wide(at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
     };
+    // Places of taps, counted from the first one of a window: broadcast from memory, where they have been for a while.
+    constexpr std::int64_t most = 64;
+    std::array<float, most> from_first;
+    const std::int64_t taps = r.taps[0] * r.taps[1] * r.taps[2];
+    const auto place_of = [&](std::int64_t tap) {
+        return std::bit_cast<float>(static_cast<std::uint32_t>(tap / (r.taps[1] * r.taps[2]) * r.place_step[0] +
+                                                               tap / r.taps[2] % r.taps[1] * r.place_step[1] +
+                                                               tap % r.taps[2] * r.place_step[2]));
+    };
+    for (std::int64_t tap = 0; tap < std::min(taps, most); ++tap)
+        from_first[static_cast<std::size_t>(tap)] = place_of(tap);
+
     for (std::int64_t i = 0; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
-        const std::int64_t first_place = r.first_place + i * r.window_place;
         std::array<simd::vec, V> best;
         std::array<simd::vec, V> place;
         for (std::size_t v = 0; v < V; ++v) {
             best[v] = load(first, v);
-            place[v] = broadcast_bits(first_place);
+            place[v] = simd::zero();
         }
+        std::int64_t tap = 0;
         for (std::int64_t d = 0; d < r.taps[0]; ++d) {
             for (std::int64_t h = 0; h < r.taps[1]; ++h) {
                 const T* at = first + d * r.read_step[0] + h * r.read_step[1];
-                std::int64_t p = first_place + d * r.place_step[0] + h * r.place_step[1];
-                for (std::int64_t w = 0; w < r.taps[2]; ++w, at += r.read_step[2], p += r.place_step[2]) {
-                    const simd::vec here = broadcast_bits(p);
+                for (std::int64_t w = 0; w < r.taps[2]; ++w, at += r.read_step[2], ++tap) {
+                    const simd::vec here =
+                        simd::broadcast(tap < most ? from_first[static_cast<std::size_t>(tap)] : place_of(tap));
                     for (std::size_t v = 0; v < V; ++v) {
                         const simd::vec x = load(at, v);
                         const simd::mask m = takes<ignore_nan>(x, best[v]);
@@ -84,9 +97,11 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t tail, const
                 }
             }
         }
+        const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         for (std::size_t v = 0; v < V; ++v) {
-            simd::store(to.value + i * r.out_step + static_cast<std::ptrdiff_t>(v) * simd::lanes, best[v]);
-            simd::store(to.place + i * r.out_step + static_cast<std::ptrdiff_t>(v) * simd::lanes, place[v]);
+            const std::ptrdiff_t to_lane = i * r.out_step + static_cast<std::ptrdiff_t>(v) * simd::lanes;
+            simd::store(to.value + to_lane, best[v]);
+            simd::store(to.place + to_lane, simd::add_bits(first_place, place[v]));
         }
     }
 }

@@ -236,30 +236,42 @@ private:
         std::int64_t* const to =
             indices + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]);
         const std::int64_t base = box_.first_image * m_.index.per_image + first_channel_ * m_.index.per_channel;
-        const auto store_all = [&](const auto& index_of) {
-            if (y[1] == 1) {
-                for (std::int64_t w = 0; w < count; ++w)
-                    for (std::int64_t j = 0; j < used_; ++j) to[w * y[4] + j] = index_of(w * m_.panel_width + j, j);
+        const std::int64_t per_channel = m_.index.per_channel;
+        const bool quick =
+            results_.place_high == nullptr && m_.index.per_place <= UINT32_MAX && !any_without_place(count);
+        const auto per_place = static_cast<std::uint32_t>(m_.index.per_place);
+        // Stores the indices of results i, i + step, ... whose channels are `channels` apart.
+        const auto store = [&](std::int64_t n, std::int64_t i, std::int64_t step, std::int64_t first,
+                               std::int64_t channels, std::int64_t* out, std::int64_t out_step) {
+            if (!quick) {
+                for (std::int64_t e = 0; e < n; ++e) {
+                    const std::int64_t place = place_at(results_, i + e * step);
+                    out[e * out_step] = place < 0 ? -1 : first + e * channels + place * m_.index.per_place;
+                }
+            } else if (step == 1 && out_step == 1) {
+                store_indices_quickly(results_.place + i, 1, n, first, channels, per_place, out, 1);
             } else {
-                for (std::int64_t j = 0; j < used_; ++j)
-                    for (std::int64_t w = 0; w < count; ++w)
-                        to[w * y[4] + j * y[1]] = index_of(w * m_.panel_width + j, j);
+                store_indices_quickly(results_.place + i, step, n, first, channels, per_place, out, out_step);
             }
         };
-        const std::int64_t per_channel = m_.index.per_channel;
-        if (results_.place_high == nullptr && m_.index.per_place <= UINT32_MAX && !any_without_place(count)) {
-            const float* const places = results_.place;
-            const auto per_place = static_cast<std::uint32_t>(m_.index.per_place);
-            store_all([=](std::int64_t i, std::int64_t j) GRADKERN_INLINE_LAMBDA {  // one product of 32 bits by 32
-                return base + j * per_channel +
-                       static_cast<std::int64_t>(std::uint64_t{std::bit_cast<std::uint32_t>(places[i])} * per_place);
-            });
+        if (y[1] == 1) {
+            for (std::int64_t w = 0; w < count; ++w)
+                store(used_, w * m_.panel_width, 1, base, per_channel, to + w * y[4], 1);
         } else {
-            store_all([&](std::int64_t i, std::int64_t j) {
-                const std::int64_t place = place_at(results_, i);
-                return place < 0 ? -1 : base + j * per_channel + place * m_.index.per_place;
-            });
+            for (std::int64_t j = 0; j < used_; ++j)
+                store(count, j, m_.panel_width, base + j * per_channel, 0, to + j * y[1], y[4]);
         }
+    }
+
+    /// out[e * out_step] = first + e * channels + place[e * step] * per_place: one product of 32 bits by 32 each.
+    GRADKERN_ALWAYS_INLINE static void store_indices_quickly(const float* place, std::int64_t step, std::int64_t n,
+                                                             std::int64_t first, std::int64_t channels,
+                                                             std::uint32_t per_place, std::int64_t* out,
+                                                             std::int64_t out_step) noexcept {
+        for (std::int64_t e = 0; e < n; ++e)
+            out[e * out_step] =
+                first + e * channels +
+                static_cast<std::int64_t>(std::uint64_t{std::bit_cast<std::uint32_t>(place[e * step])} * per_place);
     }
 
     /// Whether one of the segment's windows has no inside tap: none of its channels has.

@@ -152,6 +152,19 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     std::memcpy(target, bits, sizeof bits);
 }
 
+/// The sum of the lanes' bits as integers of 32 bits.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        std::uint32_t x = 0;
+        std::uint32_t y = 0;
+        std::memcpy(&x, &a.lane[i], sizeof x);
+        std::memcpy(&y, &b.lane[i], sizeof y);
+        x += y;
+        std::memcpy(&a.lane[i], &x, sizeof x);
+    }
+    return a;
+}
+
 /// Number K of each four lanes in all four of them.
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {

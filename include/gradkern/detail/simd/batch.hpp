@@ -8,6 +8,7 @@
 
 #include <xsimd/xsimd.hpp>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -117,6 +118,11 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     registers::store_narrow_bf16(target, register_type(value));
 }
 
+/// The sum of the lanes' bits as integers of 32 bits.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept {
+    return vec(registers::add_bits(register_type(a), register_type(b)));
+}
+
 /// Number K of each four lanes in all four of them.
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
@@ -207,6 +213,17 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     std::uint16_t bits[lanes];
     for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(wide[i]);
     std::memcpy(target, bits, sizeof bits);
+}
+
+/// The sum of the lanes' bits as integers of 32 bits.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept {
+    float x[lanes];
+    float y[lanes];
+    store(x, a);
+    store(y, b);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i)
+        x[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) + std::bit_cast<std::uint32_t>(y[i]));
+    return load(x);
 }
 
 /// Number K of each four lanes in all four of them.

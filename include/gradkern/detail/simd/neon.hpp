@@ -85,6 +85,10 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, float32x4_t value) n
 GRADKERN_ALWAYS_INLINE float32x4_t load_quarters(const float* source, std::ptrdiff_t, float32x4_t) noexcept {
     return vld1q_f32(source);
 }
+/// The sum of the lanes' bits as integers of 32 bits.
+GRADKERN_ALWAYS_INLINE float32x4_t add_bits(float32x4_t a, float32x4_t b) noexcept {
+    return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE float32x4_t quad_lane(float32x4_t a) noexcept {

@@ -150,6 +150,10 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m128 value) noexce
 GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t, __m128) noexcept {
     return _mm_loadu_ps(source);
 }
+/// The sum of the lanes' bits as integers of 32 bits.
+GRADKERN_ALWAYS_INLINE __m128 add_bits(__m128 a, __m128 b) noexcept {
+    return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
@@ -256,6 +260,16 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexce
 GRADKERN_ALWAYS_INLINE __m256 load_quarters(const float* source, std::ptrdiff_t stride, __m256) noexcept {
     return join(_mm_loadu_ps(source), _mm_loadu_ps(source + 4 * stride));
 }
+/// The sum of the lanes' bits as integers of 32 bits.
+GRADKERN_ALWAYS_INLINE __m256 add_bits(__m256 a, __m256 b) noexcept {
+#if defined(__AVX2__)
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+#else
+    const __m128 low = add_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low),
+                                add_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)), 1);
+#endif
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE __m256 quad_lane(__m256 a) noexcept {
@@ -332,6 +346,10 @@ GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t 
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 4 * stride), 1);
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 8 * stride), 2);
     return _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 12 * stride), 3);
+}
+/// The sum of the lanes' bits as integers of 32 bits.
+GRADKERN_ALWAYS_INLINE __m512 add_bits(__m512 a, __m512 b) noexcept {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
