@@ -383,7 +383,7 @@ private:
         const std::int64_t read_step = column_step() * inner_;
         for (std::int64_t r = 0; r < run_count_; ++r) {
             const column_run& run = runs_[r];
-            const float* const source = vertical_ + run.first * inner_;
+            const float* const source = sums_ + run.first * inner_;
             if (step == 1 && advance == 1) {
                 sum_stretches(source, run.count, read_step, run.positions * inner_, out + run.begin * inner_);
             } else {
@@ -516,10 +516,9 @@ private:
 
     /// True where sums may go to the output without a stop in result_.
     [[nodiscard]] bool is_direct() const noexcept {
-        const bool together = (p_.out_inner == 1 || inner_ == 1) && (p_.out[4] == inner_ || columns_ == 1);
         const bool narrow = inner_ < lanes && p_.axes[2].stride > 1;
-        return p_.backward && !p_.accumulate && together && !p_.tiles && !p_.by_taps && !narrow &&
-               most_reads_ <= lines_at_once;
+        return p_.backward && !p_.accumulate && is_dense(p_.out, p_.out_inner, columns_) && !p_.tiles && !p_.by_taps &&
+               !narrow && most_reads_ <= lines_at_once;
     }
 
     /// Writes a finished line of columns_ * inner_ values.
@@ -567,8 +566,13 @@ private:
         if (p_.by_taps) {
             if (!is_same || !p_.backward) sum_by_taps(h, rows);
         } else {
-            if (!is_same && reads_ > 0)
-                sum_vertically(h, rows, {first_read_, 1, reads_}, vertical_ + (first_read_ - origin_) * inner_);
+            const columns all{first_read_, 1, reads_};
+            sums_ = vertical_;
+            if (const float* const line = lone_line(rows, all)) {
+                sums_ = line;
+            } else if (!is_same && reads_ > 0) {
+                sum_vertically(h, rows, all, vertical_ + (first_read_ - origin_) * inner_);
+            }
             if (is_direct()) {
                 sum_horizontally(out);
                 return;
@@ -579,22 +583,44 @@ private:
                 sum_horizontally(result_);
             }
         }
-        if (!p_.backward) divide_result(h);
+        if (!p_.backward) {
+            if constexpr (std::is_same_v<T, float>) {
+                if (!p_.accumulate && is_dense(p_.out, p_.out_inner, columns_)) return divide_result(h, out);
+            }
+            divide_result(h, result_);
+        }
         store_line(result_, out);
     }
 
-    void divide_result(std::int64_t h) noexcept {
+    /// Forward: the one line of the input that an output line reads, where its columns are read in place; else null.
+    [[nodiscard]] const float* lone_line(const axis_reads& rows, const columns& c) const noexcept {
+        if constexpr (std::is_same_v<T, float>) {
+            const bool narrow = inner_ < lanes && p_.axes[2].stride > 1;
+            if (!p_.backward && !p_.extended && !narrow && depths_.count * rows.count == 1 && reads_ > 0 &&
+                is_dense(p_.in, p_.in_inner, c.count))
+                return line_at(depths_.first, rows.first, c);
+        }
+        return nullptr;
+    }
+    /// Whether the values of a line follow one another in memory.
+    [[nodiscard]] bool is_dense(const shape::canonical_strides& strides, std::int64_t inner_step,
+                                std::int64_t count) const noexcept {
+        return (inner_step == 1 || inner_ == 1) && (strides[4] == inner_ || count == 1);
+    }
+
+    void divide_result(std::int64_t h, float* out) noexcept {
         if (!p_.uniform) {
             if (p_.by_taps) count_columns({first_column_, 1, columns_});
             set_divisors(p_.divisor_override ? 1 : counted_depth_ * p_.counted(1, h));
         }
-        divide<addend::none>(result_, columns_, inner_, result_);
+        divide<addend::none>(result_, columns_, inner_, out);
     }
 
     const average_plan& p_;
     const T* in_;
     T* out_;
     float* vertical_;
+    const float* sums_ = nullptr;  // what horizontal sums read: vertical_, or a line of the input
     float* result_;
     float* packed_;
     float* wide_;
