@@ -84,6 +84,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             // Where the tile reads: in place, or from the staging area after a copy of the block's input.
             // The last panel of channelwise lanes is staged too, since whole vectors would leave the tensor.
             const bool stage = g.staged || (g.channelwise && lanes_used != g.panel_width);
+            const std::int64_t panel_step = g.together ? g.panel_width : 0;  // in the staging area
             const float* source = nullptr;
             shape::canonical_strides in = g.in;
             std::int64_t origin = 0;
@@ -92,7 +93,10 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                 const staging_box read = reads_of(g.axes, g.outputs, box, g.staged_channels);
                 const std::int64_t key = g.channelwise ? task : block * g.groups + group;
                 if (key != staged_key) {
-                    if (g.channelwise) {
+                    if (g.together && g.staged) {
+                        const std::int64_t channels = std::min(all_lanes - first_lane, g.staged_channels);
+                        stage_channels(src + first_lane * g.in[1], g.in, read, channels, staging);
+                    } else if (g.channelwise) {
                         const std::int64_t outputs = g.quads ? 1 : g.out_channels;  // quads find theirs in the tile
                         const std::int64_t inputs = g.quads ? 1 : g.in_channels;
                         stage_across_groups(src, g.in, read, first_lane, lanes_used, outputs, inputs, g.panel_width,
@@ -145,7 +149,8 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                                 if (panels > 1) turn_to(p, of, lane, used);
                                 const float* const first =
-                                    stage ? source : source + (g.channelwise ? lane : of * g.in_channels) * g.in[1];
+                                    stage ? source + p * panel_step
+                                          : source + (g.channelwise ? lane : of * g.in_channels) * g.in[1];
                                 std::array<const float*, tile_rows> a;
                                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
                                     a[i] = first + from[i];

@@ -43,6 +43,7 @@ struct gather_plan {
     bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool positionwise = false;
     bool staged = false;
+    bool together = false;         // a task walks panels of several groups side by side
     bool out_staged = false;       // positions of a class lie apart in lines of the output: whole lines leave together
     std::int64_t panels = 0;       // in one group (dense) or in all (channelwise)
     std::int64_t task_panels = 1;  // of one task, over all groups
@@ -137,17 +138,24 @@ inline constexpr std::int64_t position_rows = 4;
     const std::int64_t pitch = std::min(g.in_channels, channel_block) * g.panel_width;
     g.tap_pitch = pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
     g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // bias first
-    // Panels of several groups that read and write parts of the same lines go over the tensor together.
-    const bool together = g.groups > 1 && !g.staged && in[1] == 1 && out[1] == 1;
-    if (together) {
-        constexpr std::int64_t together_floats = 64 * 1024;  // stay in L2
-        const std::int64_t whole = g.channelwise && width % g.panel_width != 0 ? g.panels - 1 : g.all_panels();
+    // Panels of several groups that read and write parts of the same lines go over the tensor together: in place, or, where
+    // their lanes are the channels, staged together.
+    const bool plain_lanes = g.channelwise && (depthwise || g.quads);
+    g.together = g.groups > 1 && in[1] == 1 && out[1] == 1 && !g.positionwise &&
+                 (!g.staged || (plain_lanes && options.algorithm == algorithm::automatic));
+    if (g.together) {
+        constexpr std::int64_t together_floats = 64 * 1024;                             // stay in L2
+        const bool partial = g.channelwise && !g.staged && width % g.panel_width != 0;  // staged on its own
+        const std::int64_t whole = partial ? g.panels - 1 : g.all_panels();
         g.task_panels = std::clamp<std::int64_t>(together_floats / g.panel_floats, 1, std::max<std::int64_t>(whole, 1));
     }
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
     g.at_panel = slice.reserve<float>(g.positionwise ? position_rows * g.panel_floats : g.task_panels * g.panel_floats);
 
-    g.staged_channels = g.quads ? g.panel_width : g.channelwise ? g.in_channels * g.panel_width : g.in_channels;
+    g.staged_channels = g.together && g.staged ? g.task_panels * g.panel_width
+                        : g.quads              ? g.panel_width
+                        : g.channelwise        ? g.in_channels * g.panel_width
+                                               : g.in_channels;
     const bool may_stage = g.staged || (g.channelwise && width % g.panel_width != 0);
     std::array<std::int64_t, 3> extents_of{g.extent(0), g.extent(1), g.extent(2)};
     // What a block of outputs needs in its staging area.
@@ -160,7 +168,7 @@ inline constexpr std::int64_t position_rows = 4;
         return floats;
     };
     // packing the panels costs about 1 % of their use
-    const std::int64_t block_positions = together ? 512 : g.out_staged ? 2048 : 4096;
+    const std::int64_t block_positions = g.together ? 512 : g.out_staged ? 2048 : 4096;
     constexpr std::int64_t staging_floats = 128 * 1024;
     g.blocks = box_grid(g.batch, extents_of, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images * box[0] * box[1] * box[2] <= block_positions &&

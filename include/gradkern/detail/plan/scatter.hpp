@@ -31,7 +31,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t scatter_sums = 256 * 1024;  ///< floats of one lane's sums at most
+inline constexpr std::int64_t scatter_sums = 512 * 1024;  ///< floats of one lane's sums at most
 
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
@@ -336,17 +336,25 @@ template <class T, class Offset>
     const std::int64_t at_step = run.at_step;
     const std::uint64_t origin_step = run.origin_step;
     bool within = true;
-    for (std::int64_t e = run.count; e > 0; --e) {
-        const std::uint64_t place = own.place(*at) - first;
-        if (place < places) {
-            sums[offset_of(static_cast<std::int64_t>(place))] += load_element(from);
-        } else {
-            within = false;
+    std::array<float, 64> wide;  // gradients of a part of the run, where a vector at a time can be widened
+    for (std::int64_t left = run.count; left > 0;) {
+        const bool widens = !std::is_same_v<T, float> && from_step == 1 && left >= simd::lanes;
+        const std::int64_t part = widens ? std::min<std::int64_t>(left, 64) : left;
+        if (widens) simd::widen(from, wide.data(), part);
+        for (std::int64_t e = 0; e < part; ++e) {
+            const std::uint64_t place = own.place(*at) - first;
+            if (place < places) {
+                sums[offset_of(static_cast<std::int64_t>(place))] +=
+                    widens ? wide[static_cast<std::size_t>(e)] : load_element(from);
+            } else {
+                within = false;
+            }
+            from += from_step;
+            at += at_step;
+            sums += sum_step;
+            own.origin += origin_step;
         }
-        from += from_step;
-        at += at_step;
-        sums += sum_step;
-        own.origin += origin_step;
+        left -= part;
     }
     return within;
 }
