@@ -258,6 +258,32 @@ def same_numbers(torch, job, result, expected):
     return "" if worst < (1e-4 if job.dtype == "f32" else 2e-2) else " WRONG by %.1e" % worst
 
 
+def group_of(layer):
+    """The rows that belong together in the summary."""
+    if layer["kind"] == "avg_pool":
+        return "global average pool" if layer["kernel"] == layer["size"][0] else "average pool"
+    if layer["kind"] == "max_pool":
+        return "max pool, " + {"forward": "with indices", "backward_data": "gradient without indices",
+                               "backward_from_indices": "gradient from indices"}[layer["role"]]
+    if layer["groups"] > 1:
+        return "depthwise" if layer["groups"] == layer["in_channels"] else "grouped"
+    return "1x1" if layer["kernel"] == 1 else "three channels" if layer["in_channels"] <= 4 else "dense"
+
+
+def summary(rows):
+    """Lines of a table: geometric mean and least of the ratios of each group, layout and type."""
+    groups = {}
+    for r in rows:
+        if r["ratio"]:
+            groups.setdefault((r["group"], r["layout"], r["type"]), []).append(r["ratio"])
+    yield "| group | layout | type | operators | geometric mean | least | below 0.97 |"
+    yield "|---|---|---|---|---|---|---|"
+    for (group, layout, dtype), ratios in sorted(groups.items()):
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield "| %s | %s | %s | %d | %.2f | %.2f | %d |" % (group, layout, dtype, len(ratios), mean, min(ratios),
+                                                        sum(r < 0.97 for r in ratios))
+
+
 def picture(rows, title, path):
     import matplotlib
     matplotlib.use("Agg")
@@ -265,7 +291,7 @@ def picture(rows, title, path):
     rows = [r for r in rows if r["ratio"]]
     names = ["%s %s %s%s" % (r["case"], r["operator"].replace("backward_", ""), r["layout"],
                              "" if r["type"] == "f32" else " " + r["type"]) for r in rows]
-    figure, axes = plot.subplots(figsize=(9, 0.16 * len(rows) + 1.2))
+    figure, axes = plot.subplots(figsize=(8, 0.11 * len(rows) + 1.2))
     values = [r["ratio"] for r in rows]
     colours = ["#2a7f3f" if v >= 1.03 else "#9a9a9a" if v >= 0.97 else "#c0392b" for v in values]
     axes.barh(range(len(rows)), [math.log2(v) for v in values], color=colours, height=0.7)
@@ -277,7 +303,7 @@ def picture(rows, title, path):
     axes.margins(y=0.005)
     axes.axvline(0, color="black", linewidth=0.8)
     axes.grid(axis="x", linewidth=0.3)
-    axes.set_title(title, fontsize=8)
+    axes.set_title(title.replace(" beside ", "\nbeside ", 1), fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
@@ -300,8 +326,13 @@ def main():
     rows, wrong = [], False
     clock = time.process_time if opt.threads == 1 else time.perf_counter
     words = opt.only.split(",")
+    table = []
+
+    def say(line):
+        table.append(line)
+        print(line, flush=True)
     head = "| case | operator | layout | type | gradkern ms | | PyTorch ms | oneDNN ms | best peer / ours | stream |%s\n|---|---|---|---|---|---|---|---|---|---|%s"
-    print(head % ((" scaling |", "---|") if opt.threads > 1 else ("", "")))
+    say(head % ((" scaling |", "---|") if opt.threads > 1 else ("", "")))
     for dtype in opt.types.split(","):
         for index, layer in enumerate(layers):
             name = "%s/%s/%s" % (layer["name"], layer["role"], layer["format"])
@@ -348,17 +379,18 @@ def main():
             ms = dict(zip(peers, [m * 1e3 for m in medians[1:]]))
             speed = layer["flops"] / medians[0] * 1e-9 if conv else job.bytes / medians[0] * 1e-9
             stream = statistics.median(b / a for a, b in zip(times[0], times[-1]))
-            rows.append({"case": layer["name"], "operator": layer["role"], "layout": layer["format"], "type": dtype,
+            rows.append({"case": layer["name"], "group": group_of(layer), "operator": layer["role"], "layout": layer["format"], "type": dtype,
                          "ms": medians[0] * 1e3, "speed": speed, "PyTorch": ms.get("PyTorch", 0),
                          "oneDNN": ms.get("oneDNN", 0), "oneDNN way": how, "ratio": ratio, "stream": stream,
                          "scaling": scale, "kind": layer["kind"], "note": note})
             cell = lambda p: "%.3f" % ms[p] if p in ms else ""
-            print("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s | %s%s | %.0f %% |%s" % (
+            say("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s | %s%s | %.0f %% |%s" % (
                 layer["name"], layer["role"], layer["format"], dtype, medians[0] * 1e3, speed,
                 "GF/s" if conv else "GB/s", cell("PyTorch"), cell("oneDNN"), "%.2f" % ratio if ratio else "", note,
-                100 * stream, " %.2f |" % scale if scale else ""), flush=True)
+                100 * stream, " %.2f |" % scale if scale else ""))
             wrong = wrong or bool(note)
             job.free()
+    print("\n" + "\n".join(summary(rows)))
     if opt.output and rows:
         os.makedirs(opt.output, exist_ok=True)
         base = os.path.join(opt.output, opt.name or "ratios")
@@ -368,6 +400,9 @@ def main():
             out.writeheader()
             for r in rows:
                 out.writerow({k: "%.4g" % v if isinstance(v, float) else v for k, v in r.items()})
+        with open(base + ".md", "w") as f:
+            f.write("\n".join([title + ".", "", "![ratios](%s.png)" % os.path.basename(base), "", *summary(rows), "",
+                               *table, ""]))
         picture(rows, title, base + ".png")
     return wrong
 

@@ -42,6 +42,55 @@ TEST(convolution, integers_are_exact_by_every_path) {
     }
 }
 
+// More panels of weights than one task packs at once, and a last one that is not whole: panels of groups that share tasks
+// start anywhere in a group, and what is staged on its own stays so.
+TEST(convolution, panels_of_many_groups) {
+    struct row {
+        gk::extents size, kernel, pad;
+        std::int64_t groups, channels;  // per group, on both sides
+    };
+    const row rows[]{{{12}, {8}, {3}, 20, 20},                    // 40 panels, 25 a task
+                     {{3, 3, 3}, {5, 5, 5}, {2, 2, 2}, 648, 1},   // depthwise: 40 whole panels and a half, 32 a task
+                     {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4}};  // fours: 41 whole panels and a quarter, 37 a task
+    random_source random("convolution.many_groups");
+    for (const row& r : rows) {
+        for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data,
+                                       conv_operator::convolution_backward_weights}) {
+            conv_case c;
+            c.op = op;
+            c.conv = {.strides = gk::extents::filled(r.size.rank(), 1),
+                      .dilations = gk::extents::filled(r.size.rank(), 1),
+                      .pads_begin = r.pad,
+                      .pads_end = r.pad,
+                      .groups = r.groups};
+            c.large = {1};
+            c.small = {1};
+            for (std::size_t i = 0; i < r.size.rank(); ++i) {
+                c.large.push_back(r.size[i]);
+                c.small.push_back(r.size[i] + 2 * r.pad[i] - r.kernel[i] + 1);
+                c.weights.push_back(r.kernel[i]);
+            }
+            c.large.push_back(r.groups * r.channels);
+            c.small.push_back(r.groups * r.channels);
+            c.weights.push_back(r.channels);
+            c.weights.push_back(r.groups * r.channels);
+            SCOPED_TRACE(c.text());
+            const tensors t(random, c, false);
+            t.fill_integers(random);
+            test_tensor<float> expected(c.result());
+            ASSERT_TRUE(t.reference(c, expected).ok());
+            for (const gk::algorithm a : all_algorithms) {
+                SCOPED_TRACE(static_cast<int>(a));
+                test_tensor<float> out = output_for(random, c, false);
+                const gk::status s = t.run(c, out, a);
+                ASSERT_TRUE(s.ok()) << gk::to_string(s);
+                ASSERT_TRUE(out.equals(expected));
+                ASSERT_TRUE(out.surroundings_intact());
+            }
+        }
+    }
+}
+
 TEST(convolution, reals_keep_the_bound_and_their_bits) {
     random_source random("convolution.reals");
     for (int i = 0; i < 1000; ++i, random.next_case()) {

@@ -14,9 +14,10 @@
 //     stretch    (block of 64 channels, tap), channels innermost
 //
 // Ways to fill the lanes: `dense` takes the output channels of one group and broadcasts activations; `channelwise`
-// takes output channels across groups, each lane with the activations of its own group; a third one, with positions in the
-// lanes, is gather_positions.hpp. Activations are read in place
-// where the tile can read them, else from a bounded staging area per lane: f32, channels innermost, one block's input.
+// takes output channels across groups, each lane with the activations of its own group, which groups of four channels find
+// by broadcasts inside a register; a third one, with positions in the lanes, is gather_positions.hpp. Activations are read
+// in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels innermost, one
+// block's input.
 #pragma once
 
 #include <algorithm>
@@ -56,30 +57,30 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t block = task / g.block_tasks();
             const box_grid::item box = g.blocks[block];
-            const std::int64_t first_panel = task % g.block_tasks() * g.task_panels;
-            const std::int64_t panels = std::min(g.task_panels, g.all_panels() - first_panel);
+            const auto [first_panel, last_panel] = g.panels_of(task % g.block_tasks());
+            const std::int64_t panels = last_panel - first_panel;
             // Calls f(number in the task, group, first lane in the group or in all, lanes used) for each panel.
+            const std::int64_t group = first_panel / g.panels;  // of the first panel, often the only one
+            const std::int64_t first_lane = first_panel % g.panels * g.panel_width;
+            const std::int64_t lanes_used = std::min(g.panel_width, all_lanes - first_lane);
             const auto for_each_panel = [&](const auto& f) {
-                std::int64_t group = first_panel / g.panels;
-                std::int64_t lane = first_panel % g.panels * g.panel_width;
+                std::int64_t of = group;
+                std::int64_t lane = first_lane;
                 for (std::int64_t p = 0; p < panels; ++p) {
-                    f(p, group, lane, std::min(g.panel_width, all_lanes - lane));
+                    f(p, of, lane, std::min(g.panel_width, all_lanes - lane));
                     lane += g.panel_width;
                     if (lane >= all_lanes) {
                         lane = 0;
-                        ++group;
+                        ++of;
                     }
                 }
             };
-            for_each_panel([&](std::int64_t p, std::int64_t group, std::int64_t lane, std::int64_t lanes_used) {
+            for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                 float* packed = panel + p * g.panel_floats;
-                for (std::int64_t j = 0; bias != nullptr && j < lanes_used; ++j)
-                    packed[j] = load_as_float(bias, g.bias_type, (group * g.out_channels + lane + j) * g.bias_step);
-                pack_weight_panel(g, weights, group, lane, lanes_used, packed + g.panel_width);
+                for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
+                    packed[j] = load_as_float(bias, g.bias_type, (of * g.out_channels + lane + j) * g.bias_step);
+                pack_weight_panel(g, weights, of, lane, used, packed + g.panel_width);
             });
-            const std::int64_t group = first_panel / g.panels;  // of the only panel, where panels do not go together
-            const std::int64_t first_lane = first_panel % g.panels * g.panel_width;
-            const std::int64_t lanes_used = std::min(g.panel_width, all_lanes - first_lane);
 
             // Where the tile reads: in place, or from the staging area after a copy of the block's input.
             // The last panel of channelwise lanes is staged too, since whole vectors would leave the tensor.
@@ -123,9 +124,11 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                bias != nullptr ? panel + p * g.panel_floats : nullptr);
             };
             turn_to(0, group, first_lane, lanes_used);
-            const tile_function* tiles =
-                g.channelwise ? tiles_for<operand::vector>(lanes_used) : tiles_for<operand::scalar>(lanes_used);
-            if (g.quads) tiles = tiles_for<operand::quad>(g.panel_width);
+            // Quads are packed for the whole width, and one of several panels may be wider than the first.
+            const std::int64_t width = panels > 1 || g.quads ? g.panel_width : lanes_used;
+            const tile_function* tiles = g.quads         ? tiles_for<operand::quad>(width)
+                                         : g.channelwise ? tiles_for<operand::vector>(width)
+                                                         : tiles_for<operand::scalar>(width);
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {

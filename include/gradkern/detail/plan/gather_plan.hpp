@@ -43,12 +43,13 @@ struct gather_plan {
     bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool positionwise = false;
     bool staged = false;
-    bool together = false;         // a task walks panels of several groups side by side
-    bool out_staged = false;       // positions of a class lie apart in lines of the output: whole lines leave together
-    std::int64_t panels = 0;       // in one group (dense) or in all (channelwise)
-    std::int64_t task_panels = 1;  // of one task, over all groups
-    std::int64_t panel_width = 0;  // lanes
-    std::int64_t tap_pitch = 0;    // floats from tap to tap in a packed panel
+    bool together = false;          // a task walks panels of several groups side by side
+    bool out_staged = false;        // positions of a class lie apart in lines of the output: whole lines leave together
+    std::int64_t panels = 0;        // in one group (dense) or in all (channelwise)
+    std::int64_t task_panels = 1;   // of one task, over all groups
+    std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
+    std::int64_t panel_width = 0;   // lanes
+    std::int64_t tap_pitch = 0;     // floats from tap to tap in a packed panel
     std::int64_t panel_floats = 0;
     box_grid blocks{};
     std::int64_t staged_channels = 0;  // floats per staged position
@@ -74,7 +75,17 @@ struct gather_plan {
     }
     [[nodiscard]] constexpr std::int64_t all_panels() const noexcept { return panels * (channelwise ? 1 : groups); }
     [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept {
-        return shape::ceil_div(all_panels(), task_panels);
+        return shape::ceil_div(joint_panels, task_panels) + all_panels() - joint_panels;
+    }
+    /// The panels [first, last) of a task of a block.
+    struct panel_range {
+        std::int64_t first;
+        std::int64_t last;
+    };
+    [[nodiscard]] constexpr panel_range panels_of(std::int64_t task) const noexcept {
+        const std::int64_t first = task * task_panels;
+        if (first < joint_panels) return {first, std::min(first + task_panels, joint_panels)};
+        return {joint_panels, joint_panels + 1};
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return blocks.count() * block_tasks(); }
     [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
@@ -143,11 +154,12 @@ inline constexpr std::int64_t position_rows = 4;
     const bool plain_lanes = g.channelwise && (depthwise || g.quads);
     g.together = g.groups > 1 && in[1] == 1 && out[1] == 1 && !g.positionwise &&
                  (!g.staged || (plain_lanes && options.algorithm == algorithm::automatic));
+    g.joint_panels = g.all_panels();
     if (g.together) {
-        constexpr std::int64_t together_floats = 64 * 1024;                             // stay in L2
-        const bool partial = g.channelwise && !g.staged && width % g.panel_width != 0;  // staged on its own
-        const std::int64_t whole = partial ? g.panels - 1 : g.all_panels();
-        g.task_panels = std::clamp<std::int64_t>(together_floats / g.panel_floats, 1, std::max<std::int64_t>(whole, 1));
+        constexpr std::int64_t together_floats = 64 * 1024;  // stay in L2
+        if (g.channelwise && !g.staged && width % g.panel_width != 0) --g.joint_panels;
+        g.task_panels =
+            std::clamp<std::int64_t>(together_floats / g.panel_floats, 1, std::max<std::int64_t>(g.joint_panels, 1));
     }
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
     g.at_panel = slice.reserve<float>(g.positionwise ? position_rows * g.panel_floats : g.task_panels * g.panel_floats);
