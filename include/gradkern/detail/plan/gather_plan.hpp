@@ -162,7 +162,6 @@ inline constexpr std::int64_t position_rows = 4;
             std::clamp<std::int64_t>(together_floats / g.panel_floats, 1, std::max<std::int64_t>(g.joint_panels, 1));
     }
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
-    g.at_panel = slice.reserve<float>(g.positionwise ? position_rows * g.panel_floats : g.task_panels * g.panel_floats);
 
     g.staged_channels = g.together && g.staged ? g.task_panels * g.panel_width
                         : g.quads              ? g.panel_width
@@ -186,6 +185,12 @@ inline constexpr std::int64_t position_rows = 4;
         return images * box[0] * box[1] * box[2] <= block_positions &&
                (!may_stage || staged_floats(images, box) <= staging_floats);
     });
+    if (g.together) {  // as long as there are tasks for many threads
+        constexpr std::int64_t tasks = 16;
+        g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, g.task_panels);
+        if (g.staged) g.staged_channels = g.task_panels * g.panel_width;
+    }
+    g.at_panel = slice.reserve<float>(g.positionwise ? position_rows * g.panel_floats : g.task_panels * g.panel_floats);
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
