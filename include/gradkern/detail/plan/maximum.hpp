@@ -241,17 +241,17 @@ private:
             results_.place_high == nullptr && m_.index.per_place <= UINT32_MAX && !any_without_place(count);
         const auto per_place = static_cast<std::uint32_t>(m_.index.per_place);
         // Stores the indices of results i, i + step, ... whose channels are `channels` apart.
-        const auto store = [&](std::int64_t n, std::int64_t i, std::int64_t step, std::int64_t first,
+        const auto store = [&](std::int64_t n, std::int64_t i, std::int64_t step, std::int64_t origin,
                                std::int64_t channels, std::int64_t* out, std::int64_t out_step) {
             if (!quick) {
                 for (std::int64_t e = 0; e < n; ++e) {
                     const std::int64_t place = place_at(results_, i + e * step);
-                    out[e * out_step] = place < 0 ? -1 : first + e * channels + place * m_.index.per_place;
+                    out[e * out_step] = place < 0 ? -1 : origin + e * channels + place * m_.index.per_place;
                 }
             } else if (step == 1 && out_step == 1) {
-                store_indices_quickly(results_.place + i, 1, n, first, channels, per_place, out, 1);
+                store_indices_quickly(results_.place + i, 1, n, origin, channels, per_place, out, 1);
             } else {
-                store_indices_quickly(results_.place + i, step, n, first, channels, per_place, out, out_step);
+                store_indices_quickly(results_.place + i, step, n, origin, channels, per_place, out, out_step);
             }
         };
         if (y[1] == 1) {

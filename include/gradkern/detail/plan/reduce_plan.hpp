@@ -116,8 +116,8 @@ struct reduce_plan {
         // In place, neighbouring panels read parts of the same pages: each of them costs a miss of the address cache.
         if (!r.staged && r.panels > 0) {
             constexpr std::int64_t sum_budget = 4 * 1024;
-            const std::int64_t few = std::min(sum_budget / std::max<std::int64_t>(r.panel_floats(), 1), r.panels / 3);
-            const std::int64_t most = std::clamp<std::int64_t>(few, 1, 8);  // and there are tasks for several threads
+            const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
+            const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels / 3), 1, 8);  // and some tasks
             r.task_panels = shape::ceil_div(r.panels, shape::ceil_div(r.panels, most));
         }
         r.sum_floats = r.task_panels * r.panel_floats();
