@@ -4,7 +4,7 @@
 //     same_bits --write hashes.txt                      writes the file (only when the definition of results changes)
 //
 // Every problem is computed in several layouts, filter formats, algorithms, numbers of lanes and task orders (one of
-// each with --quick, usually four or 16, always 16 with --all), and all must give one hash, the same for every compiler,
+// each with --quick, usually five or 20, always 20 with --all), and all must give one hash, the same for every compiler,
 // optimisation level and instruction set with fused multiply-add. No test framework: the program also runs where there is none.
 #include <algorithm>
 #include <array>
@@ -427,14 +427,22 @@ std::vector<variant> variants(std::uint64_t index, extent how_many) {
     constexpr std::array<algorithm, 5> algorithms{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
                                                   algorithm::channelwise, algorithm::positionwise};
     constexpr std::array<std::ptrdiff_t, 4> lanes{1, 2, 3, 7};
+    const auto variant_at = [&](std::size_t layout, std::size_t path) {
+        return variant{formats[layout % 2], filters[layout / 2 % 2], algorithms[path % algorithms.size()],
+                       lanes[layout % lanes.size()]};
+    };
     if (how_many == extent::quick)
-        return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % 4], lanes[index / 8 % 4]}};
+        return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % algorithms.size()],
+                 lanes[index / 8 % 4]}};
     std::vector<variant> all;
-    for (std::size_t i = 0; i < 16; ++i)
-        all.push_back({formats[i % 2], filters[i / 2 % 2], algorithms[i / 4], lanes[i % 4]});
-    if (how_many == extent::all || index < first_list) return all;
-    // four that hold every format, filter, algorithm and number of lanes among them
-    return {all[index % 16], all[(index + 5) % 16], all[(index + 10) % 16], all[(index + 15) % 16]};
+    if (how_many == extent::all || index < first_list) {
+        for (std::size_t path = 0; path < algorithms.size(); ++path)
+            for (std::size_t layout = 0; layout < 4; ++layout) all.push_back(variant_at(layout, path));
+        return all;
+    }
+    // as many as there are algorithms, which hold every format, filter, algorithm and number of lanes among them
+    for (std::size_t k = 0; k < algorithms.size(); ++k) all.push_back(variant_at(index + k, index / 4 + k));
+    return all;
 }
 
 std::string line_of(std::uint64_t index, const problem& p, std::uint64_t hash) {

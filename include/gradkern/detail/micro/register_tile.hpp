@@ -6,7 +6,15 @@
 //         a[i][e.a + k * a_step]     * b[e.b + k * b_step + j]     operand::scalar: lanes share the row's number
 //         a[i][e.a + k * a_step + j] * b[e.b + k * b_step + j]     operand::vector: each lane has its own
 //
-// for rows i and lanes j. Terms are added one after the other by fused multiply-adds in the order of the list, so that
+// for rows i and lanes j. Two more serve groups of four channels, whose lanes share four numbers: with q = j - j % 4,
+//
+//     sum over l in [0, 4) of
+//         a[i][e.a + k * a_step + q + l] * b[e.b + k * b_step + l * row + j]     operand::quad: one l after the other,
+//                                                                                row = all lanes of b
+//     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, 4) and the lanes j of a vector,
+//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer
+//
+// Terms are added one after the other by fused multiply-adds in the order of the list, so that
 // the bits depend on the list alone, never on the shape of the tile. Pointers are f32; element types, layouts, ranks and
 // operators are settled before a tile is called, which keeps the number of bodies small.
 #pragma once
@@ -48,7 +56,7 @@ struct tile_call {
     const float* b = nullptr;
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
-    std::ptrdiff_t c_step = 0;  ///< operand::outer
+    std::ptrdiff_t c_step = 0;  ///< operand::outer: between the four results of a row
     tile_mode mode = tile_mode::set;
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
     std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
