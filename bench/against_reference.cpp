@@ -2,6 +2,7 @@
 // failure where one is below the factor asked for.
 //
 //     bench_against_reference [FACTOR [SUBSTRING]]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -20,9 +21,11 @@ int main(int argc, char** argv) {
         layer<float> l;
         make_layer(l, c, what, format);
         std::vector<float> exact;
+        const auto run = [&] { static_cast<void>(l.run()); };
+        const double before = best_seconds(5, run);  // before and after the reference: both meet the machine's moods
         const double plain = best_seconds(1, [&] { exact = reference_result(l); });
         const bool wrong = exact.empty() || !(difference(l, exact) < tolerance<float>);
-        const double best = best_seconds(5, [&] { static_cast<void>(l.run()); });
+        const double best = std::min(before, best_seconds(5, run));
         const double ratio = plain / best;
         below += ratio < factor || wrong;
         ++count;

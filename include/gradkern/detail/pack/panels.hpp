@@ -10,6 +10,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -86,6 +87,32 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
         for (std::ptrdiff_t j = 0; j < lanes; ++j) {
             const T* s = source + j * lane_step;
             for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x * source_step);
+        }
+    }
+}
+
+/// pack_lanes for a source whose elements between those wanted may be read, too: blocks of neighbours go through
+/// registers, and the columns between are dropped.
+template <class T>
+inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
+                       std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
+    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+    if (source_step == 1 || 2 * source_step > block || lanes < block || count < block) {
+        pack_lanes(source, lane_step, lanes, source_step, count, out, out_step);
+        return;
+    }
+    const std::ptrdiff_t elements = (count - 1) * source_step + 1;
+    for (std::ptrdiff_t next_lane = 0; next_lane < lanes; next_lane += block) {
+        const std::ptrdiff_t j = std::min(next_lane, lanes - block);  // the last block overlaps, here and below
+        for (std::ptrdiff_t next = 0; next < elements; next += block) {
+            const std::ptrdiff_t begin = std::min(next, elements - block);
+            float square[block * block];
+            float turned[block * block];
+            for (std::ptrdiff_t i = 0; i < block; ++i)
+                simd::store(square + i * block, simd::load_wide(source + (j + i) * lane_step + begin));
+            simd::transpose(square, block, turned, block);
+            for (std::ptrdiff_t x = shape::ceil_div(begin, source_step); x * source_step < begin + block; ++x)
+                simd::store(out + x * out_step + j, simd::load(turned + (x * source_step - begin) * block));
         }
     }
 }

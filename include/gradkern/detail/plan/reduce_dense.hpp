@@ -19,7 +19,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The inside positions of one tap in a chunk: `a` on the large side, `b` in the packed chunk. Neighbouring stretches
-/// become one.
+/// become one, unless they will be staged with a stride: then each stays in its line (pack_every).
 [[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const chunk_grid::chunk& c,
                                                    const std::array<std::int64_t, 3>& tap, stretch* list) noexcept {
     const shape::axis::position_range inside = r.axes[2].inside_positions(tap[2]);
@@ -28,6 +28,7 @@ namespace detail {
     std::ptrdiff_t count = 0;
     if (first >= last) return 0;
     const std::int64_t step = r.axes[2].stride * r.large[4];
+    const bool join = !r.staged || r.axes[2].stride == 1;
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
         const std::int64_t d = r.axes[0].position(at.d, tap[0]);
@@ -36,7 +37,7 @@ namespace detail {
         const std::int64_t a =
             at.n * r.large[0] + d * r.large[2] + h * r.large[3] + r.axes[2].position(first, tap[2]) * r.large[4];
         const std::int64_t b = ((line - c.first_line) * c.columns() + first - c.first_column) * r.panel_width;
-        if (count > 0) {
+        if (join && count > 0) {
             stretch& e = list[count - 1];
             if (e.a + e.length * step == a && e.b + e.length * r.panel_width == b) {
                 e.length += last - first;
@@ -96,10 +97,16 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                             if (c0 > 0) static_cast<void>(fill_positions(r, c, tap, list));  // staging overwrote `a`
                             std::int64_t at = 0;
                             for (std::ptrdiff_t e = 0; e < stretches; ++e) {
-                                for (std::int64_t t = 0; t < taps; ++t)
-                                    pack_lanes(large_base + c0 * r.large[1] + list[e].a + t * tap_step, r.large[1], cl,
-                                               r.axes[2].stride * r.large[4], list[e].length,
-                                               staging + at * taps * cl + t * cl, taps * cl);
+                                for (std::int64_t t = 0; t < taps; ++t) {
+                                    const T* from = large_base + c0 * r.large[1] + list[e].a + t * tap_step;
+                                    float* to = staging + at * taps * cl + t * cl;
+                                    const std::int64_t step = r.axes[2].stride * r.large[4];
+                                    if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
+                                        pack_every(from, r.large[1], cl, step, list[e].length, to, taps * cl);
+                                    } else {
+                                        pack_lanes(from, r.large[1], cl, step, list[e].length, to, taps * cl);
+                                    }
+                                }
                                 list[e].a = at * taps * cl;
                                 at += list[e].length;
                             }

@@ -113,8 +113,8 @@ struct reduce_plan {
     slice_layout slice;
     const std::int64_t lines = std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1));
     if (r.channelwise) {
-        // In place, neighbouring panels read parts of the same pages: each of them costs a miss of the address cache.
-        if (!r.staged && r.panels > 0) {
+        // Where channels are neighbours, panels read parts of the same pages, and 16-bit ones parts of the same lines.
+        if (large[1] == 1 && small[1] == 1 && r.panels > 0) {
             constexpr std::int64_t sum_budget = 4 * 1024;
             const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
             const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels / 3), 1, 8);  // and some tasks
