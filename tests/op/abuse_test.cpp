@@ -389,6 +389,51 @@ TEST(abuse_convolution, backward_weights_with_a_huge_stride) {
               (finding{errc::overflow, "diff_dst", 1}));
 }
 
+// A window of two taps that reaches as far as 63 bits can say: all that a run writes lies in the workspace it asked for.
+template <class T>
+void backward_data_under_a_wide_window(data_format format) {
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    constexpr std::int64_t pad = std::int64_t{1} << 62;
+    const bool channels_first = format == data_format::ncx;
+    const convolution_attributes a{.strides = {1},
+                                   .dilations = {most - 4},
+                                   .pads_begin = {pad},
+                                   .pads_end = {most - 8 - pad},
+                                   .data_format = format};
+    const tensor<T> diff_dst(channels_first ? extents{1, 64, 4} : extents{1, 4, 64});
+    const tensor<T> weights{2, 64, 64};
+    tensor<T> diff_src(channels_first ? extents{1, 64, 8} : extents{1, 8, 64});
+    tensor<T> expected(diff_src.shape);
+
+    const auto plan = gradkern::plan_convolution_backward_data<T>(diff_dst.shape, weights.shape, a, diff_src.shape);
+    ASSERT_TRUE(plan) << gradkern::to_string(status(plan.error()));
+    guarded_buffer<std::byte> workspace(plan->workspace_bytes());
+    diff_src.memory.poison();
+    ASSERT_TRUE(plan->run(diff_dst.memory.data(), weights.memory.data(), diff_src.memory.data(),
+                          std::span(workspace.data(), workspace.size())));
+    EXPECT_TRUE(workspace.zones_intact());
+    EXPECT_TRUE(diff_src.memory.zones_intact());
+    ASSERT_TRUE(gradkern::ref::convolution_backward_data<T>(diff_dst.in(), weights.in(), a, expected.out()));
+    EXPECT_EQ(diff_src.memory.snapshot(), expected.memory.snapshot());
+}
+
+TEST(abuse_convolution, backward_data_under_the_widest_window) {
+    backward_data_under_a_wide_window<gradkern::float16>(data_format::nxc);
+    backward_data_under_a_wide_window<float>(data_format::ncx);
+}
+
+// Strides and dilations that nobody takes, in a gradient of the weights: one window or one tap is inside.
+TEST(abuse_convolution, backward_weights_with_steps_nobody_takes) {
+    constexpr std::int64_t far = std::int64_t{1} << 61;
+    convolution_attributes a = strided({1}, auto_pad::none);
+    a.dilations = {2 * far};
+    EXPECT_EQ(convolution_backward_weights({1, 8, 4}, {1, 8, 16}, a, tensor<>{1, 4, 16}), success);
+    a = strided({far}, auto_pad::none);
+    a.pads_begin = {far};
+    a.pads_end = {8};
+    EXPECT_EQ(convolution_backward_weights({1, 8, 4}, {1, 2, 16}, a, tensor<>{1, 4, 16}), success);
+}
+
 // PyTorch issues 27598 and 73193: strides of 0 (and dilations and groups of 0) divided by zero.
 TEST(abuse_convolution, zero_strides_dilations_and_groups) {
     const tensor<> image{1, 1, 32, 32};

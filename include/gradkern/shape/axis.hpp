@@ -45,6 +45,12 @@ struct axis {
         return o * stride - pad_begin + k * dilation;
     }
 
+    /// `advance`, which is the stride or the dilation, as a step in memory, where neighbouring positions are `memory`
+    /// elements apart; 0 where no two positions so far from each other lie inside, so that nobody takes the step.
+    [[nodiscard]] constexpr std::int64_t memory_step(std::int64_t advance, std::int64_t memory) const noexcept {
+        return advance < large ? advance * memory : 0;
+    }
+
     /// Number of taps of window o with p(o, k) < limit, limit >= -pad_begin.
     [[nodiscard]] constexpr std::int64_t taps_below(std::int64_t o, std::int64_t limit) const noexcept {
         const std::int64_t rest = limit - position(o, 0);  // taps with k * dilation < rest

@@ -97,7 +97,7 @@ template <class T>
 inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
                        std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
-    if (source_step == 1 || 2 * source_step > block || lanes < block || count < block) {
+    if (source_step <= 1 || source_step > block / 2 || lanes < block || count < block) {
         pack_lanes(source, lane_step, lanes, source_step, count, out, out_step);
         return;
     }

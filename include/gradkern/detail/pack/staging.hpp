@@ -22,8 +22,11 @@ namespace detail {
 [[nodiscard]] constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
                                                    std::int64_t extent) noexcept {
     const std::int64_t reach = (a.kernel - 1) * a.dilation;
-    return outputs == shape::side::small ? std::min(a.large, (extent - 1) * a.stride + reach + 1)
-                                         : std::min(a.small, (extent - 1 + reach) / a.stride + 1);
+    if (outputs == shape::side::small) return std::min(a.large, (extent - 1) * a.stride + reach + 1);
+    // unsigned: a window may reach nearly as far as 63 bits say
+    const std::uint64_t columns = static_cast<std::uint64_t>(extent - 1) + static_cast<std::uint64_t>(reach);
+    const std::uint64_t reads = columns / static_cast<std::uint64_t>(a.stride) + 1;
+    return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(a.small), reads));
 }
 
 /// The box of input positions that a box of outputs reads, and its place in a staging area.
@@ -94,6 +97,7 @@ inline void stage_channels(const T* src, const shape::canonical_strides& in, con
                            std::int64_t channels, float* staging) noexcept {
     for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
         pack_lanes(src + offset, in[1], channels, in[4], count, to, box.channels);
+        clear_lanes(channels, box.channels, count, to, box.channels);
     });
 }
 

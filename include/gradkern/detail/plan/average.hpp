@@ -387,9 +387,10 @@ private:
             if (step == 1 && advance == 1) {
                 sum_stretches(source, run.count, read_step, run.positions * inner_, out + run.begin * inner_);
             } else {
-                for (std::int64_t i = 0; i < run.positions; ++i)
-                    sum_stretches(source + i * advance * inner_, run.count, read_step, inner_,
-                                  out + (run.begin + i * step) * inner_);
+                for (std::int64_t i = 0; i < run.positions; ++i) {
+                    const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
+                    sum_stretches(source + from, run.count, read_step, inner_, out + (run.begin + i * step) * inner_);
+                }
             }
         }
     }
@@ -440,8 +441,9 @@ private:
                 continue;
             }
             for (std::int64_t i = 0; i < run.positions; ++i) {
+                const std::int64_t first = run.count == 0 ? 0 : run.first + i * stride;  // no taps: no place either
                 for (std::int64_t c = 0; c < inner_; ++c) {
-                    const float* source = vertical_ + (run.first + i * stride) * inner_ + c;
+                    const float* source = vertical_ + first * inner_ + c;
                     float sum = 0.0F;
                     for (std::int64_t k = 0; k < run.count; ++k) sum += source[k * read_step * inner_];
                     out[(run.begin + i) * inner_ + c] = sum;

@@ -1,7 +1,7 @@
 // The max engine: max pooling forward, and its gradient by finding every maximum again.
 //
-// A task is one box of outputs of one image and one panel of channels. Loops: line of windows (d, h) > segment of 256
-// windows > run of windows with the same inside taps (window_max.hpp) > taps. Forward a segment is then written out.
+// A task is one box of outputs of one image and one panel of channels. Loops: line of windows (d, h) > segment of
+// it > run of windows with the same inside taps (window_max.hpp) > taps. Forward a segment is then written out.
 // Backward its gradients are added to f32 sums at the places of the maxima, in ascending order of the windows, and the
 // sums of the box are written when all windows are done: the bits depend on shape and values alone.
 #pragma once
@@ -299,19 +299,17 @@ private:
         for (std::int64_t w = 0; w < count; ++w) {
             const std::int64_t row = w * m_.panel_width;
             for (std::int64_t j = 0; j < used_; ++j) {
-                std::int64_t place = place_at(results_, row + j);
+                const std::int64_t place = place_at(results_, row + j);
                 if (place < 0) break;  // no lane of this window has one
-                {                      // a place in the plane: is it in the box?
-                    const std::int64_t rows = place / m_.axes[2].large;
-                    const std::array<std::int64_t, 3> at{rows / m_.axes[1].large - hull.first[0],
-                                                         rows % m_.axes[1].large - hull.first[1],
-                                                         place % m_.axes[2].large - hull.first[2]};
-                    bool inside = true;
-                    for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull.extent[i];
-                    if (!inside) continue;
-                    place = (at[0] * hull.extent[1] + at[1]) * hull.extent[2] + at[2];
-                }
-                sums_[place * m_.sum_width + j] += gradient_[row + j];
+                const std::int64_t rows = place / m_.axes[2].large;
+                const std::array<std::int64_t, 3> at{rows / m_.axes[1].large - hull.first[0],
+                                                     rows % m_.axes[1].large - hull.first[1],
+                                                     place % m_.axes[2].large - hull.first[2]};
+                bool inside = true;
+                for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull.extent[i];
+                if (!inside) continue;
+                const std::int64_t in_box = (at[0] * hull.extent[1] + at[1]) * hull.extent[2] + at[2];
+                sums_[in_box * m_.sum_width + j] += gradient_[row + j];
             }
         }
     }

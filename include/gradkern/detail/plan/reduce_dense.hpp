@@ -27,7 +27,7 @@ namespace detail {
     const std::int64_t last = std::min(inside.last, c.last_column);
     std::ptrdiff_t count = 0;
     if (first >= last) return 0;
-    const std::int64_t step = r.axes[2].stride * r.large[4];
+    const std::int64_t step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
     const bool join = !r.staged || r.axes[2].stride == 1;
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
@@ -87,12 +87,12 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                     if (stretches == 0) continue;
                     // channels read in place all at once, staged ones by blocks
                     const std::int64_t block = r.staged ? std::min(channel_block, channels) : channels;
-                    std::int64_t a_step = r.axes[2].stride * r.large[4];
+                    std::int64_t a_step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
                     for (std::int64_t c0 = 0; c0 < channels; c0 += block) {
                         const std::int64_t cl = std::min(block, channels - c0);
                         const float* source = nullptr;
                         std::int64_t row_step = r.large[1];
-                        std::int64_t tap_step = r.axes[2].dilation * r.large[4];
+                        std::int64_t tap_step = r.axes[2].memory_step(r.axes[2].dilation, r.large[4]);
                         if (r.staged) {
                             if (c0 > 0) static_cast<void>(fill_positions(r, c, tap, list));  // staging overwrote `a`
                             std::int64_t at = 0;
@@ -100,7 +100,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                 for (std::int64_t t = 0; t < taps; ++t) {
                                     const T* from = large_base + c0 * r.large[1] + list[e].a + t * tap_step;
                                     float* to = staging + at * taps * cl + t * cl;
-                                    const std::int64_t step = r.axes[2].stride * r.large[4];
+                                    const std::int64_t step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
                                     if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
                                         pack_every(from, r.large[1], cl, step, list[e].length, to, taps * cl);
                                     } else {
