@@ -54,6 +54,7 @@ conv_case decode_case(decoder& d) {
     const auto f = a.data_format == gk::data_format::ncx ? gk::data_format::ncx : gk::data_format::nxc;
     const auto w = a.weights_format == gk::weights_format::oix ? gk::weights_format::oix : gk::weights_format::xio;
 
+    d.stretch(space, kernel, a.strides, a.dilations, a.pads_begin, a.pads_end, 16);
     for (gk::extents* e : {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end, &a.output_padding}) d.spoil(*e, 64);
     if (d.once_in(64)) a.groups = d.anything();
     c.conv = a;

@@ -104,6 +104,29 @@ public:
         }
         if (!e.values().empty()) e[byte() % e.values().size()] = anything();
     }
+    /// Now and then, the numbers of one axis become so large that only just some windows fit into 63 bits.
+    void stretch(const gk::extents& space, const gk::extents& kernel, gk::extents& strides, gk::extents& dilations,
+                 gk::extents& pads_begin, gk::extents& pads_end, std::int64_t one_in) noexcept {
+        if (!once_in(one_in)) return;
+        const std::size_t i = byte() % space.rank();
+        const auto large = [&] {
+            constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+            const auto kind = integer(0, 3);
+            return kind == 0   ? std::int64_t{1} << integer(40, 62)
+                   : kind == 1 ? most / integer(1, 9) - integer(0, 7)
+                               : most - integer(0, 31);
+        };
+        if (dilations.empty()) dilations = gk::extents::filled(space.rank(), 1);
+        if (kernel[i] > 1) dilations[i] = large() / (kernel[i] - 1);
+        if (once_in(3)) strides[i] = large();
+        const gk::shape::checked window = gk::shape::checked(kernel[i] - 1) * dilations[i] + 1;
+        gk::shape::checked padding = window - space[i] + gk::shape::checked(integer(0, 4)) * strides[i];
+        if (!padding.ok()) padding = window - space[i];
+        if (!padding.ok() || padding.value() < 0) return;
+        pads_begin[i] = pick({std::int64_t{0}, padding.value() / 2, padding.value(), std::int64_t{1} << 62});
+        pads_begin[i] = std::min(pads_begin[i], padding.value());
+        pads_end[i] = padding.value() - pads_begin[i];
+    }
     [[nodiscard]] touching side() noexcept { return once_in(2) ? touching::begin : touching::end; }
 
     /// Strides for a shape: none (dense), axes in any order with gaps, negative directions and, for inputs, steps of 0;

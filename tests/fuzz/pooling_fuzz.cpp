@@ -51,6 +51,7 @@ pool_case<Attributes> decode_case(decoder& d) {
     c.a.auto_pad = d.once_in(3) ? d.word_up_to(gk::auto_pad::valid) : gk::auto_pad::none;
     c.a.rounding_type = d.word_up_to(gk::rounding_type::ceil_torch);
     c.a.data_format = d.word_up_to(gk::data_format::ncx);
+    d.stretch(space, c.a.kernel, c.a.strides, c.a.dilations, c.a.pads_begin, c.a.pads_end, 16);
     for (gk::extents* e : {&c.a.kernel, &c.a.strides, &c.a.pads_begin, &c.a.pads_end, &c.a.dilations}) d.spoil(*e, 48);
     c.large.push_back(n);
     if (c.a.data_format == gk::data_format::ncx) c.large.push_back(channels);
