@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
@@ -208,20 +207,12 @@ inline constexpr std::int64_t position_rows = 4;
     return g;
 }
 
-/// Element i of an array whose elements have the bytes of a T: a foreign type may not be read through a T*.
-template <class T>
-[[nodiscard]] inline float copy_as_float(const void* p, std::int64_t i) noexcept {
-    T element;
-    std::memcpy(&element, static_cast<const std::byte*>(p) + i * std::int64_t{sizeof(T)}, sizeof element);
-    return static_cast<float>(element);
-}
-
 /// Element i of an f32, f16 or bf16 array as f32.
 [[nodiscard]] inline float load_as_float(const void* p, data_type type, std::int64_t i) noexcept {
     switch (type) {
-        case data_type::f16: return copy_as_float<float16>(p, i);
-        case data_type::bf16: return copy_as_float<bfloat16>(p, i);
-        default: return copy_as_float<float>(p, i);
+        case data_type::f16: return load_element(static_cast<const float16*>(p) + i);
+        case data_type::bf16: return load_element(static_cast<const bfloat16*>(p) + i);
+        default: return load_element(static_cast<const float*>(p) + i);
     }
 }
 

@@ -65,6 +65,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
     const bool none = r.chunks.count == 0;  // an empty batch has no memory: null takes no offset
     const T* large_base = none ? large : large + (group * r.large_channels + first_channel) * r.large[1];
     const T* small_base = none ? small : small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
+    const std::int64_t column_step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
     const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
 
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
@@ -87,7 +88,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                     if (stretches == 0) continue;
                     // channels read in place all at once, staged ones by blocks
                     const std::int64_t block = r.staged ? std::min(channel_block, channels) : channels;
-                    std::int64_t a_step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
+                    std::int64_t a_step = column_step;
                     for (std::int64_t c0 = 0; c0 < channels; c0 += block) {
                         const std::int64_t cl = std::min(block, channels - c0);
                         const float* source = nullptr;
@@ -100,11 +101,10 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                 for (std::int64_t t = 0; t < taps; ++t) {
                                     const T* from = large_base + c0 * r.large[1] + list[e].a + t * tap_step;
                                     float* to = staging + at * taps * cl + t * cl;
-                                    const std::int64_t step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
                                     if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
-                                        pack_every(from, r.large[1], cl, step, list[e].length, to, taps * cl);
+                                        pack_every(from, r.large[1], cl, column_step, list[e].length, to, taps * cl);
                                     } else {
-                                        pack_lanes(from, r.large[1], cl, step, list[e].length, to, taps * cl);
+                                        pack_lanes(from, r.large[1], cl, column_step, list[e].length, to, taps * cl);
                                     }
                                 }
                                 list[e].a = at * taps * cl;
