@@ -1,5 +1,6 @@
 // How many times faster every operator is than the plain-loop reference in the same build: one line a case, and a
-// failure where one is below the factor asked for.
+// failure where one is below the factor asked for. A case below it is timed again, up to eight turns of both; the shortest
+// time of each counts.
 //
 //     bench_against_reference [FACTOR [SUBSTRING]]
 #include <algorithm>
@@ -22,10 +23,14 @@ int main(int argc, char** argv) {
         make_layer(l, c, what, format);
         std::vector<float> exact;
         const auto run = [&] { static_cast<void>(l.run()); };
-        const double before = best_seconds(5, run);  // before and after the reference: both meet the machine's moods
-        const double plain = best_seconds(1, [&] { exact = reference_result(l); });
+        double best = best_seconds(5, run);
+        double plain = best_seconds(1, [&] { exact = reference_result(l); });
         const bool wrong = exact.empty() || !(difference(l, exact) < tolerance<float>);
-        const double best = std::min(before, best_seconds(5, run));
+        // In turns: both meet the machine's moods. Who else uses a core disturbs full units, not waiting ones.
+        for (int turn = 0; turn == 0 || (turn < 8 && plain / best < factor); ++turn) {
+            best = std::min(best, best_seconds(5, run));
+            if (turn > 0) plain = std::min(plain, best_seconds(1, [&] { static_cast<void>(reference_result(l)); }));
+        }
         const double ratio = plain / best;
         below += ratio < factor || wrong;
         ++count;

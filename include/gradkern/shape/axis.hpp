@@ -45,10 +45,13 @@ struct axis {
         return o * stride - pad_begin + k * dilation;
     }
 
-    /// `advance`, which is the stride or the dilation, as a step in memory, where neighbouring positions are `memory`
-    /// elements apart; 0 where no two positions so far from each other lie inside, so that nobody takes the step.
-    [[nodiscard]] constexpr std::int64_t memory_step(std::int64_t advance, std::int64_t memory) const noexcept {
-        return advance < large ? advance * memory : 0;
+    /// The stride and the dilation as steps in memory, where neighbouring positions are `memory` elements apart; 0 where
+    /// no two positions so far from each other lie inside, so that nobody takes the step.
+    [[nodiscard]] constexpr std::int64_t stride_in(std::int64_t memory) const noexcept {
+        return stride < large ? stride * memory : 0;
+    }
+    [[nodiscard]] constexpr std::int64_t dilation_in(std::int64_t memory) const noexcept {
+        return dilation < large ? dilation * memory : 0;
     }
 
     /// Number of taps of window o with p(o, k) < limit, limit >= -pad_begin.

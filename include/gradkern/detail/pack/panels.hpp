@@ -34,6 +34,18 @@ struct strided_rows {
     }
 };
 
+/// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers; +0 for x behind the
+/// first `columns`, which are not read.
+template <class Row>
+GRADKERN_ALWAYS_INLINE void turn_square(const Row& row, std::ptrdiff_t columns, float* out,
+                                        std::ptrdiff_t out_step) noexcept {
+    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+    float square[block * block];
+    for (std::ptrdiff_t i = 0; i < block; ++i)
+        simd::store(square + i * block, simd::load_wide_partial(row(i), columns));
+    simd::transpose(square, block, out, out_step);
+}
+
 /// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
 /// registers, whatever is left element by element. Lanes may share a row.
 template <class T, class Row>
@@ -42,10 +54,17 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
-    const std::ptrdiff_t whole = count >= block ? lanes / block * block : 0;
+    const std::ptrdiff_t whole = 2 * count >= block ? lanes / block * block : 0;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         for (std::ptrdiff_t j = 0; j < whole; j += block) {
+            if (count < block) {
+                float turned[block * block];
+                turn_square([&](std::ptrdiff_t i) { return row(j + i); }, count, turned, block);
+                for (std::ptrdiff_t x = 0; x < count; ++x)
+                    simd::store(out + x * out_step + j, simd::load(turned + x * block));
+                continue;
+            }
             std::array<const T*, static_cast<std::size_t>(block)> rows;
             for (std::ptrdiff_t i = 0; i < block; ++i) rows[static_cast<std::size_t>(i)] = row(j + i);
             for (std::ptrdiff_t next = begin; next < end; next += block) {
@@ -59,10 +78,8 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
                     for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
-                    float square[block * block];
-                    for (std::ptrdiff_t i = 0; i < block; ++i)
-                        simd::store(square + i * block, simd::load_wide(rows[static_cast<std::size_t>(i)] + x));
-                    simd::transpose(square, block, to, out_step);
+                    turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
+                                out_step);
                 }
             }
         }
@@ -106,11 +123,8 @@ inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
         const std::ptrdiff_t j = std::min(next_lane, lanes - block);  // the last block overlaps, here and below
         for (std::ptrdiff_t next = 0; next < elements; next += block) {
             const std::ptrdiff_t begin = std::min(next, elements - block);
-            float square[block * block];
             float turned[block * block];
-            for (std::ptrdiff_t i = 0; i < block; ++i)
-                simd::store(square + i * block, simd::load_wide(source + (j + i) * lane_step + begin));
-            simd::transpose(square, block, turned, block);
+            turn_square(strided_rows<T>{source + j * lane_step + begin, lane_step}, block, turned, block);
             for (std::ptrdiff_t x = shape::ceil_div(begin, source_step); x * source_step < begin + block; ++x)
                 simd::store(out + x * out_step + j, simd::load(turned + (x * source_step - begin) * block));
         }

@@ -27,7 +27,7 @@ namespace detail {
     const std::int64_t last = std::min(inside.last, c.last_column);
     std::ptrdiff_t count = 0;
     if (first >= last) return 0;
-    const std::int64_t step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
+    const std::int64_t step = r.axes[2].stride_in(r.large[4]);
     const bool join = !r.staged || r.axes[2].stride == 1;
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
@@ -65,7 +65,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
     const bool none = r.chunks.count == 0;  // an empty batch has no memory: null takes no offset
     const T* large_base = none ? large : large + (group * r.large_channels + first_channel) * r.large[1];
     const T* small_base = none ? small : small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
-    const std::int64_t column_step = r.axes[2].memory_step(r.axes[2].stride, r.large[4]);
+    const std::int64_t column_step = r.axes[2].stride_in(r.large[4]);
     const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
 
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
@@ -93,7 +93,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                         const std::int64_t cl = std::min(block, channels - c0);
                         const float* source = nullptr;
                         std::int64_t row_step = r.large[1];
-                        std::int64_t tap_step = r.axes[2].memory_step(r.axes[2].dilation, r.large[4]);
+                        std::int64_t tap_step = r.axes[2].dilation_in(r.large[4]);
                         if (r.staged) {
                             if (c0 > 0) static_cast<void>(fill_positions(r, c, tap, list));  // staging overwrote `a`
                             std::int64_t at = 0;
