@@ -124,8 +124,8 @@ private:
                                                   const tensor_layout&, const plan_options&) noexcept;
 };
 
-/// Plans avg_pool_plan::run. `dst` may be empty: dense in the inferred shape. Errors: those of the shape rules, in the
-/// order of shape/check.hpp.
+/// Plans avg_pool_plan::run. `dst` may be empty: dense in the inferred shape. Errors: those of the shape rules and
+/// of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<avg_pool_plan<T>> plan_avg_pool(const tensor_layout& src, const avg_pool_attributes& attributes,
                                                      const tensor_layout& dst = {},
@@ -182,7 +182,7 @@ private:
 };
 
 /// Plans avg_pool_backward_plan::run. `diff_src` wins over attributes.diff_src_shape; neither: missing_shape. Errors:
-/// those of the shape rules, in the order of shape/check.hpp.
+/// those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<avg_pool_backward_plan<T>> plan_avg_pool_backward(const tensor_layout& diff_dst,
                                                                        const avg_pool_attributes& attributes,

@@ -70,8 +70,8 @@ private:
     detail::bias_plan plan_{};
 };
 
-/// Plans bias_backward_plan::run. `diff_bias` is (C) with any stride, or empty: dense. Errors: those of the shape
-/// rules, in the order of shape/check.hpp.
+/// Plans bias_backward_plan::run. `diff_bias` is (C) with any stride but 0, or empty: dense. Errors: those of the shape
+/// rules and of memory, in the order of shape/check.hpp.
 template <class T, class G = T>
 [[nodiscard]] result<bias_backward_plan<T, G>> plan_bias_backward(const tensor_layout& diff_dst,
                                                                   const bias_attributes& attributes,

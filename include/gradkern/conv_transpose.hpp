@@ -59,7 +59,7 @@ private:
 };
 
 /// Plans conv_transpose_plan::run. `bias` is (OC) or empty for none; `dst` wins over attributes.dst_shape, and where it
-/// is empty the result is dense in the inferred shape. Errors: those of the shape rules, in the order of
+/// is empty the result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
 /// shape/check.hpp.
 template <class T, class Bias = T>
 [[nodiscard]] result<conv_transpose_plan<T, Bias>> plan_conv_transpose(const tensor_layout& src,
@@ -128,7 +128,8 @@ private:
 };
 
 /// Plans conv_transpose_backward_data_plan::run. `diff_src` wins over attributes.diff_src_shape; where it is empty the
-/// result is dense in the inferred shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+/// result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
+/// shape/check.hpp.
 template <class T>
 [[nodiscard]] result<conv_transpose_backward_data_plan<T>> plan_conv_transpose_backward_data(
     const tensor_layout& diff_dst, const tensor_layout& weights, const conv_transpose_attributes& attributes,
@@ -200,8 +201,8 @@ private:
 };
 
 /// Plans conv_transpose_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
-/// missing_shape. `diff_bias` is (OC) with any stride, or empty for none. Errors: those of the shape rules, in the order
-/// of shape/check.hpp.
+/// missing_shape. `diff_bias` is (OC) with any stride but 0, or empty for none. Errors: those of the shape
+/// rules and of memory, in the order of shape/check.hpp.
 template <class T, class G = T>
 [[nodiscard]] result<conv_transpose_backward_weights_plan<T, G>> plan_conv_transpose_backward_weights(
     const tensor_layout& src, const tensor_layout& diff_dst, const conv_transpose_attributes& attributes,

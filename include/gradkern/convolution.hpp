@@ -65,7 +65,7 @@ private:
 };
 
 /// Plans convolution_plan::run. `bias` is (OC) or empty for none; `dst` may be empty: dense in the inferred shape.
-/// Errors: those of the shape rules, in the order of shape/check.hpp.
+/// Errors: those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T, class Bias = T>
 [[nodiscard]] result<convolution_plan<T, Bias>> plan_convolution(const tensor_layout& src, const tensor_layout& weights,
                                                                  const tensor_layout& bias,
@@ -132,7 +132,8 @@ private:
 };
 
 /// Plans convolution_backward_data_plan::run. `diff_src` wins over attributes.diff_src_shape; where it is empty the
-/// result is dense in the inferred shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+/// result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
+/// shape/check.hpp.
 template <class T>
 [[nodiscard]] result<convolution_backward_data_plan<T>> plan_convolution_backward_data(
     const tensor_layout& diff_dst, const tensor_layout& weights, const convolution_attributes& attributes,
@@ -204,8 +205,8 @@ private:
 };
 
 /// Plans convolution_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
-/// missing_shape. `diff_bias` is (OC) with any stride, or empty for none. Errors: those of the shape rules, in the order
-/// of shape/check.hpp.
+/// missing_shape. `diff_bias` is (OC) with any stride but 0, or empty for none. Errors: those of the shape
+/// rules and of memory, in the order of shape/check.hpp.
 template <class T, class G = T>
 [[nodiscard]] result<convolution_backward_weights_plan<T, G>> plan_convolution_backward_weights(
     const tensor_layout& src, const tensor_layout& diff_dst, const convolution_attributes& attributes,

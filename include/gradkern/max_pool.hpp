@@ -104,7 +104,7 @@ private:
 };
 
 /// Plans max_pool_plan::run. `dst` may be empty: dense in the inferred shape. `indices` empty: none are written.
-/// Errors: those of the shape rules, in the order of shape/check.hpp.
+/// Errors: those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<max_pool_plan<T>> plan_max_pool(const tensor_layout& src, const max_pool_attributes& attributes,
                                                      const tensor_layout& dst = {}, const tensor_layout& indices = {},
@@ -185,7 +185,7 @@ private:
 };
 
 /// Plans max_pool_backward_plan::run. `diff_src` may be empty: dense in the shape of src. Errors: those of the shape
-/// rules, in the order of shape/check.hpp.
+/// rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<max_pool_backward_plan<T>> plan_max_pool_backward(const tensor_layout& src,
                                                                        const tensor_layout& diff_dst,
@@ -299,7 +299,7 @@ private:
 };
 
 /// Plans max_pool_backward_from_indices_plan::run. `diff_src` wins over attributes.diff_src_shape; neither:
-/// missing_shape. Errors: those of the shape rules, in the order of shape/check.hpp.
+/// missing_shape. Errors: those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<max_pool_backward_from_indices_plan<T>> plan_max_pool_backward_from_indices(
     const tensor_layout& diff_dst, const tensor_layout& indices, const max_pool_indices_attributes& attributes,

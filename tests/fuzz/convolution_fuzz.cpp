@@ -56,6 +56,7 @@ conv_case decode_case(decoder& d) {
 
     d.stretch(space, kernel, a.strides, a.dilations, a.pads_begin, a.pads_end, 16);
     for (gk::extents* e : {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end, &a.output_padding}) d.spoil(*e, 64);
+    if (!a.output_padding.empty() && d.once_in(4)) a.output_padding[d.byte() % r] = d.integer(0, 63);
     if (d.once_in(64)) a.groups = d.anything();
     c.conv = a;
     c.transpose.strides = a.strides;

@@ -800,6 +800,66 @@ TEST(convolution_errors, inferred_sizes_are_checked) {
     a.dilations = {most - 1};
     EXPECT_EQ(gk::infer_convolution({1, 1, 2}, {1, 1, 2}, a).error().code, errc::overflow);
     EXPECT_EQ(gk::plan_convolution<float>({1, 1, 2}, {1, 1, 2}, {}, a, {1, 1, 2}).error().code, errc::overflow);
+    // I + pads, where the size itself is small: 20 + (2^63 - 11) of a window that leaves room for no output_padding
+    t = {.strides = {11},
+         .dilations = {most - 1},
+         .pads_begin = {most - 10},
+         .pads_end = {0},
+         .output_padding = {10},
+         .data_format = gk::data_format::ncx,
+         .weights_format = gk::weights_format::oix};
+    EXPECT_EQ(gk::infer_conv_transpose({1, 64, 1}, {1, 64, 2}, t).error(),
+              (error{errc::overflow, "conv_transpose", "dst", 2, 0, 0, expectation::none}));
+    a = {.strides = {11},
+         .dilations = {most - 1},
+         .pads_begin = {most - 10},
+         .pads_end = {0},
+         .output_padding = {10},
+         .data_format = gk::data_format::ncx,
+         .weights_format = gk::weights_format::oix};
+    EXPECT_EQ(gk::infer_convolution_backward_data({1, 64, 1}, {64, 1, 2}, a).error(),
+              (error{errc::overflow, "convolution_backward_data", "diff_src", 2, 0, 0, expectation::none}));
+}
+
+// A filter of 2^40 taps, of which five meet the data: work and workspace are those of five.
+TEST(convolution, long_kernels_cost_their_inside_taps) {
+    const std::int64_t taps = std::int64_t{1} << 40;
+    const std::array<float, 1> weight{3};  // every tap: strides of 0
+    const gk::tensor_layout weights({1, 1, taps}, {0, 0, 0});
+    const auto one = tensor_of<float>(at_size(1), {2});
+    const auto five = tensor_of<float>(at_size(5), {1, 10, 100, 1000, 10000});
+    const auto run = [](const auto& plan, auto&&... tensors) {
+        ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
+        ASSERT_LE(plan->workspace_bytes(1), std::size_t{64} * 1024);
+        std::vector<std::byte> workspace(plan->workspace_bytes(1));
+        EXPECT_TRUE(plan->run(tensors..., workspace).ok());
+    };
+    for (const gk::algorithm path : every_algorithm) {
+        SCOPED_TRACE(static_cast<int>(path));
+        const gk::plan_options options{.algorithm = path};
+        for (const std::int64_t begin : {std::int64_t{0}, taps / 2, taps - 5}) {
+            const gk::conv_transpose_attributes t{.strides = {1},
+                                                  .dilations = {1},
+                                                  .pads_begin = {begin},
+                                                  .pads_end = {taps - 5 - begin},
+                                                  .data_format = gk::data_format::ncx,
+                                                  .weights_format = gk::weights_format::oix};
+            test_tensor<float> dst(at_size(5));
+            run(gk::plan_conv_transpose<float>(one.layout(), weights, {}, t, {}, options), one.data(), weight.data(),
+                nullptr, dst.data());
+            expect_values(dst, {6, 6, 6, 6, 6});
+            const gk::convolution_attributes a{.strides = {1},
+                                               .dilations = {1},
+                                               .pads_begin = {begin},
+                                               .pads_end = {taps - 5 - begin},
+                                               .data_format = gk::data_format::ncx,
+                                               .weights_format = gk::weights_format::oix};
+            test_tensor<float> small(at_size(1));
+            run(gk::plan_convolution<float>(five.layout(), weights, {}, a, {}, options), five.data(), weight.data(),
+                nullptr, small.data());
+            expect_values(small, {33333});
+        }
+    }
 }
 
 // Strides, dilations and pads far beyond every tensor: one window, of whose two taps the second lies inside. Next to

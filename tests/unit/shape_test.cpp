@@ -96,6 +96,34 @@ TEST(axis, inside_taps_and_positions_follow_their_definition) {
     });
 }
 
+TEST(axis, dropping_outside_taps_keeps_every_window) {
+    for_each_axis([](const axis& a) {
+        axis b = a;
+        const std::int64_t first = b.drop_outside_taps();
+        ASSERT_GE(b.kernel, 1);
+        ASSERT_GE(b.pad_begin, 0);
+        ASSERT_LE(first + b.kernel, a.kernel);
+        for (std::int64_t o = 0; o < a.small; ++o) {
+            auto expected = meetings(a, side::small, o);
+            for (meeting& m : expected) m.first -= first;
+            ASSERT_EQ(meetings(b, side::small, o), expected);
+        }
+        // no more than one tap at either end is left without need
+        const auto meets = [&](std::int64_t k) {
+            const auto r = b.inside_positions(k);
+            return r.first < r.last;
+        };
+        if (b.dilation >= b.stride * b.small || b.kernel <= 2) return;
+        ASSERT_TRUE(b.position(b.small - 1, 1) >= 0 && b.position(0, b.kernel - 1) < b.large);
+        if (b.stride == 1) {
+            ASSERT_TRUE(meets(1) && meets(b.kernel - 2));
+        }
+    });
+    axis far{5, 1, INT64_C(1) << 40, 1, 1, (INT64_C(1) << 40) - 5, 0};  // the last five of 2^40 taps
+    EXPECT_EQ(far.drop_outside_taps(), (INT64_C(1) << 40) - 5);
+    EXPECT_EQ(far, (axis{5, 1, 5, 1, 1, 0, 0}));
+}
+
 TEST(axis, padded_taps_end_with_the_declared_padding) {
     for_each_axis([](axis a) {
         for (a.pad_end = 0; a.pad_end <= 3; ++a.pad_end) {

@@ -79,6 +79,17 @@ struct axis {
         return {first, std::clamp<std::int64_t>(floor_div(large - 1 + shift, stride) + 1, first, small)};
     }
 
+    /// Drops taps at both ends of the kernel that lie inside for no window, as far as the rest remains an axis: at least one
+    /// tap, pad_begin >= 0. Returns the number of the first tap that is left. No window's inside taps change.
+    constexpr std::int64_t drop_outside_taps() noexcept {
+        const std::int64_t last = std::max<std::int64_t>(taps_below(0, large), 1);
+        const std::int64_t below = ceil_div(-position(small - 1, 0), dilation);  // these end before the large side
+        const std::int64_t first = std::clamp<std::int64_t>(std::min(below, pad_begin / dilation), 0, last - 1);
+        kernel = last - first;
+        pad_begin -= first * dilation;
+        return first;
+    }
+
     /// Taps of window o that count in an average that includes padding: p(o, k) < large + pad_end.
     [[nodiscard]] constexpr std::int64_t padded_taps(std::int64_t o) const noexcept {
         return taps_below(o, large + pad_end);

@@ -51,7 +51,9 @@ struct bias_problem {
                              static_cast<std::int64_t>(diff_bias.rank()), 1);
     }
     checks.sizes("diff_dst", diff_dst, r, true);
+    if (!diff_bias.empty()) checks.require_at_least(errc::invalid_shape, "diff_bias", 0, diff_bias[0], 1);
     checks.volume("diff_dst", diff_dst, element_bytes);
+    checks.volume("diff_bias", diff_bias, element_bytes);
     if (!checks.ok()) return checks.error();
 
     bias_problem p;

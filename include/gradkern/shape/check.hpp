@@ -24,6 +24,8 @@ using canonical_strides = std::array<std::int64_t, 5>;
 ///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then element types (in
 ///   dynamic.hpp alone: elsewhere the compiler knows them), then missing shapes; 4 sizes; 5 overflow; 6 batch,
 ///   channels, spatial consistency.
+/// Plans check memory after that: addresses, tensor by tensor, then for a convolution that scratch can be counted in 63
+/// bits (overflow of "workspace").
 class operator_checks {
 public:
     constexpr explicit operator_checks(std::string_view op) noexcept { error_.op = op; }
@@ -99,8 +101,8 @@ public:
         fits(argument, -1, bytes);
     }
 
-    /// Check 5 for memory: strides of the right number, address arithmetic that does not overflow and, for an output,
-    /// no two elements in one place.
+    /// After all shape rules, the memory of a tensor: strides of the right number, address arithmetic that does not
+    /// overflow and, for an output, no two elements in one place.
     constexpr void addresses(std::string_view argument, const tensor_layout& t, std::int64_t element_bytes,
                              bool is_output) noexcept {
         if (t.is_dense() || !ok()) return;

@@ -110,6 +110,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     // the size that is not given
     if (large == 0) {
         const checked span = (checked(small) - 1) * a.stride + ke;
+        checks.fits(q.large_name, data_index, span + op);  // I + pb + pe
         const checked same_size =
             q.transposed ? span - std::max<std::int64_t>(0, ke - a.stride) + op : checked(small) * a.stride;
         const checked size = padded_same ? same_size : span - a.pad_begin - a.pad_end + op;
@@ -242,6 +243,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     // 5: overflow of what is known; sizes still to be inferred are checked below
     for (const tensor& t : tensors)
         if (!t.shape->empty()) checks.volume(t.name, *t.shape, q.element_bytes);
+    checks.volume(q.bias_name, q.bias, q.element_bytes);
     if (!checks.ok()) return checks.error();
     const std::size_t kernel_at = kernel_index(q.weights_format);
     const std::size_t space_at = spatial_index(q.data_format);

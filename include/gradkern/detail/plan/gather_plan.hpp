@@ -31,6 +31,7 @@ struct gather_plan {
     std::int64_t out_channels = 0;  // per group
     shape::canonical_strides in{};
     shape::canonical_strides out{};
+    std::int64_t w_first = 0;  // where the first tap that any output reads begins
     std::int64_t w_group = 0;  // elements between groups, reduction channels, output channels and taps of the filter
     std::int64_t w_reduce = 0;
     std::int64_t w_out = 0;
@@ -120,6 +121,7 @@ inline constexpr std::int64_t position_rows = 4;
     g.w_reduce = forward ? weights[1] : weights[0];
     g.w_out = forward ? weights[0] : weights[1];
     g.w_tap = {weights[2], weights[3], weights[4]};
+    for (std::size_t i = 0; i < 3; ++i) g.w_first += g.axes[i].drop_outside_taps() * g.w_tap[i];
     g.accumulate = options.output == output_mode::accumulate;
 
     // Lanes across groups pay off where a group has too few channels to fill them.
@@ -224,6 +226,7 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
     const std::int64_t kh = g.axes[1].kernel;
     const std::int64_t kw = g.axes[2].kernel;
     const std::int64_t taps = g.taps();
+    w += g.w_first;
     // One run of lanes with a uniform step, or one run per group where lanes cross groups of several outputs.
     const auto pack = [&](std::int64_t offset, std::int64_t source_step, std::int64_t count, float* out,
                           std::int64_t out_step) {

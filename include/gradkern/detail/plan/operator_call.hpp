@@ -82,7 +82,7 @@ struct placed_tensor {
 }
 
 /// True where no size that a plan computes can overflow, with room to spare: the product of everything that scratch
-/// memory may be proportional to. A filter or an activation of such extents exists only with strides of 0.
+/// memory may be proportional to. `p` without taps that no position meets, where the plan drops them.
 [[nodiscard]] constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
     constexpr std::int64_t bytes_per_element =
         64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
@@ -94,7 +94,7 @@ struct placed_tensor {
 }
 
 /// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough.
-inline constexpr std::size_t stack_workspace = 16 * 1024;
+inline constexpr std::size_t stack_workspace = 16 * 1024 + 64;  // 64: what any workspace may lose to alignment
 template <class Run>
 [[nodiscard]] GRADKERN_NOINLINE status run_on_stack(const Run& run) noexcept {
     alignas(64) std::array<std::byte, stack_workspace> bytes;
