@@ -3,9 +3,9 @@
 //     gradkern::convolution_attributes conv{.strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1},
 //                                           .pads_end = {1, 1}, .data_format = gradkern::data_format::ncx};
 //
-// Vectors have one entry per spatial axis in the order D, H, W. An empty vector is an absent attribute: pads and
-// output_padding are then zeros, dilations of a pool ones; strides, kernels and the dilations of a convolution have no
-// default.
+// Vectors have one entry per spatial axis in the order D, H, W. An empty vector is an absent attribute: pads are then
+// zeros, dilations of a pool ones; strides, kernels and the dilations of a convolution have no default. What it means
+// that output_padding is absent stands beside it.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,8 @@ struct avg_pool_attributes {
     extents pads_begin{};                                    ///< >= 0; ignored unless auto_pad is none
     extents pads_end{};                                      ///< >= 0; ignored unless auto_pad is none
     extents dilations{};                                     ///< > 0; ones where absent
-    bool exclude_pad = false;                                ///< true: divide by the number of taps inside the input
+    bool exclude_pad = false;                                ///< true: divide by the number of taps inside the input.
+                                                             ///< Required in oneDNN's documents, and in its front end
     gradkern::auto_pad auto_pad = gradkern::auto_pad::none;  ///< rule F (shape/padding.hpp)
     gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;  ///< ignored for the sizes of same_*
     std::optional<std::int64_t> divisor_override{};                  ///< any non-zero number replaces the divisor

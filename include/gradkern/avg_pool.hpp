@@ -97,6 +97,7 @@ private:
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst: the number of windows on every axis by rounding_type, or ceil(I / stride) for same_*.
+/// Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_avg_pool(const extents& src,
                                                        const avg_pool_attributes& attributes) noexcept {
     const auto p = shape::avg_pool_shapes(src, attributes, {}, false, 4);
@@ -152,7 +153,7 @@ template <class T>
 // ----------------------------------------------------------------------------------------------------------- backward
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. It is never
-/// guessed, since several sizes have the same number of windows.
+/// guessed, since several sizes have the same number of windows. Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_avg_pool_backward(const extents& diff_dst,
                                                                 const avg_pool_attributes& attributes,
                                                                 const extents& diff_src = {}) noexcept {

@@ -19,7 +19,7 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 
-/// The shape of diff_bias: (C).
+/// The shape of diff_bias: (C). Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_bias_backward(const extents& diff_dst,
                                                             const bias_attributes& attributes) noexcept {
     const auto p = shape::bias_backward_shapes(diff_dst, attributes, {}, false, 4);

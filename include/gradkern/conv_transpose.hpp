@@ -27,7 +27,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst: `dst` where given, else attributes.dst_shape, else stride * (O - 1) + Ke - pads + output_padding
-/// on every axis (same_*: rule T of shape/padding.hpp).
+/// on every axis (same_*: rule T of shape/padding.hpp). Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_conv_transpose(const extents& src, const extents& weights,
                                                              const conv_transpose_attributes& attributes,
                                                              const extents& dst = {}) noexcept {
@@ -98,6 +98,7 @@ template <class T, class Bias = T>
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else
 /// floor((I - output_padding + pads - Ke) / stride) + 1 on every axis (same_*: ceil((I - output_padding) / stride)).
+/// Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_conv_transpose_backward_data(const extents& diff_dst,
                                                                            const extents& weights,
                                                                            const conv_transpose_attributes& attributes,
@@ -163,6 +164,7 @@ template <class T>
 // --------------------------------------------------------------------------------------------------- backward weights
 
 /// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
+/// Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_conv_transpose_backward_weights(
     const extents& src, const extents& diff_dst, const conv_transpose_attributes& attributes,
     const extents& diff_weights = {}) noexcept {

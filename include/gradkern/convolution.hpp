@@ -37,6 +37,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst: floor((I + pads - Ke) / stride) + 1 on every axis, or ceil(I / stride) for same_*.
+/// Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_convolution(const extents& src, const extents& weights,
                                                           const convolution_attributes& attributes) noexcept {
     const auto p = shape::convolution_shapes(src, weights, attributes, {}, false, 4);
@@ -99,7 +100,7 @@ template <class T, class Bias = T>
 // ------------------------------------------------------------------------------------------------------ backward data
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else the smallest size that fits plus
-/// output_padding (same_*: O * stride).
+/// output_padding (same_*: O * stride). Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_convolution_backward_data(const extents& diff_dst, const extents& weights,
                                                                         const convolution_attributes& attributes,
                                                                         const extents& diff_src = {}) noexcept {
@@ -167,6 +168,7 @@ template <class T>
 // --------------------------------------------------------------------------------------------------- backward weights
 
 /// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
+/// Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_convolution_backward_weights(const extents& src, const extents& diff_dst,
                                                                            const convolution_attributes& attributes,
                                                                            const extents& diff_weights = {}) noexcept {

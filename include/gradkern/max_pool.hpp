@@ -64,7 +64,7 @@ protected:
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst and of indices: the number of windows on every axis by rounding_type, or ceil(I / stride) for
-/// same_*.
+/// same_*. Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_max_pool(const extents& src,
                                                        const max_pool_attributes& attributes) noexcept {
     const auto p = shape::max_pool_shapes(src, attributes, {}, {}, 4);
@@ -144,7 +144,7 @@ template <class T>
 
 // ----------------------------------------------------------------------------------------------------------- backward
 
-/// The shape of diff_src: that of src.
+/// The shape of diff_src: that of src. Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_max_pool_backward(const extents& src, const extents& diff_dst,
                                                                 const max_pool_attributes& attributes) noexcept {
     const auto p = shape::max_pool_backward_shapes(src, diff_dst, attributes, {}, 4);
@@ -227,7 +227,7 @@ template <class T>
 // ---------------------------------------------------------------------------------------------- backward from indices
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. Its spatial
-/// sizes are free.
+/// sizes are free. Bytes count as those of f32.
 [[nodiscard]] constexpr result<extents> infer_max_pool_backward_from_indices(
     const extents& diff_dst, const extents& indices, const max_pool_indices_attributes& attributes,
     const extents& diff_src = {}) noexcept {

@@ -428,6 +428,12 @@ const std::vector<mistake>& memory_mistakes() {
          [](c& w) {
              w.grad_output.strides = {int64_min, int64_min, int64_min, int64_min};
          }},
+        {"gradOutput longer than addresses, about its offset", check::memory,
+         [](c& w) {
+             w.grad_output.strides = {3, 1, 1, (INT64_C(3) << 60) / 5 - 16};
+             w.grad_output.offset = -(INT64_C(1) << 60);
+             w.cube = 1;
+         }},
         {"gradOutput at an offset beyond addresses", check::memory, [](c& w) { w.grad_output.offset = int64_max; }},
         {"gradInput at an offset before addresses", check::memory, [](c& w) { w.grad_input.offset = int64_min; }},
     };

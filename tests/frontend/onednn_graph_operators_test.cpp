@@ -823,6 +823,14 @@ TEST(onednn_graph_operators, sizes_of_the_output_tensor_have_their_place_in_the_
     EXPECT_EQ(
         og::plan_AvgPool<float>({1, 2, 1}, {.strides = {1}, .kernel = {3}, .exclude_pad = false}, {1, 0, 1}).error(),
         (error{errc::invalid_shape, "AvgPool", "dst", 1, 0, 1, least}));
+    // a shape input of the wrong length, and one that overflows, before what the output tensor gets wrong later
+    const og::AvgPoolBackprop_attributes back{.strides = {2}, .kernel = {3}, .exclude_pad = false};
+    const auto refused = [&](const extents& asked, const extents& output) {
+        return og::plan_AvgPoolBackprop<float>({1, 2, 1}, asked, back, output).error();
+    };
+    EXPECT_EQ(refused({1, 6}, {1, INT64_C(1) << 62, INT64_C(1) << 62}).code, errc::invalid_shape);
+    EXPECT_EQ(refused({1, INT64_C(1) << 62, INT64_C(1) << 62}, {1, 1, 1}).code, errc::overflow);
+    EXPECT_EQ(refused({1, 5, 1}, {1, 1, 1}).argument, "input_delta");
     // after attributes, which come first
     EXPECT_EQ(
         og::plan_AvgPool<float>({1, 2, 1}, {.strides = {0}, .kernel = {3}, .exclude_pad = false}, {1, 0, 1}).error(),

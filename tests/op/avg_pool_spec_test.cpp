@@ -377,6 +377,9 @@ TEST(AvgPoolSpec, errors_in_order) {
     a.pads_begin = {INT64_MAX - 3};
     fails({7, 3, 9}, {2, 2, 6}, errc::overflow, "diff_src", 2, 0, 0, expectation::none);
     a.pads_begin = {1};
+    a.strides = {INT64_MAX / 2};
+    fails({7, 3, 9}, {2, 2, 6}, errc::overflow, "diff_dst", 2, 0, 0, expectation::none);
+    a.strides = {2};
     fails({7, 3, 9}, {2, 2, 6}, errc::invalid_shape, "diff_dst", 0, 7, 2);
     fails({2, 3, 9}, {2, 2, 6}, errc::invalid_shape, "diff_dst", 1, 3, 2);
     a.kernel = {8};
@@ -442,6 +445,9 @@ TEST(AvgPoolSpec, an_empty_batch_needs_no_workspace) {
     const avg_pool_attributes a{.kernel = {3, 3}, .strides = {2, 2}};
     EXPECT_TRUE(gradkern::avg_pool<float>({nullptr, {0, 57, 57, 64}}, a, {nullptr, {0, 28, 28, 64}}).ok());
     EXPECT_TRUE(gradkern::avg_pool_backward<float>({nullptr, {0, 28, 28, 64}}, a, {nullptr, {0, 57, 57, 64}}).ok());
+    // no two of no elements lie in one place
+    const gradkern::tensor_layout nothing({0, 57, 57, 64}, {0, 0, 0, 0});
+    EXPECT_TRUE(gradkern::avg_pool_backward<float>({nullptr, {0, 28, 28, 64}}, a, {nullptr, nothing}).ok());
 }
 
 TEST(AvgPoolSpec, shapes_are_constant_expressions) {

@@ -527,7 +527,18 @@ TEST(MaxPoolSpec, forward_errors) {
                               [](call& c) {
                                   c.indices = {2, 3, 4, 2};
                               },
-                              errc::invalid_shape, "indices", 2, 4, expectation::equal, 3}});
+                              errc::invalid_shape, "indices", 2, 4, expectation::equal, 3},
+                             {"indices huge",
+                              [](call& c) {
+                                  c.indices = {2, 3, std::int64_t{1} << 62, std::int64_t{1} << 62};
+                              },
+                              errc::overflow, "indices", -1, 0, expectation::none, 0},
+                             {"dst whose last window ends nowhere",
+                              [](call& c) {
+                                  c.small = {1, 1, std::int64_t{1} << 40, 2};
+                                  c.attributes.strides = {std::int64_t{1} << 40, 1};
+                              },
+                              errc::overflow, "dst", 2, 0, expectation::none, 0}});
     check_errors(rows, "max_pool", [](const call& c, float* out, std::int64_t* indices) {
         return gradkern::max_pool<float>({numbers, c.src}, c.attributes, {out, c.small}, {indices, c.indices});
     });
@@ -551,7 +562,12 @@ TEST(MaxPoolSpec, backward_errors) {
                               [](call& c) {
                                   c.diff_src = {2, 3, 6, 6};
                               },
-                              errc::invalid_shape, "diff_src", 3, 6, expectation::equal, 5}});
+                              errc::invalid_shape, "diff_src", 3, 6, expectation::equal, 5},
+                             {"diff_src huge",
+                              [](call& c) {
+                                  c.diff_src = {2, 3, std::int64_t{1} << 62, std::int64_t{1} << 62};
+                              },
+                              errc::overflow, "diff_src", -1, 0, expectation::none, 0}});
     check_errors(rows, "max_pool_backward", [](const call& c, float* out, std::int64_t*) {
         const status s =
             gradkern::max_pool_backward<float>({numbers, c.src}, {numbers, c.small}, c.attributes, {out, c.diff_src});
@@ -652,6 +668,13 @@ TEST(MaxPoolSpec, errors_of_memory) {
     const gradkern::tensor_layout far(c.indices.shape, {std::numeric_limits<std::int64_t>::max(), 6, 2, 1});
     EXPECT_EQ(gradkern::plan_max_pool_backward_from_indices<float>(c.small, far, c.from, c.diff_src).error(),
               (error{errc::overflow, "max_pool_backward_from_indices", "indices", -1, 0, 0, expectation::none}));
+    // strides come before pointers, in the reference, too
+    const error met{errc::invalid_argument, "max_pool", "indices", 0, 0, 0, expectation::none};
+    const gradkern::tensor_layout one_place(c.indices.shape, {0, 0, 0, 0});
+    const gradkern::tensor_view<const float> src(numbers, c.src);
+    const gradkern::tensor_view<float> no_dst(nullptr, c.small);
+    EXPECT_EQ(gradkern::max_pool(src, c.attributes, no_dst, {indices.data(), one_place}).error(), met);
+    EXPECT_EQ(gradkern::ref::max_pool(src, c.attributes, no_dst, {indices.data(), one_place}).error(), met);
     // an output that meets itself
     EXPECT_EQ(
         code(gradkern::max_pool<float>({numbers, c.src}, c.attributes, {memory.data(), {{2, 3, 3, 2}, {18, 6, 1, 1}}})),

@@ -75,10 +75,10 @@ template <class T>
         shape::max_pool_shapes(src.layout.shape, attributes, dst.layout.shape, indices.layout.shape, sizeof(T));
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
-    status s = check_arguments(
-        "max_pool", {{"src", src.data, src.layout, sizeof(T)}, {"dst", dst.data, dst.layout, sizeof(T), true}});
-    if (s && !indices.layout.empty())
-        s = check_arguments("max_pool", {{"indices", indices.data, indices.layout, sizeof(std::int64_t), true}});
+    const status s =
+        check_arguments("max_pool", {{"src", src.data, src.layout, sizeof(T)},
+                                     {"dst", dst.data, dst.layout, sizeof(T), true},
+                                     {"indices", indices.data, indices.layout, sizeof(std::int64_t), true}});
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};

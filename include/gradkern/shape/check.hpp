@@ -118,6 +118,8 @@ public:
         }
         fits(argument, -1, (high - low + 1) * element_bytes);
         if (!is_output || !ok()) return;
+        for (const std::int64_t e : t.shape.values())
+            if (e == 0) return;
         // Elements are distinct where each stride, taken by size, steps over everything the smaller ones reach.
         std::array<std::size_t, extents::capacity> order{};
         const auto size_of = [&](std::size_t k) {

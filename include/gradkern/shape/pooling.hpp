@@ -117,7 +117,9 @@ struct pooling_request {
 
     // 5: overflow
     checks.volume(q.large_name, q.large, q.element_bytes);
-    if (!q.small.empty()) checks.volume(q.small_name, q.small, q.element_bytes);
+    checks.volume(q.small_name, q.small, q.element_bytes);
+    checks.volume(q.large_twin_name, q.large_twin, q.element_bytes);
+    checks.volume(q.small_twin_name, q.small_twin, q.element_bytes);
     if (!checks.ok()) return checks.error();
     const std::size_t space_at = spatial_index(q.data_format);
     const std::size_t channel_at = channel_index(q.data_format, r);
@@ -148,6 +150,9 @@ struct pooling_request {
             }
             checks.fits(q.large_name, static_cast<int>(space_at + i), (checked(a.small) - 1) * a.stride + ke);
         }
+        if (!q.small.empty())
+            checks.fits(q.small_name, static_cast<int>(space_at + i),
+                        (checked(q.small[space_at + i]) - 1) * a.stride + ke);
         p.axes[3 - r + i] = a;
         effective[i] = ke.value();
         volume *= a.kernel;

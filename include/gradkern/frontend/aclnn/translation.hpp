@@ -179,7 +179,7 @@ enum class check : std::uint8_t {
     for (std::size_t i = 0; i < sizes.rank(); ++i)
         (strides[i] < 0 ? low : high) += (shape::checked(sizes[i]) - 1) * strides[i];
     constexpr std::int64_t widest = 4;
-    const bool countable = (low * widest).ok() && ((high + 1) * widest).ok();
+    const bool countable = (low * widest).ok() && ((high + 1) * widest).ok() && ((high - low + 1) * widest).ok();
     if (t.storage == aclTensor::unknown || !countable) return countable;
     return low.value() >= 0 && high.value() < t.storage;
 }

@@ -188,6 +188,16 @@ template <class Core, class Attributes>
     return request<Core>{core, {}, {order, first.rank()}};
 }
 
+/// Where the checks of sizes stand in the common order (shape/check.hpp), attributes and ranks being past.
+enum class place : std::uint8_t { sizes, overflow, consistency, nowhere };
+[[nodiscard]] constexpr place place_of(const error& e) noexcept {
+    if (e.code == errc::ok) return place::nowhere;
+    if (e.code == errc::overflow) return place::overflow;
+    // a vector of the wrong length, or an entry below the smallest there is
+    const bool is_size = e.axis < 0 || (e.relation == expectation::at_least && e.expected <= 1);
+    return e.code == errc::invalid_shape && !is_size ? place::consistency : place::sizes;
+}
+
 /// The last step of every request: the shape of the result, of rank `rank`. `infer(request, output, is_tensor)` asks
 /// the core for it, which takes it from the attributes where `output` is empty. `missing`: the document wants it from
 /// an input or attribute, and neither is there. An output tensor, where there is one, must agree.
@@ -207,9 +217,7 @@ template <class Attributes, class Infer>
         return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
     if (!output.empty()) {  // sizes and volume of the output tensor have their place in the order, too
         const error e = translate(infer(*q, output, true).error(), n, n.tensor, q->filter);
-        const bool of_its_own =
-            e.code == errc::overflow || (e.code == errc::invalid_shape && e.relation == expectation::at_least);
-        if (of_its_own && e.argument == n.tensor) return e;
+        if (e.argument == n.tensor && place_of(e) < std::min(place_of(inferred.error()), place::consistency)) return e;
     }
     if (!inferred) return translate(inferred.error(), n, n.shape, q->filter);
     for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
