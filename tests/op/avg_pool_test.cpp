@@ -259,6 +259,34 @@ TYPED_TEST(AvgPoolAgainstReference, long_lines_and_kernels) {
     }
 }
 
+/// Planes narrower than a vector, of many channels that lie far apart.
+TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
+    random_source random("avg_pool.narrow");
+    for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = data_format::ncx;
+        a.exclude_pad = random.chance(1, 2);
+        const bool deep = random.chance(1, 4);
+        p.src = {random.integer(1, 2), random.integer(32, 90)};
+        for (int k = deep ? 0 : 1; k < 3; ++k) {
+            const std::int64_t size = random.integer(1, k == 0 ? 3 : 9);
+            const bool global = random.chance(1, 2);
+            p.src.push_back(size);
+            a.kernel.push_back(global ? size : random.integer(1, std::min<std::int64_t>(size, 3)));
+            a.strides.push_back(random.integer(1, 3));
+            a.pads_begin.push_back(global ? 0 : random.integer(0, 1));
+            a.pads_end.push_back(global ? 0 : random.integer(0, 1));
+        }
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        check<TypeParam>(random, false, p, random.chance(1, 8));
+        check<TypeParam>(random, true, p, random.chance(1, 8));
+    }
+}
+
 /// More lines and channels than one block of them holds.
 TYPED_TEST(AvgPoolAgainstReference, tall_and_deep_tensors) {
     random_source random("avg_pool.tall");

@@ -274,9 +274,36 @@ private:
         list.flush();
     }
 
+    /// Elements of a channel in a short run, at most.
+    static constexpr std::int64_t turned_columns = 64;
+
+    /// True where the lines that an output line reads are one short run of memory, each shorter than a vector.
+    [[nodiscard]] bool is_short_run(const axis_reads& rows, const columns& c) const noexcept {
+        return depths_.count == 1 && c.count < lanes && inner_ >= lanes && c.step * p_.in[4] == 1 &&
+               p_.read_step(1) == 1 && p_.in[3] == c.count && rows.count <= turned_columns / c.count;
+    }
+    /// Sums of such a run: its channels are transposed all lines at once, a vector of channels at a time.
+    void sum_short_run(const T* run, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
+        alignas(64) std::array<float, static_cast<std::size_t>(turned_columns * lanes)> turned;
+        for (std::int64_t next = 0; next < inner_; next += lanes) {
+            const std::int64_t j = std::min(next, inner_ - lanes);  // the last block overlaps: the same sums again
+            pack_lanes(run + j * p_.in_inner, p_.in_inner, lanes, 1, line_count * count, turned.data(), lanes);
+            for (std::int64_t x = 0; x < count; ++x) {
+                simd::vec sum = simd::zero();
+                for (std::int64_t line = 0; line < line_count; ++line)
+                    sum = simd::add(sum, simd::load(turned.data() + (line * count + x) * lanes));
+                simd::store(out + x * inner_ + j, sum);
+            }
+        }
+    }
+
     /// Sums of src over the lines that output line h reads.
     void sum_source(const axis_reads& rows, const columns& c, float* out) noexcept {
         if (!in_place(c)) {
+            if (is_short_run(rows, c)) {
+                sum_short_run(line_at(depths_.first, rows.first, c), rows.count, c.count, out);
+                return;
+            }
             bool is_first = true;
             for (std::int64_t i = 0; i < depths_.count; ++i) {
                 for (std::int64_t j = 0; j < rows.count; ++j) {
