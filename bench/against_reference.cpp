@@ -26,10 +26,11 @@ int main(int argc, char** argv) {
         double best = best_seconds(5, run);
         double plain = best_seconds(1, [&] { exact = reference_result(l); });
         const bool wrong = exact.empty() || !(difference(l, exact) < tolerance<float>);
+        best = std::min(best, best_seconds(5, run));
         // In turns: both meet the machine's moods. Who else uses a core disturbs full units, not waiting ones.
-        for (int turn = 0; turn == 0 || (turn < 8 && plain / best < factor); ++turn) {
+        for (int turn = 1; turn < 8 && plain / best < factor; ++turn) {
+            plain = std::min(plain, best_seconds(1, [&] { static_cast<void>(reference_result(l)); }));
             best = std::min(best, best_seconds(5, run));
-            if (turn > 0) plain = std::min(plain, best_seconds(1, [&] { static_cast<void>(reference_result(l)); }));
         }
         const double ratio = plain / best;
         below += ratio < factor || wrong;

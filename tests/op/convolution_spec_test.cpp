@@ -801,23 +801,19 @@ TEST(convolution_errors, inferred_sizes_are_checked) {
     EXPECT_EQ(gk::infer_convolution({1, 1, 2}, {1, 1, 2}, a).error().code, errc::overflow);
     EXPECT_EQ(gk::plan_convolution<float>({1, 1, 2}, {1, 1, 2}, {}, a, {1, 1, 2}).error().code, errc::overflow);
     // I + pads, where the size itself is small: 20 + (2^63 - 11) of a window that leaves room for no output_padding
-    t = {.strides = {11},
-         .dilations = {most - 1},
-         .pads_begin = {most - 10},
-         .pads_end = {0},
-         .output_padding = {10},
-         .data_format = gk::data_format::ncx,
-         .weights_format = gk::weights_format::oix};
-    EXPECT_EQ(gk::infer_conv_transpose({1, 64, 1}, {1, 64, 2}, t).error(),
+    const auto reach = [](auto attributes) {
+        attributes = {.strides = {11},
+                      .dilations = {most - 1},
+                      .pads_begin = {most - 10},
+                      .pads_end = {0},
+                      .output_padding = {10},
+                      .data_format = gk::data_format::ncx,
+                      .weights_format = gk::weights_format::oix};
+        return attributes;
+    };
+    EXPECT_EQ(gk::infer_conv_transpose({1, 64, 1}, {1, 64, 2}, reach(t)).error(),
               (error{errc::overflow, "conv_transpose", "dst", 2, 0, 0, expectation::none}));
-    a = {.strides = {11},
-         .dilations = {most - 1},
-         .pads_begin = {most - 10},
-         .pads_end = {0},
-         .output_padding = {10},
-         .data_format = gk::data_format::ncx,
-         .weights_format = gk::weights_format::oix};
-    EXPECT_EQ(gk::infer_convolution_backward_data({1, 64, 1}, {64, 1, 2}, a).error(),
+    EXPECT_EQ(gk::infer_convolution_backward_data({1, 64, 1}, {64, 1, 2}, reach(a)).error(),
               (error{errc::overflow, "convolution_backward_data", "diff_src", 2, 0, 0, expectation::none}));
 }
 
