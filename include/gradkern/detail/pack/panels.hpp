@@ -54,6 +54,7 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
+    constexpr std::ptrdiff_t line = 64 / static_cast<std::ptrdiff_t>(sizeof(T));  // of the cache
     const std::ptrdiff_t whole = 2 * count >= block ? lanes / block * block : 0;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
@@ -73,11 +74,13 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                 float* const to = out + x * out_step + j;
                 if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // no detour: 5 % of a depthwise layer
                     const float* const from = row(j);
-                    for (std::ptrdiff_t i = 0; i < block; ++i)
-                        __builtin_prefetch(from + i * row.step + x + prefetch_distance);
+                    if (x % line < block)  // once a line
+                        for (std::ptrdiff_t i = 0; i < block; ++i)
+                            __builtin_prefetch(from + i * row.step + x + prefetch_distance);
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
-                    for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
+                    if (x % line < block)
+                        for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
                 }

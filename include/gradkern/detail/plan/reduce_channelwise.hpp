@@ -1,6 +1,6 @@
 // The channelwise path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels over all
-// groups. Per chunk: panel > lines of one plane > groups of taps that meet the same positions > tile of rows (tap,
-// large-side channel).
+// groups. Per chunk: panel > lines of one plane > lines that meet the same row taps > column taps that meet the same
+// positions > tile of rows (tap, large-side channel).
 #pragma once
 
 #include <algorithm>
@@ -65,19 +65,18 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
             b_base = small + first_lane + at.offset(r.small, c.first_column);
         }
         const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
-        tap_group h;
-        tap_group w;
-        for (std::int64_t kh = 0; planes.count > 0 && kh < r.axes[1].kernel; kh += h.taps) {
-            h = tap_group_at(r.axes[1], kh, at.h, at.h + run);
-            if (h.first == h.last) continue;
+        // Lines that meet the same row taps: all of these are rows of the same tiles.
+        shape::tap_class_walk classes(r.axes[1], shape::side::small, at.h, at.h + run);
+        for (shape::tap_class h; planes.count > 0 && classes.next(h);) {
+            if (h.taps == 0) continue;
+            tap_group w;
             for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
                 w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
                 if (w.first == w.last) continue;
                 // the positions of all taps of these groups: one stretch a line
-                const std::int64_t b_first = (w.first - c.first_column) * b_step;
-                for (std::int64_t l = h.first; l < h.last; ++l)
-                    list[l - h.first] = {(l - h.first) * r.axes[1].stride * in[3], b_first + (l - at.h) * b_line,
-                                         w.last - w.first};
+                const std::int64_t b_first = (h.first_position - at.h) * b_line + (w.first - c.first_column) * b_step;
+                for (std::int64_t l = 0; l < h.positions; ++l)
+                    list[l] = {l * h.read_per_position * in[3], l * b_line + b_first, w.last - w.first};
                 // rows of the tile: (plane tap, row tap, column tap, k), k innermost; quads: all four k in a row
                 const std::int64_t row_channels = r.quads ? 1 : r.large_channels;
                 const std::int64_t first_read = at.n * in[0] - origin;
@@ -89,9 +88,10 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         const std::int64_t d = planes.first + t[0];
                         a[static_cast<std::size_t>(row)] =
                             a_base + (first_read + r.axes[0].position(at.d, d) * in[2] +
-                                      r.axes[1].position(h.first, kh + t[1]) * in[3] +
+                                      (h.first_read + t[1] * h.read_per_tap) * in[3] +
                                       r.axes[2].position(w.first, kw + t[2]) * in[4] + t[3] * r.panel_width);
-                        const std::int64_t tap = (d * r.axes[1].kernel + kh + t[1]) * r.axes[2].kernel + kw + t[2];
+                        const std::int64_t tap =
+                            (d * r.axes[1].kernel + h.first_tap + t[1]) * r.axes[2].kernel + kw + t[2];
                         to[static_cast<std::size_t>(row)] = chunk_sum + (tap * r.large_channels + t[3]) * r.panel_width;
                         if (++t[3] < row_channels) continue;
                         t[3] = 0;
@@ -102,7 +102,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         ++t[0];
                     }
                     tile_call call{.list = list,
-                                   .count = static_cast<std::ptrdiff_t>(h.last - h.first),
+                                   .count = static_cast<std::ptrdiff_t>(h.positions),
                                    .a = a.data(),
                                    .a_step = r.axes[2].stride_in(in[4]),
                                    .b = b_base,

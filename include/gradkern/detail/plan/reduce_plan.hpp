@@ -8,7 +8,7 @@
 //     task      dense: some panels of s x a range of l; channelwise: some panels of s over all groups
 //     chunk     at most 256 positions of the small side, packed or in place
 //     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions
-//     channelwise  panel > lines of a plane > taps with the same positions > tile of rows (tap, l)
+//     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
 //
 // The lanes of a tile are channels s: no horizontal sums.
 #pragma once
