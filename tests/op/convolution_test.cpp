@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "support/conv_cases.hpp"
@@ -87,6 +88,49 @@ TEST(convolution, panels_of_many_groups) {
             if (HasFatalFailure()) return;
         }
     }
+}
+
+// Kernels of one tap: axes that continue one another are one axis inside, unless memory, padding or a stride keeps them
+// apart. With enough positions `automatic` puts them into the lanes.
+TEST(convolution, pointwise_layers) {
+    struct row {
+        std::int64_t n, small, large;
+        gk::extents space;
+        std::int64_t stride, pad;
+    };
+    const row rows[]{
+        {2, 33, 40, {16, 17}, 1, 0},    // a last panel that is not whole
+        {1, 70, 16, {3, 9, 11}, 1, 0},  // three axes
+        {3, 9, 65, {263}, 1, 0},        // two blocks of channels
+        {1, 600, 120, {16, 17}, 1, 0},  // weights of several tasks
+        {2, 17, 16, {15, 19}, 1, 1},    // a border
+        {1, 16, 24, {16, 35}, 2, 0},    // positions apart
+    };
+    random_source random("convolution.pointwise");
+    for (const row& r : rows) {
+        for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data,
+                                       conv_operator::conv_transpose, conv_operator::conv_transpose_backward_data}) {
+            for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+                for (const bool strided : {false, true}) {
+                    const conv_case c =
+                        make_case({op, r.n, 1, r.small, r.large, r.space, 1, r.stride, 1, r.pad}, format,
+                                  random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                    SCOPED_TRACE(c.text());
+                    const tensors t(random, c, strided);
+                    t.fill_integers(random);
+                    expect_reference_by_every_path(random, c, t, strided);
+                    if (HasFatalFailure()) return;
+                }
+            }
+        }
+    }
+    const conv_case c = make_case({conv_operator::convolution, 1, 1, 33, 40, {16, 17}, 1, 1, 1, 0},
+                                  gk::data_format::ncx, gk::weights_format::oix);
+    const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
+    ASSERT_TRUE(plan.has_value());
+    std::string text(plan->describe({}), ' ');
+    plan->describe(text);
+    EXPECT_NE(text.find("positionwise"), std::string::npos) << text;
 }
 
 TEST(convolution, reals_keep_the_bound_and_their_bits) {

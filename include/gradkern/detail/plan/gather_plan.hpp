@@ -50,6 +50,7 @@ struct gather_plan {
     std::int64_t task_panels = 1;   // of one task, over all groups
     std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
     std::int64_t panel_width = 0;   // lanes
+    std::int64_t panel_rows = 0;    // positionwise: output channels
     std::int64_t tap_pitch = 0;     // floats from tap to tap in a packed panel
     std::int64_t panel_floats = 0;
     box_grid blocks{};
@@ -92,8 +93,22 @@ struct gather_plan {
     [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
 };
 
-/// Positionwise: output channels of a panel at most.
+/// Positionwise: so many output channels fill one tile, which is wide.
 inline constexpr std::int64_t position_rows = 4;
+
+/// Makes one axis of those that follow one another in both memories, if their windows are single positions.
+constexpr void join_unit_axes(std::array<shape::axis, 3>& axes, const shape::canonical_strides& in,
+                              const shape::canonical_strides& out) noexcept {
+    const auto unit = [](const shape::axis& a) {
+        return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.small == a.large;
+    };
+    for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
+        const std::int64_t extent = axes[2].large;
+        if (!unit(axes[2]) || !unit(axes[i]) || in[2 + i] != extent * in[4] || out[2 + i] != extent * out[4]) return;
+        axes[2].large = axes[2].small = extent * axes[i].large;
+        axes[i] = {};
+    }
+}
 
 /// Positionwise: floats from channel to channel of a staged line of `columns`: an odd number of cache lines, so that
 /// channels do not meet in one cache set.
@@ -123,20 +138,27 @@ inline constexpr std::int64_t position_rows = 4;
     g.w_tap = {weights[2], weights[3], weights[4]};
     for (std::size_t i = 0; i < 3; ++i) g.w_first += g.axes[i].drop_outside_taps() * g.w_tap[i];
     g.accumulate = options.output == output_mode::accumulate;
+    join_unit_axes(g.axes, in, out);
 
+    constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
     // Lanes across groups pay off where a group has too few channels to fill them.
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
     g.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
     // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave most
-    // lanes empty.
-    const bool narrow = g.groups == 1 && 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
+    // lanes empty, and for 1x1 kernels where positions are neighbours in memory already and the weights stay in L2.
+    const bool narrow = 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
                         g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
+    const bool pointwise = g.taps() == 1 && g.axes[2].stride == 1 && in[4] == 1 && out[4] == 1 && in[1] != 1 &&
+                           g.in_channels >= lanes && g.out_channels >= lanes &&
+                           g.out_channels <= task_floats / g.in_channels && g.extent(2) >= 16 * lanes;
+    const bool neighbours = g.groups == 1 && (narrow || pointwise);
     g.positionwise = (!forward || g.axes[2].stride == 1) && (options.algorithm == algorithm::positionwise ||
-                                                             (options.algorithm == algorithm::automatic && narrow));
+                                                             (options.algorithm == algorithm::automatic && neighbours));
     const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
     g.panel_width = g.positionwise ? 1 : width <= lanes ? lanes : tile_lanes;
-    g.panels = shape::ceil_div(width, g.positionwise ? position_rows : g.panel_width);
+    g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
+    g.panels = shape::ceil_div(width, g.positionwise ? g.panel_rows : g.panel_width);
     g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
     const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
     // Channels far apart are a page each: read in place only where they are read a few times.
@@ -157,11 +179,11 @@ inline constexpr std::int64_t position_rows = 4;
     g.together = g.groups > 1 && in[1] == 1 && out[1] == 1 && !g.positionwise &&
                  (!g.staged || (plain_lanes && options.algorithm == algorithm::automatic));
     g.joint_panels = g.all_panels();
-    if (g.together) {
-        constexpr std::int64_t together_floats = 64 * 1024;  // stay in L2
+    const bool several = g.together || (g.positionwise && g.groups == 1);  // panels in a task
+    if (several) {
         if (g.channelwise && !g.staged && width % g.panel_width != 0) --g.joint_panels;
-        g.task_panels =
-            std::clamp<std::int64_t>(together_floats / g.panel_floats, 1, std::max<std::int64_t>(g.joint_panels, 1));
+        g.task_panels = std::clamp<std::int64_t>(task_floats / (g.panel_floats * (g.positionwise ? g.panel_rows : 1)),
+                                                 1, std::max<std::int64_t>(g.joint_panels, 1));
     }
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
 
@@ -182,22 +204,22 @@ inline constexpr std::int64_t position_rows = 4;
     };
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : g.out_staged ? 2048 : 4096;
-    constexpr std::int64_t staging_floats = 128 * 1024;
+    const std::int64_t staging_floats = g.positionwise && pointwise ? 32 * 1024 : 128 * 1024;  // weights stay packed
     g.blocks = box_grid(g.batch, extents_of, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images * box[0] * box[1] * box[2] <= block_positions &&
                (!may_stage || staged_floats(images, box) <= staging_floats);
     });
-    if (g.together) {  // as long as there are tasks for many threads
+    if (several) {  // as long as there are tasks for many threads
         constexpr std::int64_t tasks = 16;
         g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, g.task_panels);
-        if (g.staged) g.staged_channels = g.task_panels * g.panel_width;
+        if (g.together && g.staged) g.staged_channels = g.task_panels * g.panel_width;
     }
-    g.at_panel = slice.reserve<float>(g.positionwise ? position_rows * g.panel_floats : g.task_panels * g.panel_floats);
+    g.at_panel = slice.reserve<float>(g.task_panels * (g.positionwise ? g.panel_rows : 1) * g.panel_floats);
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
     g.at_staging = slice.reserve<float>(any && may_stage ? staged_floats(g.blocks.images(), box) + slack : 0);
-    const std::int64_t results = g.positionwise ? position_rows * box[2]
+    const std::int64_t results = g.positionwise ? g.task_panels * g.panel_rows * box[2]
                                  : g.out_staged ? g.blocks.images() * box[0] * box[1] * box[2] * g.panel_width
                                                 : 0;
     g.at_results = slice.reserve<float>(any ? results : 0);

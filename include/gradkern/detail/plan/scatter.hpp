@@ -31,7 +31,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t scatter_sums = 512 * 1024;  ///< floats of one lane's sums at most
+inline constexpr std::int64_t scatter_sums =
+    1024 * 1024;  ///< floats of one lane's sums at most: narrow panels read lines in parts
 
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
