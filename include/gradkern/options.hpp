@@ -29,7 +29,8 @@ enum class algorithm : std::uint8_t {
     dense,         ///< lanes hold output channels of one group, activations are read in place where they are f32
     dense_staged,  ///< the same from a bounded scratch of activations, channels innermost
     channelwise,   ///< lanes run across groups: depthwise, and groups of few channels
-    positionwise  ///< lanes hold neighbouring positions: forward and data gradients with a few output channels, or 1x1 in NCX
+    /// Lanes hold neighbouring positions: forward and data gradients with a few output channels, or 1x1 kernels in NCX.
+    positionwise
 };
 
 /// When max_pool_backward_from_indices checks the indices. No index leads to a write out of bounds either way.

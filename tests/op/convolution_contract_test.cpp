@@ -262,6 +262,11 @@ TEST(convolution_contract, scratch_does_not_grow_with_the_image) {
         ASSERT_TRUE(plan);
         EXPECT_LE(plan->workspace_bytes(), std::size_t{1} << 20) << extent;
     }
+    for (const std::int64_t channels : {512, 8192}) {  // few to many: all panels may be one task's
+        const auto plan = gk::plan_convolution<float>({16, 8, 60, 60}, {channels, 8, 1, 1}, {}, a);
+        ASSERT_TRUE(plan);
+        EXPECT_LE(plan->workspace_bytes(), std::size_t{1} << 20) << channels;
+    }
 }
 
 // Several groups, panels and tasks: under a sanitizer no offset is added to null.

@@ -99,12 +99,14 @@ TEST(convolution, pointwise_layers) {
         std::int64_t stride, pad;
     };
     const row rows[]{
-        {2, 33, 40, {16, 17}, 1, 0},    // a last panel that is not whole
-        {1, 70, 16, {3, 9, 11}, 1, 0},  // three axes
-        {3, 9, 65, {263}, 1, 0},        // two blocks of channels
-        {1, 600, 120, {16, 17}, 1, 0},  // weights of several tasks
-        {2, 17, 16, {15, 19}, 1, 1},    // a border
-        {1, 16, 24, {16, 35}, 2, 0},    // positions apart
+        {2, 33, 40, {16, 17}, 1, 0},     // a last panel that is not whole
+        {16, 20, 64, {16, 17}, 1, 0},    // all panels in one task a block; their weights stay packed
+        {1, 70, 16, {3, 9, 11}, 1, 0},   // three axes
+        {1, 24, 16, {1, 300, 1}, 1, 0},  // axes of one position between others
+        {3, 9, 65, {263}, 1, 0},         // two blocks of channels
+        {1, 602, 120, {16, 17}, 1, 0},   // too many weights for `automatic`, several tasks where it is asked for
+        {2, 17, 16, {15, 19}, 1, 1},     // a border
+        {1, 16, 24, {16, 35}, 2, 0},     // positions apart
     };
     random_source random("convolution.pointwise");
     for (const row& r : rows) {
@@ -120,17 +122,25 @@ TEST(convolution, pointwise_layers) {
                     t.fill_integers(random);
                     expect_reference_by_every_path(random, c, t, strided);
                     if (HasFatalFailure()) return;
+                    t.fill_reals(random);
+                    test_tensor<float> out(c.result());
+                    test_tensor<float> positionwise(c.result());
+                    ASSERT_TRUE(t.run(c, out, gk::algorithm::dense).ok());
+                    ASSERT_TRUE(t.run(c, positionwise, gk::algorithm::positionwise).ok());
+                    ASSERT_TRUE(positionwise.equals(out));
                 }
             }
         }
     }
-    const conv_case c = make_case({conv_operator::convolution, 1, 1, 33, 40, {16, 17}, 1, 1, 1, 0},
-                                  gk::data_format::ncx, gk::weights_format::oix);
-    const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
-    ASSERT_TRUE(plan.has_value());
-    std::string text(plan->describe({}), ' ');
-    plan->describe(text);
-    EXPECT_NE(text.find("positionwise"), std::string::npos) << text;
+    for (const gk::extents& space : {gk::extents{16, 17}, gk::extents{1, 272}, gk::extents{272, 1}}) {
+        const conv_case c = make_case({conv_operator::convolution, 16, 1, 20, 64, space, 1, 1, 1, 0},
+                                      gk::data_format::ncx, gk::weights_format::oix);
+        const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
+        ASSERT_TRUE(plan.has_value());
+        std::string text(plan->describe({}), ' ');
+        plan->describe(text);
+        EXPECT_NE(text.find("positionwise"), std::string::npos) << text;
+    }
 }
 
 TEST(convolution, reals_keep_the_bound_and_their_bits) {

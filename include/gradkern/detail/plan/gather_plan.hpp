@@ -93,20 +93,28 @@ struct gather_plan {
     [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
 };
 
-/// Positionwise: so many output channels fill one tile, which is wide.
+/// Positionwise: up to so many output channels share one wide tile.
 inline constexpr std::int64_t position_rows = 4;
 
 /// Makes one axis of those that follow one another in both memories, if their windows are single positions.
-constexpr void join_unit_axes(std::array<shape::axis, 3>& axes, const shape::canonical_strides& in,
-                              const shape::canonical_strides& out) noexcept {
+constexpr void join_unit_axes(gather_plan& g) noexcept {
     const auto unit = [](const shape::axis& a) {
-        return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.small == a.large;
+        return a.kernel == 1 && a.pad_begin == 0 && a.small == a.large && (a.stride == 1 || a.small == 1);
     };
+    shape::axis& last = g.axes[2];
     for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
-        const std::int64_t extent = axes[2].large;
-        if (!unit(axes[2]) || !unit(axes[i]) || in[2 + i] != extent * in[4] || out[2 + i] != extent * out[4]) return;
-        axes[2].large = axes[2].small = extent * axes[i].large;
-        axes[i] = {};
+        shape::axis& a = g.axes[i];
+        if (!unit(a) || !unit(last)) return;
+        if (a.large == 1) continue;
+        if (last.large == 1) {  // its strides are nobody's
+            g.in[4] = g.in[2 + i];
+            g.out[4] = g.out[2 + i];
+        } else if (g.in[2 + i] != last.large * g.in[4] || g.out[2 + i] != last.large * g.out[4]) {
+            return;
+        }
+        const std::int64_t extent = last.large * a.large;
+        last = {.large = extent, .small = extent};
+        a = {};
     }
 }
 
@@ -138,18 +146,18 @@ constexpr void join_unit_axes(std::array<shape::axis, 3>& axes, const shape::can
     g.w_tap = {weights[2], weights[3], weights[4]};
     for (std::size_t i = 0; i < 3; ++i) g.w_first += g.axes[i].drop_outside_taps() * g.w_tap[i];
     g.accumulate = options.output == output_mode::accumulate;
-    join_unit_axes(g.axes, in, out);
+    if (in[1] != 1) join_unit_axes(g);  // else panels that go together fetch the next line ahead
 
     constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
     // Lanes across groups pay off where a group has too few channels to fill them.
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
     g.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
-    // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave most
-    // lanes empty, and for 1x1 kernels where positions are neighbours in memory already and the weights stay in L2.
+    // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave
+    // most lanes empty, and for 1x1 kernels where positions are neighbours in memory already and the weights stay in L2.
     const bool narrow = 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
                         g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
-    const bool pointwise = g.taps() == 1 && g.axes[2].stride == 1 && in[4] == 1 && out[4] == 1 && in[1] != 1 &&
+    const bool pointwise = g.taps() == 1 && g.axes[2].stride == 1 && g.in[4] == 1 && g.out[4] == 1 && in[1] != 1 &&
                            g.in_channels >= lanes && g.out_channels >= lanes &&
                            g.out_channels <= task_floats / g.in_channels && g.extent(2) >= 16 * lanes;
     const bool neighbours = g.groups == 1 && (narrow || pointwise);
@@ -172,7 +180,7 @@ constexpr void join_unit_axes(std::array<shape::axis, 3>& axes, const shape::can
     // Not where there is one block of channels: taps that follow one another in both memories then join into long stretches.
     const std::int64_t pitch = std::min(g.in_channels, channel_block) * g.panel_width;
     g.tap_pitch = pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
-    g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // bias first
+    g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // room for the bias first
     // Panels of several groups that read and write parts of the same lines go over the tensor together: in place, or, where
     // their lanes are the channels, staged together.
     const bool plain_lanes = g.channelwise && (depthwise || g.quads);
@@ -204,7 +212,8 @@ constexpr void join_unit_axes(std::array<shape::axis, 3>& axes, const shape::can
     };
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : g.out_staged ? 2048 : 4096;
-    const std::int64_t staging_floats = g.positionwise && pointwise ? 32 * 1024 : 128 * 1024;  // weights stay packed
+    // Small where the weights stay packed from block to block.
+    const std::int64_t staging_floats = g.positionwise && pointwise ? 32 * 1024 : 128 * 1024;
     g.blocks = box_grid(g.batch, extents_of, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images * box[0] * box[1] * box[2] <= block_positions &&
                (!may_stage || staged_floats(images, box) <= staging_floats);
@@ -219,9 +228,7 @@ constexpr void join_unit_axes(std::array<shape::axis, 3>& axes, const shape::can
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
     g.at_staging = slice.reserve<float>(any && may_stage ? staged_floats(g.blocks.images(), box) + slack : 0);
-    const std::int64_t results = g.positionwise ? g.task_panels * g.panel_rows * box[2]
-                                 : g.out_staged ? g.blocks.images() * box[0] * box[1] * box[2] * g.panel_width
-                                                : 0;
+    const std::int64_t results = g.out_staged ? g.blocks.images() * box[0] * box[1] * box[2] * g.panel_width : 0;
     g.at_results = slice.reserve<float>(any ? results : 0);
     std::int64_t stretches = g.channel_blocks();
     for (const shape::axis& a : g.axes) stretches *= std::min(a.kernel, forward ? a.large : a.small);

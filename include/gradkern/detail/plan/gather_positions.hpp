@@ -9,7 +9,7 @@
 //     part       as in gather.hpp, in the same order: channels innermost
 //
 // Activations are staged by lines: f32, [image][plane][row][channel][column]. Weights: [output channel][block of 64 k]
-// [tap][k]. Results go into the tensor, or wait in a buffer until all classes of the line are done.
+// [tap][k]. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
 #pragma once
 
 #include <algorithm>
@@ -40,10 +40,11 @@ inline constexpr std::array<tile_function, 3> position_tiles{
     {&register_tile<operand::scalar, Rows, 1>, &register_tile<operand::scalar, Rows, 2>,
      &register_tile<operand::scalar, Rows, position_vectors(Rows)>}};
 
-/// Rows of a panel, and sums of a tile, at most.
-inline constexpr std::int64_t position_rows_at_most = std::max<std::int64_t>(position_rows, tile_rows);
-inline constexpr std::int64_t position_sums =
-    std::max<std::int64_t>(12 * static_cast<std::int64_t>(simd::lanes), tile_rows* tile_lanes);
+/// Rows of a panel at most.
+inline constexpr std::int64_t max_panel_rows = std::max<std::int64_t>(position_rows, tile_rows);
+/// Sums of a tile at most.
+inline constexpr std::int64_t max_tile_sums =
+    std::max<std::int64_t>(12 * static_cast<std::int64_t>(simd::lanes), std::int64_t{tile_rows} * tile_lanes);
 
 /// A kernel and the columns it computes.
 struct position_tile {
@@ -51,8 +52,8 @@ struct position_tile {
     std::int64_t width;
 };
 
-/// The kernel for some rows where `left` columns are left. `few`: all output channels are rows of one tile, which may then
-/// be wide; else tiles of all panels are equally wide.
+/// The kernel for some rows where `left` columns are left. `few`: all output channels are rows of one tile, which may
+/// then be wide; else tiles of all panels are equally wide.
 [[nodiscard]] inline position_tile position_tile_for(std::size_t rows, std::int64_t left, bool few) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     static_assert(position_rows == 4);
@@ -77,7 +78,6 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
     run_tasks(executor, g.tasks(), memory, [&](std::byte* slice, auto&& next) {
         auto* panel = reinterpret_cast<float*>(slice + g.at_panel);
         auto* staging = reinterpret_cast<float*>(slice + g.at_staging);
-        auto* buffer = reinterpret_cast<float*>(slice + g.at_results);
         reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
                                  reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
         std::int64_t staged = -1;  // which (block, group) the staging area holds
@@ -114,61 +114,56 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
             const std::int64_t origin =
                 read.first_image * in[0] + read.first[0] * in[2] + read.first[1] * in[3] + read.first[2];
 
-            // The results of one line: [output channel][column].
-            const std::int64_t columns = box.last[2] - box.first[2];
-            const std::int64_t first_channel = group * g.out_channels + first_row;
-            float* results = buffer;
-            std::int64_t results_step = columns;
-            bool direct = false;
-            if constexpr (std::is_same_v<T, float>) direct = g.out[4] == 1 && !g.accumulate && bias == nullptr;
-            const auto store_line = [&](std::int64_t offset) {
-                for (std::int64_t j = 0; j < rows; ++j) {
-                    float* const sums = results + j * columns;
-                    if (bias != nullptr) {
-                        const float b = load_as_float(bias, g.bias_type, (first_channel + j) * g.bias_step);
-                        for (std::int64_t x = 0; x < columns; ++x) sums[x] += b;
-                    }
-                    unpack_lanes(sums, columns, columns, 1, dst + offset + (first_channel + j) * g.out[1], g.out[4], 0,
-                                 g.accumulate);
-                }
+            T* const first_output = dst + (group * g.out_channels + first_row) * g.out[1];
+            const auto bias_of = [&](std::int64_t r) {
+                return load_as_float(bias, g.bias_type, (group * g.out_channels + first_row + r) * g.bias_step);
             };
-
-            alignas(64) std::array<float, static_cast<std::size_t>(position_sums)> sums;
-            // Columns of one class, whose first one reads at `source`.
-            const auto compute = [&](const shape::tap_class& c, const float* source) {
+            alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
+            // Columns of one class: the first one reads at `source` and is written to `to`, counted from first_output.
+            const auto compute = [&](const shape::tap_class& c, const float* source, std::int64_t to) {
+                const std::int64_t step = c.position_step * g.out[4];
+                const bool plain = step == 1 && !g.accumulate && bias == nullptr;
                 for (std::int64_t x = 0; x < c.positions;) {
                     const std::int64_t left = c.positions - x;
-                    float* const at = results + (c.first_position + x * c.position_step - box.first[2]);
+                    T* const at = first_output + (to + x * step);
                     std::int64_t width = 0;
                     for (std::int64_t first = 0; first < rows; first += g.panel_rows) {
                         const auto count = static_cast<std::size_t>(std::min(g.panel_rows, rows - first));
                         const position_tile tile = position_tile_for(count, left, g.out_channels <= position_rows);
                         width = tile.width;
-                        const bool in_place = width <= left && c.position_step == 1;
-                        std::array<const float*, position_rows_at_most> w{};
-                        std::array<float*, position_rows_at_most> to{};
+                        std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w{};
+                        std::array<float*, static_cast<std::size_t>(max_panel_rows)> c_rows{};
+                        bool direct = false;
                         for (std::size_t j = 0; j < count; ++j) {
-                            const std::int64_t r = first + static_cast<std::int64_t>(j);
-                            w[j] = panel + r * g.panel_floats;
-                            to[j] =
-                                in_place ? at + r * results_step : sums.data() + static_cast<std::int64_t>(j) * width;
+                            const auto r = static_cast<std::int64_t>(j);
+                            w[j] = panel + (first + r) * g.panel_floats;
+                            c_rows[j] = sums.data() + r * width;
+                            if constexpr (std::is_same_v<T, float>) {
+                                direct = plain && width <= left;
+                                if (direct) c_rows[j] = at + (first + r) * g.out[1];
+                            }
                         }
                         tile_call call{.list = reduction.list,
                                        .a = w.data(),
                                        .a_step = reduction.a_step,
                                        .b = source + x,
                                        .b_step = reduction.b_step,
-                                       .c = to.data()};
+                                       .c = c_rows.data()};
                         for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
                             call.count = reduction.parts[part];
                             call.mode = part == 0 ? tile_mode::set : tile_mode::add;
                             tile.run(call);
                             call.list += call.count;
                         }
-                        for (std::size_t j = 0; j < count && !in_place; ++j)
-                            for (std::int64_t i = 0; i < std::min(left, width); ++i)
-                                at[(first + static_cast<std::int64_t>(j)) * results_step + i * c.position_step] =
-                                    to[j][i];
+                        const std::int64_t columns = std::min(left, width);
+                        for (std::size_t j = 0; j < count && !direct; ++j) {
+                            const std::int64_t r = first + static_cast<std::int64_t>(j);
+                            if (bias != nullptr) {
+                                const float b = bias_of(r);
+                                for (std::int64_t i = 0; i < columns; ++i) c_rows[j][i] += b;
+                            }
+                            unpack_lanes(c_rows[j], columns, columns, 1, at + r * g.out[1], step, 0, g.accumulate);
+                        }
                     }
                     x += std::min(left, width);
                 }
@@ -185,22 +180,16 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                                 const std::int64_t from = n * in[0] - origin +
                                                           (c[0].first_read + d * c[0].read_per_position) * in[2] +
                                                           (c[1].first_read + h * c[1].read_per_position) * in[3];
-                                const std::int64_t to =
-                                    n * g.out[0] + (c[0].first_position + d * c[0].position_step) * g.out[2] +
-                                    (c[1].first_position + h * c[1].position_step) * g.out[3] + box.first[2] * g.out[4];
-                                if constexpr (std::is_same_v<T, float>) {
-                                    if (direct) {
-                                        results = dst + to + first_channel * g.out[1];
-                                        results_step = g.out[1];
-                                    }
-                                }
+                                const std::int64_t to = n * g.out[0] +
+                                                        (c[0].first_position + d * c[0].position_step) * g.out[2] +
+                                                        (c[1].first_position + h * c[1].position_step) * g.out[3];
                                 shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
                                 while (walk.next(c[2])) {
                                     fill_reduction(g, c, in, pitch, reduction);
                                     swap_operands(reduction);
-                                    compute(c[2], staging + (from + c[2].first_read));
+                                    compute(c[2], staging + (from + c[2].first_read),
+                                            to + c[2].first_position * g.out[4]);
                                 }
-                                if (!direct) store_line(to);
                             }
                 }
             }

@@ -65,7 +65,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
             b_base = small + first_lane + at.offset(r.small, c.first_column);
         }
         const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
-        // Lines that meet the same row taps: all of these are rows of the same tiles.
+        // Lines that meet the same row taps: these taps are rows of the same tiles.
         shape::tap_class_walk classes(r.axes[1], shape::side::small, at.h, at.h + run);
         for (shape::tap_class h; planes.count > 0 && classes.next(h);) {
             if (h.taps == 0) continue;
@@ -73,7 +73,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
             for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
                 w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
                 if (w.first == w.last) continue;
-                // the positions of all taps of these groups: one stretch a line
+                // the positions of all taps of this class and this group: one stretch a line
                 const std::int64_t b_first = (h.first_position - at.h) * b_line + (w.first - c.first_column) * b_step;
                 for (std::int64_t l = 0; l < h.positions; ++l)
                     list[l] = {l * h.read_per_position * in[3], l * b_line + b_first, w.last - w.first};

@@ -155,7 +155,7 @@ struct reduce_plan {
     return r;
 }
 
-/// Neighbouring taps of one axis that lie inside for the same positions of [first, last).
+/// Neighbouring taps of one axis, here of the columns, that lie inside for the same positions of [first, last).
 struct tap_group {
     std::int64_t first_tap = 0;
     std::int64_t taps = 0;

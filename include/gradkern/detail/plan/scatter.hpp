@@ -31,8 +31,9 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t scatter_sums =
-    1024 * 1024;  ///< floats of one lane's sums at most: narrow panels read lines in parts
+/// Floats of one lane's sums at most (4 MB). With fewer, panels of 16-bit tensors become so narrow that lines of memory
+/// are read in parts.
+inline constexpr std::int64_t scatter_sums = 1024 * 1024;
 
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
