@@ -40,7 +40,7 @@ public:
                                       : plan_.channelwise ? "channelwise"
                                                           : "dense";
         out << op_ << ": gather, " << path << ", activations " << (plan_.staged ? "staged" : "in place") << ", "
-            << plan_.panels << " panels of " << (plan_.positionwise ? plan_.panel_rows : plan_.panel_width)
+            << plan_.panels << " panels of " << plan_.panel_rows * plan_.panel_width
             << (plan_.positionwise ? " channels, " : " lanes, ") << plan_.blocks.count() << " blocks, "
             << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();

@@ -50,7 +50,7 @@ struct gather_plan {
     std::int64_t task_panels = 1;   // of one task, over all groups
     std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
     std::int64_t panel_width = 0;   // lanes
-    std::int64_t panel_rows = 0;    // positionwise: output channels
+    std::int64_t panel_rows = 1;    // positionwise: output channels, each packed on its own
     std::int64_t tap_pitch = 0;     // floats from tap to tap in a packed panel
     std::int64_t panel_floats = 0;
     box_grid blocks{};
@@ -165,8 +165,8 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
                                                              (options.algorithm == algorithm::automatic && neighbours));
     const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
     g.panel_width = g.positionwise ? 1 : width <= lanes ? lanes : tile_lanes;
-    g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
-    g.panels = shape::ceil_div(width, g.positionwise ? g.panel_rows : g.panel_width);
+    if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
+    g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
     g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
     const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
     // Channels far apart are a page each: read in place only where they are read a few times.
@@ -190,8 +190,8 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     const bool several = g.together || (g.positionwise && g.groups == 1);  // panels in a task
     if (several) {
         if (g.channelwise && !g.staged && width % g.panel_width != 0) --g.joint_panels;
-        g.task_panels = std::clamp<std::int64_t>(task_floats / (g.panel_floats * (g.positionwise ? g.panel_rows : 1)),
-                                                 1, std::max<std::int64_t>(g.joint_panels, 1));
+        g.task_panels = std::clamp<std::int64_t>(task_floats / (g.panel_rows * g.panel_floats), 1,
+                                                 std::max<std::int64_t>(g.joint_panels, 1));
     }
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
 
@@ -223,7 +223,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
         g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, g.task_panels);
         if (g.together && g.staged) g.staged_channels = g.task_panels * g.panel_width;
     }
-    g.at_panel = slice.reserve<float>(g.task_panels * (g.positionwise ? g.panel_rows : 1) * g.panel_floats);
+    g.at_panel = slice.reserve<float>(g.task_panels * g.panel_rows * g.panel_floats);
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position

@@ -114,15 +114,13 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
             const std::int64_t origin =
                 read.first_image * in[0] + read.first[0] * in[2] + read.first[1] * in[3] + read.first[2];
 
-            T* const first_output = dst + (group * g.out_channels + first_row) * g.out[1];
-            const auto bias_of = [&](std::int64_t r) {
-                return load_as_float(bias, g.bias_type, (group * g.out_channels + first_row + r) * g.bias_step);
-            };
+            const std::int64_t first_channel = group * g.out_channels + first_row;
+            T* const first_output = dst + first_channel * g.out[1];
             alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
             // Columns of one class: the first one reads at `source` and is written to `to`, counted from first_output.
             const auto compute = [&](const shape::tap_class& c, const float* source, std::int64_t to) {
                 const std::int64_t step = c.position_step * g.out[4];
-                const bool plain = step == 1 && !g.accumulate && bias == nullptr;
+                const bool plain = std::is_same_v<T, float> && step == 1 && !g.accumulate && bias == nullptr;
                 for (std::int64_t x = 0; x < c.positions;) {
                     const std::int64_t left = c.positions - x;
                     T* const at = first_output + (to + x * step);
@@ -133,13 +131,12 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                         width = tile.width;
                         std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w{};
                         std::array<float*, static_cast<std::size_t>(max_panel_rows)> c_rows{};
-                        bool direct = false;
+                        const bool direct = plain && width <= left;
                         for (std::size_t j = 0; j < count; ++j) {
                             const auto r = static_cast<std::int64_t>(j);
                             w[j] = panel + (first + r) * g.panel_floats;
                             c_rows[j] = sums.data() + r * width;
                             if constexpr (std::is_same_v<T, float>) {
-                                direct = plain && width <= left;
                                 if (direct) c_rows[j] = at + (first + r) * g.out[1];
                             }
                         }
@@ -159,7 +156,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                         for (std::size_t j = 0; j < count && !direct; ++j) {
                             const std::int64_t r = first + static_cast<std::int64_t>(j);
                             if (bias != nullptr) {
-                                const float b = bias_of(r);
+                                const float b = load_as_float(bias, g.bias_type, (first_channel + r) * g.bias_step);
                                 for (std::int64_t i = 0; i < columns; ++i) c_rows[j][i] += b;
                             }
                             unpack_lanes(c_rows[j], columns, columns, 1, at + r * g.out[1], step, 0, g.accumulate);
