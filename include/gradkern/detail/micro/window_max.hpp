@@ -30,7 +30,6 @@ struct window_run {
     std::int64_t window_read = 0;   // elements from window to window
     std::int64_t window_place = 0;  // places from window to window
     std::int64_t first_place = 0;   // of the first tap of the first window
-    std::int64_t out_step = 0;      // floats of the results from window to window
 };
 
 /// Where the results of a run go: values, and places as bits of floats (low 30 bits, and the rest where it is wanted).
@@ -38,6 +37,14 @@ struct window_results {
     float* value;
     float* place;
     float* place_high;
+    std::int64_t value_step;  // floats from window to window
+    std::int64_t place_step;
+
+    void skip(std::int64_t windows) noexcept {
+        value += windows * value_step;
+        place += windows * place_step;
+        if (place_high != nullptr) place_high += windows * place_step;
+    }
 };
 
 /// One step: whether a tap's element takes the place of the best one so far. NaN wins, or loses against any number.
@@ -54,55 +61,90 @@ template <bool ignore_nan>
     return simd::broadcast(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
 }
 
-/// V vectors of neighbouring channels, the last one `tail` lanes long (V = 1) or whole. Places stay below place_limit.
+/// Places of the taps of a window, counted from that of its first one, as bits of floats: those of the first taps in
+/// memory, from where broadcasts are quicker than from integer registers.
+class tap_places {
+public:
+    explicit tap_places(const window_run& r) noexcept {
+        std::size_t tap = 0;
+        for (std::int64_t d = 0; d < r.taps[0]; ++d)
+            for (std::int64_t h = 0; h < r.taps[1]; ++h)
+                for (std::int64_t w = 0; w < r.taps[2]; ++w) {
+                    if (tap == most) return;
+                    const std::int64_t place = d * r.place_step[0] + h * r.place_step[1] + w * r.place_step[2];
+                    listed_[tap++] = std::bit_cast<float>(static_cast<std::uint32_t>(place));
+                }
+    }
+    /// That of tap number `tap`, which is `place`.
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec get(std::int64_t tap, std::int64_t place) const noexcept {
+        return tap < static_cast<std::int64_t>(most) ? simd::broadcast(listed_[static_cast<std::size_t>(tap)])
+                                                     : broadcast_bits(place);
+    }
+
+private:
+    static constexpr std::size_t most = 64;
+    std::array<float, most> listed_;
+};
+
+/// One window whose first tap is at `first`: V vectors of neighbouring channels, a single one with `used` lanes.
 template <class T, std::size_t V, bool ignore_nan>
-void window_max(const window_run& r, const T* source, std::ptrdiff_t tail, const window_results& to) noexcept {
+GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places& places, const T* first,
+                                          std::ptrdiff_t used, simd::vec first_place, float* value,
+                                          float* place) noexcept {
     const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
-        if constexpr (V == 1) return tail == simd::lanes ? simd::load_wide(at) : simd::load_wide_partial(at, tail);
+        if constexpr (V == 1) return used >= simd::lanes ? simd::load_wide(at) : simd::load_wide_partial(at, used);
         return simd::load_wide(at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
     };
-    // Places of taps, counted from the first one of a window: broadcast from memory, where they have been for a while.
-    constexpr std::int64_t most = 64;
-    std::array<float, most> from_first;
-    const std::int64_t taps = r.taps[0] * r.taps[1] * r.taps[2];
-    const auto place_of = [&](std::int64_t tap) {
-        return std::bit_cast<float>(static_cast<std::uint32_t>(tap / (r.taps[1] * r.taps[2]) * r.place_step[0] +
-                                                               tap / r.taps[2] % r.taps[1] * r.place_step[1] +
-                                                               tap % r.taps[2] * r.place_step[2]));
-    };
-    for (std::int64_t tap = 0; tap < std::min(taps, most); ++tap)
-        from_first[static_cast<std::size_t>(tap)] = place_of(tap);
-
-    for (std::int64_t i = 0; i < r.windows; ++i) {
-        const T* const first = source + i * r.window_read;
-        std::array<simd::vec, V> best;
-        std::array<simd::vec, V> place;
-        for (std::size_t v = 0; v < V; ++v) {
-            best[v] = load(first, v);
-            place[v] = simd::zero();
-        }
-        std::int64_t tap = 0;
-        for (std::int64_t d = 0; d < r.taps[0]; ++d) {
-            for (std::int64_t h = 0; h < r.taps[1]; ++h) {
-                const T* at = first + d * r.read_step[0] + h * r.read_step[1];
-                for (std::int64_t w = 0; w < r.taps[2]; ++w, at += r.read_step[2], ++tap) {
-                    const simd::vec here =
-                        simd::broadcast(tap < most ? from_first[static_cast<std::size_t>(tap)] : place_of(tap));
-                    for (std::size_t v = 0; v < V; ++v) {
-                        const simd::vec x = load(at, v);
-                        const simd::mask m = takes<ignore_nan>(x, best[v]);
-                        best[v] = simd::select(m, x, best[v]);
-                        place[v] = simd::select(m, here, place[v]);
-                    }
+    std::array<simd::vec, V> best;
+    std::array<simd::vec, V> best_place;
+    for (std::size_t v = 0; v < V; ++v) {
+        best[v] = load(first, v);
+        best_place[v] = simd::zero();
+    }
+    std::int64_t tap = 1;
+    std::int64_t w = 1;  // of a row; the first tap has been taken
+    for (std::int64_t d = 0; d < r.taps[0]; ++d) {
+        for (std::int64_t h = 0; h < r.taps[1]; ++h, w = 0) {
+            const T* const row = first + d * r.read_step[0] + h * r.read_step[1];
+            const std::int64_t row_place = d * r.place_step[0] + h * r.place_step[1];
+            for (; w < r.taps[2]; ++w, ++tap) {
+                const simd::vec here = places.get(tap, row_place + w * r.place_step[2]);
+                for (std::size_t v = 0; v < V; ++v) {
+                    const simd::vec x = load(row + w * r.read_step[2], v);
+                    const simd::mask m = takes<ignore_nan>(x, best[v]);
+                    best[v] = simd::select(m, x, best[v]);
+                    best_place[v] = simd::select(m, here, best_place[v]);
                 }
             }
         }
-        const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
-        for (std::size_t v = 0; v < V; ++v) {
-            const std::ptrdiff_t to_lane = i * r.out_step + static_cast<std::ptrdiff_t>(v) * simd::lanes;
-            simd::store(to.value + to_lane, best[v]);
-            simd::store(to.place + to_lane, simd::add_bits(first_place, place[v]));
+    }
+    for (std::size_t v = 0; v < V; ++v) {
+        const std::ptrdiff_t lane = static_cast<std::ptrdiff_t>(v) * simd::lanes;
+        if (V > 1 || used >= simd::lanes) {
+            simd::store(value + lane, best[v]);
+        } else {
+            simd::store_partial(value + lane, best[v], used);
         }
+        simd::store(place + lane, simd::add_bits(first_place, best_place[v]));
+    }
+}
+
+/// `used` neighbouring channels. Places stay below place_limit. All channels of a window come before the next window, so
+/// that memory is read in order.
+template <class T, bool ignore_nan>
+void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const window_results& to) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    const tap_places places(r);
+    for (std::int64_t i = 0; i < r.windows; ++i) {
+        const T* const first = source + i * r.window_read;
+        float* const value = to.value + i * to.value_step;
+        float* const place = to.place + i * to.place_step;
+        const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
+        std::ptrdiff_t j = 0;
+        for (; used - j >= 4 * lanes; j += 4 * lanes)
+            window_max_of<T, 4, ignore_nan>(r, places, first + j, 4 * lanes, first_place, value + j, place + j);
+        for (; j < used; j += lanes)
+            window_max_of<T, 1, ignore_nan>(r, places, first + j, used - j, first_place, value + j, place + j);
     }
 }
 
@@ -135,9 +177,9 @@ void window_max_gathered(const window_run& r, const T* source, std::int64_t lane
                 }
             }
         }
-        simd::store(to.value + i * r.out_step, best);
-        simd::store(to.place + i * r.out_step, low);
-        simd::store(to.place_high + i * r.out_step, high);
+        simd::store(to.value + i * to.value_step, best);
+        simd::store(to.place + i * to.place_step, low);
+        simd::store(to.place_high + i * to.place_step, high);
     }
 }
 
@@ -145,8 +187,8 @@ void window_max_gathered(const window_run& r, const T* source, std::int64_t lane
 inline void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_results& to) noexcept {
     for (std::int64_t i = 0; i < r.windows; ++i) {
         for (std::ptrdiff_t j = 0; j < lanes; ++j) {
-            to.value[i * r.out_step + j] = -std::numeric_limits<float>::infinity();
-            to.place[i * r.out_step + j] = std::bit_cast<float>(no_place);
+            to.value[i * to.value_step + j] = -std::numeric_limits<float>::infinity();
+            to.place[i * to.place_step + j] = std::bit_cast<float>(no_place);
         }
     }
 }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
@@ -35,14 +36,13 @@ struct window_source {
     std::int64_t place_origin = 0;  // subtracted from every place
 };
 
-/// Computes the windows [first, last) of line (d, h): `used` channels into [window][panel_width].
+/// Computes the windows [first, last) of line (d, h), `used` channels of each.
 template <class T, bool ignore_nan>
 void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, std::int64_t h, std::int64_t first,
                  std::int64_t last, std::int64_t used, window_results to) noexcept {
     const shape::tap_sequence planes = m.axes[0].inside_taps(d);
     const shape::tap_sequence rows = m.axes[1].inside_taps(h);
     window_run run;
-    run.out_step = m.panel_width;
     shape::tap_class_walk walk(m.axes[2], shape::side::small, first, last);
     for (shape::tap_class c; walk.next(c);) {
         run.windows = c.positions;
@@ -66,19 +66,10 @@ void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, s
             if (to.place_high != nullptr) {
                 window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
             } else {
-                constexpr std::ptrdiff_t wide = 4 * simd::lanes;
-                std::ptrdiff_t j = 0;
-                for (; used - j >= wide; j += wide)
-                    window_max<T, 4, ignore_nan>(run, source + j, 0, {to.value + j, to.place + j, nullptr});
-                for (; j < used; j += simd::lanes)
-                    window_max<T, 1, ignore_nan>(run, source + j, std::min<std::ptrdiff_t>(simd::lanes, used - j),
-                                                 {to.value + j, to.place + j, nullptr});
+                window_max<T, ignore_nan>(run, source, used, to);
             }
         }
-        const std::int64_t floats = c.positions * m.panel_width;
-        to.value += floats;
-        to.place += floats;
-        if (to.place_high != nullptr) to.place_high += floats;
+        to.skip(c.positions);
     }
 }
 
@@ -103,21 +94,30 @@ public:
           sums_(reinterpret_cast<float*>(slice + m.at_sums)),
           gradient_(reinterpret_cast<float*>(slice + m.at_gradient)),
           results_{reinterpret_cast<float*>(slice + m.at_value), reinterpret_cast<float*>(slice + m.at_place),
-                   m.gathered ? reinterpret_cast<float*>(slice + m.at_high) : nullptr} {}
+                   m.gathered ? reinterpret_cast<float*>(slice + m.at_high) : nullptr, m.panel_width, m.panel_width} {}
 
     void forward(const T* src, T* dst, std::int64_t* indices) noexcept {
         staging_box read;
         if (m_.staged) read = reads_of(m_.axes, shape::side::small, box_, m_.panel_width);
+        const shape::canonical_strides& y = m_.small;
+        T* const panel = dst + (box_.first_image * y[0] + first_channel_ * y[1]);
+        const bool direct = std::is_same_v<T, float> && y[1] == 1 && !m_.accumulate && !m_.gathered;
         read_windows(src, read, m_.index.place_steps, 0, [&](const auto& source) {
             for_each_segment(
-                source, {{{box_.first[0], box_.last[0]}, {box_.first[1], box_.last[1]}, {box_.first[2], box_.last[2]}}},
-                [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t count) {
-                    const shape::canonical_strides& y = m_.small;
-                    unpack_lanes(
-                        results_.value, m_.panel_width, used_, count,
-                        dst + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]),
-                        y[1], y[4], m_.accumulate);
-                    if (indices != nullptr) store_indices(indices, d, h, first, count);
+                {{{box_.first[0], box_.last[0]}, {box_.first[1], box_.last[1]}, {box_.first[2], box_.last[2]}}},
+                [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+                    T* const to = panel + (d * y[2] + h * y[3] + first * y[4]);
+                    window_results results = results_;
+                    if constexpr (std::is_same_v<T, float>) {
+                        if (direct) {
+                            results.value = to;
+                            results.value_step = y[4];
+                        }
+                    }
+                    max_windows(source, d, h, first, last, results);
+                    if (!direct)
+                        unpack_lanes(results.value, m_.panel_width, used_, last - first, to, y[1], y[4], m_.accumulate);
+                    if (indices != nullptr) store_indices(indices, d, h, first, last - first);
                 });
         });
     }
@@ -144,14 +144,14 @@ public:
             for (std::size_t i = 0; i < 3; ++i) origin += hull.first[i] * place_steps[i];
         std::fill_n(sums_, hull.extent[0] * hull.extent[1] * hull.extent[2] * m_.sum_width, 0.0F);
         read_windows(src, hull, place_steps, origin, [&](const auto& source) {
-            for_each_segment(source, windows,
-                             [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t count) {
-                                 const shape::canonical_strides& y = m_.small;
-                                 pack_lanes(diff_dst + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] +
-                                                        h * y[3] + first * y[4]),
-                                            y[1], used_, y[4], count, gradient_, m_.panel_width);
-                                 add_gradients(hull, count);
-                             });
+            for_each_segment(windows, [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+                max_windows(source, d, h, first, last, results_);
+                const shape::canonical_strides& y = m_.small;
+                pack_lanes(
+                    diff_dst + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]),
+                    y[1], used_, y[4], last - first, gradient_, m_.panel_width);
+                add_gradients(hull, last - first);
+            });
         });
         // the box out of its hull
         const shape::canonical_strides from = hull.strides();
@@ -205,20 +205,22 @@ private:
         if (first != last) f(first, last);
     }
 
-    /// Computes windows by segments of a line, and calls f(d, h, first window, windows) after each.
-    template <class S, class F>
-    void for_each_segment(const window_source<S>& source, const std::array<window_range, 3>& windows,
-                          const F& f) noexcept {
+    /// Computes the windows [first, last) of line (d, h).
+    template <class S>
+    void max_windows(const window_source<S>& source, std::int64_t d, std::int64_t h, std::int64_t first,
+                     std::int64_t last, const window_results& to) const noexcept {
+        if (m_.ignore_nan) {
+            max_segment<S, true>(m_, source, d, h, first, last, used_, to);
+        } else {
+            max_segment<S, false>(m_, source, d, h, first, last, used_, to);
+        }
+    }
+
+    /// Calls f(d, h, first, last) for segments of lines of windows.
+    template <class F>
+    void for_each_segment(const std::array<window_range, 3>& windows, const F& f) const noexcept {
         const auto line = [&](std::int64_t d, std::int64_t h, std::int64_t begin, std::int64_t end) {
-            for (std::int64_t w = begin; w < end; w += m_.columns) {
-                const std::int64_t last = std::min(end, w + m_.columns);
-                if (m_.ignore_nan) {
-                    max_segment<S, true>(m_, source, d, h, w, last, used_, results_);
-                } else {
-                    max_segment<S, false>(m_, source, d, h, w, last, used_, results_);
-                }
-                f(d, h, w, last - w);
-            }
+            for (std::int64_t w = begin; w < end; w += m_.columns) f(d, h, w, std::min(end, w + m_.columns));
         };
         for_each_range(m_.axes[0], windows[0], [&](std::int64_t first_d, std::int64_t last_d) {
             for (std::int64_t d = first_d; d < last_d; ++d)

@@ -162,17 +162,50 @@ struct element_run {
     scatter_plan::own_plane own{};  // of the first element
     std::uint64_t origin_step = 0;
 
-    /// Whether every index points into [first, first + places) of the plane of its element.
-    [[nodiscard]] bool all_within(const std::int64_t* indices, std::uint64_t first,
-                                  std::uint64_t places) const noexcept {
-        const std::int64_t* const index = indices + at;
-        const scatter_plan::own_plane of = own;
-        bool within = true;
-        for (std::int64_t e = 0; e < count; ++e) {
-            const std::uint64_t origin = of.origin + static_cast<std::uint64_t>(e) * origin_step;
-            within &= scatter_plan::own_plane{origin, of.inverse, of.shift}.place(index[e * at_step]) - first < places;
+    /// Elements [begin, begin + length) of the run.
+    [[nodiscard]] element_run part(std::int64_t begin, std::int64_t length) const noexcept {
+        element_run r = *this;
+        r.count = length;
+        r.from += begin * from_step;
+        r.at += begin * at_step;
+        r.own.origin += static_cast<std::uint64_t>(begin) * origin_step;
+        return r;
+    }
+
+    /// Where the indices of a run point.
+    struct reach {
+        bool within;        // all of them into [first, first + places) of the planes of their elements
+        std::int64_t last;  // place, if so
+    };
+    /// Multiples of per_place become multiples of a power of two, 2^shift: bits below it, and the sign bits of distances
+    /// from both ends, tell whether there is a stray. Compilers collect bits by vectors, but comparisons one by one.
+    [[nodiscard]] reach reach_of(const std::int64_t* indices, std::int64_t first, std::int64_t places) const noexcept {
+        const std::uint64_t base = static_cast<std::uint64_t>(first) << own.shift;
+        const std::uint64_t end = static_cast<std::uint64_t>(places) << own.shift;
+        std::uint64_t outside = 0;
+        std::uint64_t between = 0;
+        std::int64_t last = 0;
+        const auto look = [&](std::int64_t apart, std::uint64_t inverse) GRADKERN_INLINE_LAMBDA {
+            const std::int64_t* const index = indices + at;
+            const std::uint64_t step = origin_step;
+            const std::int64_t n = count;
+            std::uint64_t origin = own.origin;
+            for (std::int64_t e = 0; e < n; ++e, origin += step) {
+                const std::uint64_t there = (static_cast<std::uint64_t>(index[e * apart]) - origin) * inverse - base;
+                outside |= there | (end - 1 - there);
+                between |= there;
+                last = std::max(last, static_cast<std::int64_t>(there));
+            }
+        };
+        if (at_step == 1 && own.inverse == 1) {
+            look(1, 1);
+        } else if (at_step == 1) {
+            look(1, own.inverse);
+        } else {
+            look(at_step, own.inverse);
         }
-        return within;
+        const std::uint64_t low_bits = (std::uint64_t{1} << own.shift) - 1;
+        return {static_cast<std::int64_t>(outside) >= 0 && (between & low_bits) == 0, first + (last >> own.shift)};
     }
 };
 
@@ -254,8 +287,7 @@ private:
             const std::int64_t last = std::min(g.channels, first + g.panel_width);
             index_findings found;
             for_each_run(g, n, first, last, [&](const element_run& run) {
-                if (!run.all_within(indices, 0, static_cast<std::uint64_t>(g.plane)))
-                    found.note_strays(g, run, indices);
+                if (!run.reach_of(indices, 0, g.plane).within) found.note_strays(g, run, indices);
             });
             all.add(found);
         }
@@ -324,42 +356,114 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
               });
 }
 
-/// Adds the gradients of a run whose indices point into [first, first + places) of the planes of their elements to
-/// sums[offset_of(place - first) + e * sum_step]; returns whether all do.
-template <class T, class Offset>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE bool add_run(const element_run& run, const T* gradients,
-                                                  const std::int64_t* indices, std::uint64_t first,
-                                                  std::uint64_t places, float* sums, std::int64_t sum_step,
-                                                  const Offset& offset_of) noexcept {
-    const T* from = gradients + run.from;
-    const std::int64_t* at = indices + run.at;
-    scatter_plan::own_plane own = run.own;
-    const std::int64_t from_step = run.from_step;
-    const std::int64_t at_step = run.at_step;
-    const std::uint64_t origin_step = run.origin_step;
-    bool within = true;
-    std::array<float, 64> wide;  // gradients of a part of the run, where a vector at a time can be widened
-    for (std::int64_t left = run.count; left > 0;) {
-        const bool widens = !std::is_same_v<T, float> && from_step == 1 && left >= simd::lanes;
-        const std::int64_t part = widens ? std::min<std::int64_t>(left, 64) : left;
-        if (widens) simd::widen(from, wide.data(), part);
-        for (std::int64_t e = 0; e < part; ++e) {
-            const std::uint64_t place = own.place(*at) - first;
-            if (place < places) {
-                sums[offset_of(static_cast<std::int64_t>(place))] +=
-                    widens ? wide[static_cast<std::size_t>(e)] : load_element(from);
+/// The f32 sums of a block of places of a panel. They are cleared no further than runs have reached, so that they are
+/// still in the cache when gradients are added to them.
+class block_sums {
+public:
+    /// `data`: the sum of the first place and channel; others are `place_step` and `channel_step` floats on. Where
+    /// `place_step` is 0 places lie as in the output.
+    block_sums(const scatter_plan& g, float* data, std::int64_t first, std::int64_t last, std::int64_t channels,
+               std::int64_t place_step, std::int64_t channel_step) noexcept
+        : g_(g),
+          data_(data),
+          first_(first),
+          places_(last - first),
+          channels_(channels),
+          place_step_(place_step),
+          channel_step_(channel_step) {}
+
+    /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
+    template <class T>
+    [[nodiscard]] bool add(const element_run& run, const T* gradients, const std::int64_t* indices) noexcept {
+        constexpr std::int64_t most = 64;  // elements, whose indices stay in the innermost cache
+        bool all_within = true;
+        for (std::int64_t e = 0; e < run.count; e += most) {
+            const element_run part = run.part(e, std::min(most, run.count - e));
+            const auto [within, last] = part.reach_of(indices, first_, places_);
+            clear_to(within ? last - first_ + 1 : places_);
+            float* const sums = data_ + e * run.channel_step * channel_step_;
+            std::array<float, static_cast<std::size_t>(most)> wide;
+            const float* from = wide.data();
+            std::int64_t from_step = 1;
+            if constexpr (std::is_same_v<T, float>) {
+                from = gradients + part.from;
+                from_step = part.from_step;
             } else {
-                within = false;
+                pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
-            from += from_step;
-            at += at_step;
-            sums += sum_step;
-            own.origin += origin_step;
+            if (!within) {
+                add_those_within(part, from, from_step, indices, sums);
+            } else {
+                add_all(part, from, from_step, indices, sums);
+            }
+            all_within = all_within && within;
         }
-        left -= part;
+        return all_within;
     }
-    return within;
-}
+
+    /// Clears what no run has reached.
+    void clear_rest() noexcept { clear_to(places_); }
+
+private:
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t place) const noexcept {
+        return place_step_ != 0 ? place * place_step_ : g_.offset_of(first_ + place);
+    }
+
+    void clear_to(std::int64_t end) noexcept {
+        if (end <= clean_) return;
+        if (place_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
+            std::fill_n(data_ + clean_ * place_step_, (end - clean_) * place_step_, 0.0F);
+        } else {
+            for (std::int64_t p = clean_; p < end; ++p)
+                for (std::int64_t c = 0; c < channels_; ++c) data_[offset_of(p) + c * channel_step_] = 0.0F;
+        }
+        clean_ = end;
+    }
+
+    GRADKERN_NOINLINE void add_all(const element_run& run, const float* from, std::int64_t from_step,
+                                   const std::int64_t* indices, float* sums) const noexcept {
+        const std::int64_t* at = indices + run.at;
+        const std::int64_t sum_step = run.channel_step * channel_step_;
+        if (place_step_ == g_.index.per_place) {  // indices count what offsets count
+            const auto first = static_cast<std::int64_t>(run.own.origin) + first_ * place_step_;
+            const std::int64_t drift = sum_step - static_cast<std::int64_t>(run.origin_step);
+            const std::int64_t n = run.count;
+            if (run.at_step == 1 && from_step == 1 && drift == 0) {
+                for (std::int64_t e = 0; e < n; ++e) sums[at[e] - first] += from[e];
+            } else {
+                for (std::int64_t e = 0; e < n; ++e)
+                    sums[at[e * run.at_step] - first + e * drift] += from[e * from_step];
+            }
+            return;
+        }
+        scatter_plan::own_plane own = run.own;
+        for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
+            const auto place = static_cast<std::int64_t>(own.place(at[e * run.at_step]));
+            sums[offset_of(place - first_) + e * sum_step] += from[e * from_step];
+        }
+    }
+
+    void add_those_within(const element_run& run, const float* from, std::int64_t from_step,
+                          const std::int64_t* indices, float* sums) const noexcept {
+        const std::int64_t* at = indices + run.at;
+        const std::int64_t sum_step = run.channel_step * channel_step_;
+        scatter_plan::own_plane own = run.own;
+        for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
+            const std::uint64_t place = own.place(at[e * run.at_step]) - static_cast<std::uint64_t>(first_);
+            if (place < static_cast<std::uint64_t>(places_))
+                sums[offset_of(static_cast<std::int64_t>(place)) + e * sum_step] += from[e * from_step];
+        }
+    }
+
+    const scatter_plan& g_;
+    float* data_;
+    std::int64_t first_;
+    std::int64_t places_;
+    std::int64_t channels_;
+    std::int64_t place_step_;
+    std::int64_t channel_step_;
+    std::int64_t clean_ = 0;  // places
+};
 
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
 /// output is not the result. All other checks have passed.
@@ -378,47 +482,28 @@ template <class T>
             T* const panel = out + n * g.out[0] + first_channel * g.out[1];
 
             // sums[place][channel], or the output itself
-            float* sums = reinterpret_cast<float*>(slice);
-            std::int64_t channel_step = 1;
-            std::int64_t place_step = g.panel_width;
-            if constexpr (std::is_same_v<T, float>) {
-                if (g.direct) {
-                    sums = panel;
-                    channel_step = g.out[1];
-                    place_step = g.out[4];
+            auto* const scratch = reinterpret_cast<float*>(slice);
+            block_sums sums = [&] {
+                if constexpr (std::is_same_v<T, float>) {
+                    if (g.direct)
+                        return block_sums(g, panel, first_place, last_place, used, g.places_run ? g.out[4] : 0,
+                                          g.out[1]);
                 }
-            }
-            const bool linear = !g.direct || g.places_run;  // a place's sum is place_step from the one before
-            const auto sum_at = [=, &g](std::int64_t place, std::int64_t c) GRADKERN_INLINE_LAMBDA -> float& {
-                const std::int64_t p = linear ? (place - first_place) * place_step : g.offset_of(place);
-                return sums[p + (c - first_channel) * channel_step];
-            };
-            if (g.direct && !(linear && place_step == 1)) {
-                for (std::int64_t p = first_place; p < last_place; ++p)
-                    for (std::int64_t c = first_channel; c < last_channel; ++c) sum_at(p, c) = 0.0F;
-            } else {
-                std::fill_n(sums, (last_place - first_place) * (g.direct ? used : g.panel_width), 0.0F);
-            }
-            const auto first_own = static_cast<std::uint64_t>(first_place);
-            const auto places = static_cast<std::uint64_t>(last_place - first_place);
+                return block_sums(g, scratch, first_place, last_place, g.panel_width, g.panel_width, 1);
+            }();
             index_findings found;
             for_each_run(g, n, first_channel, last_channel, [&](const element_run& run) {
-                const std::int64_t sum_step = run.channel_step * channel_step;
-                const bool within =
-                    linear ? add_run(run, gradient, indices, first_own, places, sums, sum_step,
-                                     [=](std::int64_t place) GRADKERN_INLINE_LAMBDA { return place * place_step; })
-                           : add_run(run, gradient, indices, first_own, places, sums, sum_step,
-                                     [&](std::int64_t place) { return g.offset_of(first_place + place); });
-                if (!within) found.note_strays(g, run, indices);
+                if (!sums.add(run, gradient, indices)) found.note_strays(g, run, indices);
             });
+            sums.clear_rest();
             all.add(found);
             if (g.direct) continue;
             if (g.places_run) {
-                unpack_lanes(sums, g.panel_width, used, last_place - first_place, panel + first_place * g.out[4],
+                unpack_lanes(scratch, g.panel_width, used, last_place - first_place, panel + first_place * g.out[4],
                              g.out[1], g.out[4], g.accumulate);
             } else {
                 for (std::int64_t p = first_place; p < last_place; ++p)
-                    unpack_lanes(sums + (p - first_place) * g.panel_width, g.panel_width, used, 1,
+                    unpack_lanes(scratch + (p - first_place) * g.panel_width, g.panel_width, used, 1,
                                  panel + g.offset_of(p), g.out[1], std::ptrdiff_t{1}, g.accumulate);
             }
         }
