@@ -17,10 +17,16 @@ namespace detail {
 /// How many lines one call of sum_lines takes; longer lists are added in several.
 inline constexpr std::ptrdiff_t lines_at_once = 32;
 
-/// out[x] = (Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x] for x < n, added in this order. `out`
-/// must not overlap the lines.
-template <bool Continue, simd::float_element In, simd::float_element Out>
-inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t n, Out* out) noexcept {
+/// What becomes of a finished sum: nothing.
+struct as_it_is {
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
+};
+
+/// out[x] = finish((Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x]) for x < n, added in this order.
+/// `out` must not overlap the lines.
+template <bool Continue, simd::float_element In, simd::float_element Out, class Finish = as_it_is>
+inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t n, Out* out,
+                      const Finish& finish = {}) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
@@ -41,10 +47,10 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
             s2 = simd::add(s2, simd::load_wide(line + 2 * lanes));
             s3 = simd::add(s3, simd::load_wide(line + 3 * lanes));
         }
-        simd::store_narrow(out + x, s0);
-        simd::store_narrow(out + x + lanes, s1);
-        simd::store_narrow(out + x + 2 * lanes, s2);
-        simd::store_narrow(out + x + 3 * lanes, s3);
+        simd::store_narrow(out + x, finish(s0));
+        simd::store_narrow(out + x + lanes, finish(s1));
+        simd::store_narrow(out + x + 2 * lanes, finish(s2));
+        simd::store_narrow(out + x + 3 * lanes, finish(s3));
     }
     for (; x < n; x += lanes) {
         if (x + lanes > n) {
@@ -54,14 +60,14 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide(out + x);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + x));
-        simd::store_narrow(out + x, sum);
+        simd::store_narrow(out + x, finish(sum));
     }
     if (x < n) {
         const std::ptrdiff_t rest = n - x;
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide_partial(out + x, rest);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide_partial(lines[k] + x, rest));
-        simd::store_narrow_partial(out + x, sum, rest);
+        simd::store_narrow_partial(out + x, finish(sum), rest);
     }
 }
 
@@ -107,16 +113,22 @@ GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float*
     }
 }
 
+/// Calls f(divide), where divide(v) gives the quotients of a vector by d.
+template <class F>
+GRADKERN_ALWAYS_INLINE void with_division(const divisor& d, const F& f) noexcept {
+    if (d.is_power_of_two) {
+        f([r = simd::broadcast(d.reciprocal)](simd::vec v) GRADKERN_INLINE_LAMBDA { return simd::mul(v, r); });
+    } else {
+        f([r = simd::broadcast(d.value)](simd::vec v) GRADKERN_INLINE_LAMBDA { return simd::div(v, r); });
+    }
+}
+
 /// The quotients by one divisor.
 template <addend Onto, simd::float_element In>
 inline void divide_by_one(const In* source, std::ptrdiff_t n, const divisor& d, float* out) noexcept {
-    if (d.is_power_of_two) {
-        const simd::vec r = simd::broadcast(d.reciprocal);
-        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return simd::mul(v, r); });
-    } else {
-        const simd::vec r = simd::broadcast(d.value);
-        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return simd::div(v, r); });
-    }
+    with_division(d, [&](const auto& divide) {
+        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return divide(v); });
+    });
 }
 
 /// The quotients by a divisor for each element; `divisors` is readable, and not 0, for a vector behind its end.
@@ -183,6 +195,34 @@ inline void separate_two(const float* line, std::ptrdiff_t n, float* even, float
         even[i] = line[2 * i];
         odd[i] = line[2 * i + 1];
     }
+}
+
+/// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line.
+inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
+                     float* to) noexcept {
+    std::ptrdiff_t whole = 0;  // of i: done for all phases
+    if (phases == 2) {
+        whole = n / 2;
+        separate_two(line, whole, to, to + pitch);
+    } else if (phases == 4) {
+#if defined(__GNUC__)
+        for (; whole + 4 <= n / 4; whole += 4) {
+            float_quad q[4];
+            std::memcpy(q, line + 4 * whole, sizeof q);
+            const float_quad a = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5);
+            const float_quad b = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5);
+            const float_quad c = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7);
+            const float_quad d = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
+            q[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+            q[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+            q[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+            q[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+            for (std::ptrdiff_t f = 0; f < 4; ++f) std::memcpy(to + f * pitch + whole, &q[f], sizeof q[f]);
+        }
+#endif
+    }
+    for (std::ptrdiff_t f = 0; f < phases; ++f)
+        for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }
 
 /// out[i * times + j] = line[i] for i < n, j < times.

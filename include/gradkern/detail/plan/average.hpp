@@ -372,14 +372,14 @@ private:
 
     // -------------------------------------------------------------------------------------------- horizontal sums
 
-    /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart.
-    template <class Out>
-    void sum_stretches(const float* first, std::int64_t count, std::int64_t step, std::int64_t n,
-                       Out* out) const noexcept {
+    /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
+    template <class Out, class Finish = as_it_is>
+    void sum_stretches(const float* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
+                       const Finish& finish = {}) const noexcept {
         std::array<const float*, lines_at_once> lines;
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
-        sum_lines<false>(lines.data(), here, n, out);
+        sum_lines<false>(lines.data(), here, n, out, finish);
         if constexpr (std::is_same_v<Out, float>) {  // other outputs take short lists only
             for (std::int64_t done = here; done < count; done += lines_at_once) {
                 const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
@@ -392,31 +392,34 @@ private:
     /// From one read of a position to the next, in columns of the scratch line. A step beyond it is never taken.
     [[nodiscard]] std::int64_t column_step() const noexcept { return std::min(p_.read_step(2), p_.reads); }
 
-    /// Horizontal sums of the vertical ones into a line of columns_ * inner_ values.
-    template <class Out>
-    void sum_horizontally(Out* out) noexcept {
+    /// Horizontal sums of the vertical ones into the scratch line of results.
+    void sum_horizontally() noexcept {
+        if (!is_narrow()) {
+            sum_runs(result_);
+        } else if (p_.backward) {
+            sum_phases(result_);
+        } else {
+            sum_strided(result_);
+        }
+    }
+
+    /// Horizontal sums where a position's values fill vectors, or neighbours read neighbours: into a line of
+    /// columns_ * inner_ values.
+    template <class Out, class Finish = as_it_is>
+    void sum_runs(Out* out, const Finish& finish = {}) const noexcept {
         const std::int64_t step = p_.position_step();
         const std::int64_t advance = p_.advance();
-        if (inner_ < lanes && p_.axes[2].stride > 1) {
-            if constexpr (std::is_same_v<Out, float>) {
-                if (p_.backward) {
-                    sum_phases(out);
-                } else {
-                    sum_strided(out);
-                }
-            }
-            return;
-        }
         const std::int64_t read_step = column_step() * inner_;
         for (std::int64_t r = 0; r < run_count_; ++r) {
             const column_run& run = runs_[r];
             const float* const source = sums_ + run.first * inner_;
             if (step == 1 && advance == 1) {
-                sum_stretches(source, run.count, read_step, run.positions * inner_, out + run.begin * inner_);
+                sum_stretches(source, run.count, read_step, run.positions * inner_, out + run.begin * inner_, finish);
             } else {
                 for (std::int64_t i = 0; i < run.positions; ++i) {
                     const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
-                    sum_stretches(source + from, run.count, read_step, inner_, out + (run.begin + i * step) * inner_);
+                    sum_stretches(source + from, run.count, read_step, inner_, out + (run.begin + i * step) * inner_,
+                                  finish);
                 }
             }
         }
@@ -449,20 +452,16 @@ private:
     void sum_strided(float* out) noexcept {
         const std::int64_t stride = p_.axes[2].stride;
         const std::int64_t read_step = p_.read_step(2);
-        const bool halves = stride == 2 && inner_ == 1;
-        const std::int64_t half = (p_.reads + 1) / 2;
-        if (halves) {  // columns of even and of odd number apart, so that windows are neighbours
-            const std::int64_t held = held_columns();
-            separate_two(vertical_, held / 2, phases_, phases_ + half);
-            if (held % 2 != 0) phases_[held / 2] = vertical_[held - 1];
-        }
+        const std::int64_t pitch = shape::ceil_div(p_.reads, stride);
+        // columns of one phase side by side, so that windows are neighbours
+        if (p_.separates) separate(sums_, held_columns(), stride, pitch, phases_);
         for (std::int64_t r = 0; r < run_count_; ++r) {
             const column_run& run = runs_[r];
-            if (halves && run.positions >= 4 && run.count <= lines_at_once) {
+            if (p_.separates && run.positions >= 4 && run.count <= lines_at_once) {
                 std::array<const float*, lines_at_once> list;
                 for (std::int64_t k = 0; k < run.count; ++k) {
                     const std::int64_t column = run.first + k * read_step;
-                    list[static_cast<std::size_t>(k)] = phases_ + column % 2 * half + column / 2;
+                    list[static_cast<std::size_t>(k)] = phases_ + column % stride * pitch + column / stride;
                 }
                 sum_lines<false>(list.data(), run.count, run.positions, out + run.begin);
                 continue;
@@ -470,7 +469,7 @@ private:
             for (std::int64_t i = 0; i < run.positions; ++i) {
                 const std::int64_t first = run.count == 0 ? 0 : run.first + i * stride;  // no taps: no place either
                 for (std::int64_t c = 0; c < inner_; ++c) {
-                    const float* source = vertical_ + first * inner_ + c;
+                    const float* source = sums_ + first * inner_ + c;
                     float sum = 0.0F;
                     for (std::int64_t k = 0; k < run.count; ++k) sum += source[k * read_step * inner_];
                     out[(run.begin + i) * inner_ + c] = sum;
@@ -545,10 +544,11 @@ private:
 
     /// True where sums may go to the output without a stop in result_.
     [[nodiscard]] bool is_direct() const noexcept {
-        const bool narrow = inner_ < lanes && p_.axes[2].stride > 1;
-        return p_.backward && !p_.accumulate && is_dense(p_.out, p_.out_inner, columns_) && !p_.tiles && !p_.by_taps &&
-               !narrow && most_reads_ <= lines_at_once;
+        return (p_.backward || p_.uniform) && !p_.accumulate && is_dense(p_.out, p_.out_inner, columns_) && !p_.tiles &&
+               !p_.by_taps && !is_narrow() && most_reads_ <= lines_at_once;
     }
+    /// True where a position's values fill no vector and its neighbours read no neighbours.
+    [[nodiscard]] bool is_narrow() const noexcept { return inner_ < lanes && p_.axes[2].stride > 1; }
 
     /// Writes a finished line of columns_ * inner_ values.
     void store_line(const float* line, T* out) const noexcept {
@@ -603,13 +603,17 @@ private:
                 sum_vertically(h, rows, all, vertical_ + (first_read_ - origin_) * inner_);
             }
             if (is_direct()) {
-                sum_horizontally(out);
+                if (p_.backward) {
+                    sum_runs(out);
+                } else {
+                    with_division(uniform_, [&](const auto& divide) { sum_runs(out, divide); });
+                }
                 return;
             }
             if (p_.tiles) {
                 if (!is_same) repeat_tiles(result_);
             } else if (!is_same || !p_.backward) {
-                sum_horizontally(result_);
+                sum_horizontally();
             }
         }
         if (!p_.backward) {
@@ -624,9 +628,8 @@ private:
     /// Forward: the one line of the input that an output line reads, where its columns are read in place; else null.
     [[nodiscard]] const float* lone_line(const axis_reads& rows, const columns& c) const noexcept {
         if constexpr (std::is_same_v<T, float>) {
-            const bool narrow = inner_ < lanes && p_.axes[2].stride > 1;
-            if (!p_.backward && !p_.extended && !narrow && depths_.count * rows.count == 1 && reads_ > 0 &&
-                is_dense(p_.in, p_.in_inner, c.count))
+            if (!p_.backward && !p_.extended && (!is_narrow() || p_.separates) && depths_.count * rows.count == 1 &&
+                reads_ > 0 && is_dense(p_.in, p_.in_inner, c.count))
                 return line_at(depths_.first, rows.first, c);
         }
         return nullptr;

@@ -68,6 +68,7 @@ struct average_plan {
     bool extended = false;       // columns behind the borders are read as zeros
     shape::axis run_axis{};      // width axis whose reads define the runs: extended, nothing is clipped
     std::int64_t run_shift = 0;  // its reads are shifted by this
+    bool separates = false;      // forward: columns of one phase of the stride are put side by side
     std::int64_t inner_block = 1;
     std::int64_t segment = 1;  // output columns
     std::int64_t reads = 1;    // columns of the scratch line
@@ -372,7 +373,8 @@ struct column_range {
         const std::int64_t phases = std::min(a.stride, g.segment);
         g.at_phases = slice.reserve<float>(phases * shape::ceil_div(g.segment, a.stride) * narrow_block);
     } else if (narrow) {
-        g.at_phases = slice.reserve<float>(g.reads * narrow_block + 2);
+        g.separates = narrow_block == 1 && a.stride <= 16 && a.kernel >= a.stride / 2;
+        g.at_phases = slice.reserve<float>(g.separates ? shape::ceil_div(g.reads, a.stride) * a.stride : 0);
     }
     // vectors of divisors are read whole
     g.at_divisors = slice.reserve<float>(divided == 0 ? 0 : divided + lanes);
