@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
         if (name_of(c, what, format).find(only) == std::string::npos) return;
         layer<float> l;
         make_layer(l, c, what, format);
-        std::vector<float> exact;
+        elements<float> exact;
         const auto run = [&] { static_cast<void>(l.run()); };
         double best = best_seconds(5, run);
         double plain = best_seconds(1, [&] { exact = reference_result(l); });

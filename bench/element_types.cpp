@@ -16,7 +16,7 @@ namespace {
 
 /// Times of two plans in turns, the better half of the machine's moods for both.
 template <class T>
-double ratio_to(layer<float>& f32, const std::vector<float>& expected, layer<T>& other, bool& wrong) {
+double ratio_to(layer<float>& f32, const elements<float>& expected, layer<T>& other, bool& wrong) {
     wrong = wrong || !(difference(other, expected) < tolerance<T>);
     double best_f32 = std::numeric_limits<double>::infinity();
     double best = best_f32;
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
         make_layer(f16, c, what, format);
         make_layer(bf16, c, what, format);
         bool wrong = !f32.run();
-        const std::vector<float> expected = f32.out;  // inputs are the same numbers in every type
+        const elements<float> expected = f32.out;  // inputs are the same numbers in every type
         const double r16 = ratio_to(f32, expected, f16, wrong);
         const double rb16 = ratio_to(f32, expected, bf16, wrong);
         const bool slow = std::max(r16, rb16) > factor;

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
         benchmark::RegisterBenchmark(name_of(c, what, format).c_str(), [&c, what, format](benchmark::State& state) {
             layer<float> l;
             make_layer(l, c, what, format);
-            const std::vector<float> exact = reference_result(l);
+            const elements<float> exact = reference_result(l);
             if (exact.empty() || !(difference(l, exact) < tolerance<float>)) {
                 state.SkipWithError("the result differs from the reference");
                 return;

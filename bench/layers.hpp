@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <utility>
@@ -25,6 +26,20 @@
 
 namespace gradkern_bench {
 
+/// Memory that begins with a cache line, as frameworks hand it out.
+template <class T>
+struct line_allocator {
+    using value_type = T;
+    line_allocator() = default;
+    template <class U>
+    line_allocator(const line_allocator<U>&) noexcept {}
+    T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64})); }
+    void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, std::align_val_t{64}); }
+    friend bool operator==(line_allocator, line_allocator) noexcept { return true; }
+};
+template <class T>
+using elements = std::vector<T, line_allocator<T>>;
+
 /// One operator on one case and layout in elements of type T: data, output, and two ways to compute it.
 template <class T = float>
 struct layer {
@@ -32,8 +47,8 @@ struct layer {
     std::string name;
     double flops = 0;  // useful ones: taps inside
     double bytes = 0;  // tensors read once and written once
-    std::vector<T> a, b, out;
-    std::vector<std::int64_t> indices;  // of max pools
+    elements<T> a, b, out;
+    elements<std::int64_t> indices;  // of max pools
     std::vector<std::byte> workspace;
     std::function<gradkern::status()> run;        // plan made beforehand
     std::function<gradkern::status()> reference;  // plain loops
@@ -47,8 +62,8 @@ inline std::size_t count_of(const gradkern::extents& shape) {
 
 /// Numbers between -1 and 1 that every element type has.
 template <class T>
-std::vector<T> random_elements(const gradkern::extents& shape, unsigned seed) {
-    std::vector<T> v(count_of(shape));
+elements<T> random_elements(const gradkern::extents& shape, unsigned seed) {
+    elements<T> v(count_of(shape));
     std::minstd_rand r(seed);
     for (T& x : v) x = static_cast<T>(static_cast<float>(static_cast<int>(r() % 129) - 64) / 64.0F);
     return v;
@@ -176,7 +191,7 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
         l.a = random_elements<T>(src, 1);
         l.out = random_elements<T>(dst, 3);
         static_cast<void>(ref::max_pool<T>(x(), attributes, y(), indices()));
-        const auto source = std::make_shared<std::vector<T>>(std::move(l.a));
+        const auto source = std::make_shared<elements<T>>(std::move(l.a));
         l.a = random_elements<T>(dst, 2);
         l.out = random_elements<T>(src, 3);
         const auto plan = plan_max_pool_backward_from_indices<T>(dst, dst, indices_attributes, src);
@@ -239,7 +254,7 @@ inline constexpr double tolerance = sizeof(T) == 4 ? 1e-4 : 1e-2;
 /// Runs the kernel into poisoned memory and returns the largest difference from `exact`, relative to the largest number
 /// there; NaN or infinity where something went wrong.
 template <class T, class U>
-double difference(layer<T>& l, const std::vector<U>& exact) {
+double difference(layer<T>& l, const elements<U>& exact) {
     std::fill(l.out.begin(), l.out.end(), static_cast<T>(std::numeric_limits<float>::quiet_NaN()));
     if (!l.run() || exact.size() != l.out.size()) return std::numeric_limits<double>::infinity();
     double worst = 0;
@@ -255,8 +270,8 @@ double difference(layer<T>& l, const std::vector<U>& exact) {
 
 /// The result of the reference; empty after an error.
 template <class T>
-std::vector<T> reference_result(layer<T>& l) {
-    return l.reference() ? l.out : std::vector<T>{};
+elements<T> reference_result(layer<T>& l) {
+    return l.reference() ? l.out : elements<T>{};
 }
 
 }  // namespace gradkern_bench

@@ -154,11 +154,15 @@ const char* gradkern_layers() {
     return text.c_str();
 }
 
-/// Plans layer `index` in f32 (0), f16 (1) or bf16 (2).
-void* gradkern_make(int index, int type, int threads) {
+/// Plans layer `index` in f32 (0), f16 (1) or bf16 (2). A pool takes another batch and other channels, where these are not 0.
+void* gradkern_make(int index, int type, int threads, int batch, int channels) {
     job* made = nullptr;
-    for_each_layer([&](const auto& c, role what, data_format format) {
+    for_each_layer([&](auto c, role what, data_format format) {
         if (index-- != 0) return;
+        if constexpr (requires { c.channels; }) {
+            if (batch > 0) c.batch = batch;
+            if (channels > 0) c.channels = channels;
+        }
         made = type == 0   ? make_job<float>(c, what, format, threads)
                : type == 1 ? make_job<gradkern::float16>(c, what, format, threads)
                            : make_job<gradkern::bfloat16>(c, what, format, threads);

@@ -152,9 +152,10 @@ struct window_range {
     // Neighbouring channels in place are walked together: they lie in the same pages.
     m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(p.channels, lanes) * lanes);
     m.gathered = options.algorithm == algorithm::channelwise || plane >= place_limit;
-    std::int64_t budget = max_scratch;
+    // Backward a window that reaches several boxes is computed for each: boxes are larger there.
+    std::int64_t budget = backward && !m.staged ? 4 * max_scratch : max_scratch;
     if (!m.gathered && (m.staged || backward)) {
-        // Backward a window that reaches several boxes is computed for each: narrower panels of whole planes come first.
+        // Narrower panels of whole planes come first.
         const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
         while (backward && m.staged && m.panel_width > lanes && positions_of(whole) * m.panel_width > budget) {
             m.panel_width = m.panel_width > 2 * lanes ? 2 * lanes : lanes;
