@@ -145,8 +145,16 @@ inline void clear_lanes(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_
 template <class T>
 inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
                          std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     std::ptrdiff_t j = 0;
     if (!accumulate) {
+        if (lane_step == 1 && lanes == 2 * block) {  // a tile's rows
+            for (std::ptrdiff_t x = 0; x < count; ++x) {
+                simd::store_narrow(out + x * out_step, simd::load(in + x * in_step));
+                simd::store_narrow(out + x * out_step + block, simd::load(in + x * in_step + block));
+            }
+            return;
+        }
         if (lane_step == 1) {
             for (std::ptrdiff_t x = 0; x < count; ++x) simd::narrow(in + x * in_step, out + x * out_step, lanes);
             return;
@@ -155,7 +163,6 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
             simd::narrow(in, out, count);
             return;
         }
-        constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
         if (out_step == 1 && count >= block) {
             for (; j + block <= lanes; j += block) {
                 for (std::ptrdiff_t x = 0; x < count; x += block) {

@@ -243,12 +243,14 @@ GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m256 value) noexcep
 GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexcept {
 #if defined(__AVX2__)
     const __m256i word = _mm256_castps_si256(value);
-    const __m256i is_nan =
-        _mm256_cmpgt_epi32(_mm256_and_si256(word, _mm256_set1_epi32(0x7fffffff)), _mm256_set1_epi32(0x7f800000));
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(word, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(word, _mm256_set1_epi32(0x7fff)), odd);
-    const __m256i quiet = _mm256_or_si256(word, _mm256_set1_epi32(0x00400000));
-    const __m256i wide = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(word, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256 is_nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
+    if (_mm256_movemask_ps(is_nan) != 0) {  // seldom: sooner asked than mended everywhere
+        const __m256i quiet = _mm256_or_si256(word, _mm256_set1_epi32(0x00400000));
+        rounded = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan));
+    }
+    const __m256i wide = _mm256_srli_epi32(rounded, 16);
     const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
 #else
     const __m128i words =
