@@ -287,6 +287,45 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
+/// Planes of several lines whose windows keep the number of columns: lines are then computed many at a time.
+TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
+    random_source random("avg_pool.joined");
+    int joined = 0;
+    for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = data_format::ncx;
+        a.exclude_pad = random.chance(2, 3);
+        if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
+        const bool deep = random.chance(1, 2);
+        p.src = {random.integer(1, 2), random.integer(1, 3)};
+        for (int k = deep ? 0 : 1; k < 3; ++k) {
+            const std::int64_t kernel = random.integer(1, 5);
+            const std::int64_t dilation = random.integer(1, 2);
+            const std::int64_t reach = (kernel - 1) * dilation;
+            p.src.push_back(k == 0 ? random.integer(1, 6) : random.integer(8, random.chance(1, 6) ? 200 : 40));
+            a.kernel.push_back(kernel);
+            a.dilations.push_back(dilation);
+            a.strides.push_back(k == 0 ? random.integer(1, 2) : 1);
+            const std::int64_t begin = random.integer(0, k == 2 ? reach : reach + 1);
+            a.pads_begin.push_back(begin);
+            a.pads_end.push_back(k == 2 ? reach - begin : random.integer(0, 3));
+        }
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
+        ASSERT_TRUE(plan);
+        std::array<char, 256> text{};
+        const std::string_view line(text.data(), std::min(text.size(), plan->describe(text)));
+        if (line.find("of joined lines") != line.npos) ++joined;
+        check<TypeParam>(random, false, p, random.chance(1, 8));
+        check<TypeParam>(random, true, p, random.chance(1, 8));
+    }
+    EXPECT_GT(joined, share<TypeParam> / 20);
+}
+
 /// More lines and channels than one block of them holds.
 TYPED_TEST(AvgPoolAgainstReference, tall_and_deep_tensors) {
     random_source random("avg_pool.tall");

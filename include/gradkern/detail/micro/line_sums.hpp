@@ -2,6 +2,7 @@
 // memory; nothing outside the n elements named is read or written.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,38 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
         simd::store_narrow_partial(out + x, finish(sum), rest);
     }
 }
+
+/// Adds any number of lines of n elements into out, which starts from +0.
+template <simd::float_element In>
+class line_list {
+public:
+    line_list(std::ptrdiff_t n, float* out) noexcept : n_(n), out_(out) {}
+    void push(const In* line) noexcept {
+        if (count_ == lines_at_once) flush();
+        lines_[static_cast<std::size_t>(count_++)] = line;
+    }
+    /// After the last line. Without any the sums are +0.
+    void finish() noexcept {
+        if (count_ > 0 || is_first_) flush();
+    }
+
+private:
+    void flush() noexcept {
+        if (is_first_) {
+            sum_lines<false>(lines_.data(), count_, n_, out_);
+        } else {
+            sum_lines<true>(lines_.data(), count_, n_, out_);
+        }
+        is_first_ = false;
+        count_ = 0;
+    }
+
+    std::array<const In*, static_cast<std::size_t>(lines_at_once)> lines_;
+    std::ptrdiff_t count_ = 0;
+    std::ptrdiff_t n_;
+    float* out_;
+    bool is_first_ = true;
+};
 
 /// A divisor that a whole stretch of a line shares. Dividing by a power of two is the same as multiplying by its
 /// reciprocal, bit for bit, as both round the same number once.

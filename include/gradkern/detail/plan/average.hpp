@@ -15,7 +15,8 @@
 //
 // Quotients of the backward pass are formed once per line where windows overlap, in a ring of lines. Loops run over
 // inside taps only, but for short kernels columns behind the border are read as zeros of the scratch line (adding +0
-// changes no sum), which spares the borders runs of their own.
+// changes no sum), which spares the borders runs of their own. Short lines of windows that move by one position are
+// computed many at a time (average_planes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -29,6 +30,7 @@
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
+#include <gradkern/detail/plan/average_planes.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
@@ -271,7 +273,7 @@ private:
         line_list<float> list(c.count * inner_, out);
         for (std::int64_t i = 0; i < depths_.count; ++i)
             for (std::int64_t j = 0; j < rows.count; ++j) list.push(slot(i, rows.first + j * p_.read_step(1)));
-        list.flush();
+        list.finish();
     }
 
     /// Elements of a channel in a short run, at most.
@@ -328,7 +330,7 @@ private:
                 for (std::int64_t j = 0; j < rows.count; ++j)
                     list.push(line_at(depths_.first + i * p_.read_step(0), rows.first + j * p_.read_step(1), c) +
                               x * step);
-            list.flush();
+            list.finish();
         }
     }
 
@@ -341,34 +343,6 @@ private:
             sum_quotients(rows, c, out);
         }
     }
-
-    /// Adds any number of lines of n elements into out, which starts from +0.
-    template <class In>
-    class line_list {
-    public:
-        line_list(std::int64_t n, float* out) noexcept : n_(n), out_(out) {}
-        void push(const In* line) noexcept {
-            if (count_ == lines_at_once) flush();
-            lines_[static_cast<std::size_t>(count_++)] = line;
-        }
-        void flush() noexcept {
-            if (count_ == 0) return;
-            if (is_first_) {
-                sum_lines<false>(lines_.data(), count_, n_, out_);
-            } else {
-                sum_lines<true>(lines_.data(), count_, n_, out_);
-            }
-            is_first_ = false;
-            count_ = 0;
-        }
-
-    private:
-        std::array<const In*, lines_at_once> lines_;
-        std::ptrdiff_t count_ = 0;
-        std::int64_t n_;
-        float* out_;
-        bool is_first_ = true;
-    };
 
     // -------------------------------------------------------------------------------------------- horizontal sums
 
@@ -689,8 +663,14 @@ template <class T>
 void run_average(const average_plan& plan, const T* in, T* out, std::span<std::byte> workspace,
                  executor_ref executor) noexcept {
     run_tasks(executor, plan.tasks(), slices(workspace, plan.slice_bytes), [&](std::byte* memory, const auto& next) {
-        average_lane<T> lane(plan, in, out, memory);
-        for (std::int64_t t = next(); t >= 0; t = next()) lane.run(t);
+        const auto run = [&](auto&& lane) {
+            for (std::int64_t t = next(); t >= 0; t = next()) lane.run(t);
+        };
+        if (plan.joined) {
+            run(average_planes<T>(plan, in, out, memory));
+        } else {
+            run(average_lane<T>(plan, in, out, memory));
+        }
     });
 }
 

@@ -12,6 +12,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -62,6 +63,8 @@ struct average_plan {
     std::int64_t in_inner = 1;
     std::int64_t out_inner = 1;
 
+    bool joined = false;         // lines are computed many at a time
+    std::int64_t margin = 0;     // joined: floats before and behind vertical sums
     bool transposes = false;     // channels lie on the lines, but not in memory
     bool tiles = false;          // backward: no position is reached by two columns of windows
     bool by_taps = false;        // the columns a segment reads are too many or too sparse for a scratch line
@@ -155,6 +158,47 @@ struct column_range {
             shape::floor_div(end - 1 + a.pad_begin, a.stride) + 1};
 }
 
+/// Plans short lines that follow one another in both memories as one, if windows move by one position along them and
+/// most windows lie inside (average_planes.hpp); returns whether they do.
+[[nodiscard]] constexpr bool join_lines(average_plan& g) noexcept {
+    const shape::axis& h = g.axes[1];
+    const shape::axis& w = g.axes[2];
+    const std::int64_t columns = g.out_extent(2);
+    const std::int64_t lines = g.out_extent(1);
+    constexpr std::int64_t least = 256;    // outputs of a plane
+    constexpr std::int64_t block = 1024;   // outputs of a block: scratch of small problems fits the stack
+    constexpr std::int64_t longest = 128;  // columns: longer lines are quick one by one
+    if (g.accumulate || h.stride != 1 || w.stride != 1 || lines == 1 || g.in_extent(2) != columns ||
+        columns > longest || columns * lines < least || w.kernel > lines_at_once ||
+        (w.kernel - 1) * w.dilation > columns / 2)
+        return false;
+    for (const shape::canonical_strides& s : {g.in, g.out})
+        if (s[3] != columns || s[4] != 1) return false;
+    const std::int64_t reach = (w.kernel - 1) * w.dilation;
+    const std::int64_t first = columns_read(w, g.backward, 0, 1).first;  // of column 0, not clipped
+    if (first > columns || first < -columns) return false;
+    g.line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
+    g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
+    const column_range read = columns_read(h, g.backward, 0, g.line_block);
+    const std::int64_t rows = std::min(g.in_extent(1), read.last - read.first);  // that a block reads, at one depth
+    const std::int64_t depths = std::min(g.axes[0].small, g.axes[0].kernel);
+    if (g.backward && rows > average_ring / columns / depths) return false;
+    g.joined = true;
+    g.segment = columns;
+    g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + reach}), 16) * 16;
+    const auto lanes = static_cast<std::int64_t>(simd::lanes);
+    slice_layout slice;
+    g.at_vertical = slice.reserve<float>(g.line_block * columns + 2 * g.margin);
+    g.at_result = slice.reserve<float>(g.uniform || g.backward ? 0 : g.line_block * columns);
+    g.at_ring = slice.reserve<float>(g.backward ? depths * rows * columns : 0);
+    g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * columns + lanes);
+    g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : columns);
+    g.at_runs = slice.reserve<column_run>(reach);
+    g.at_lines = slice.reserve<axis_reads>(g.line_block);
+    g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
+    return true;
+}
+
 /// Chooses what lies on the lines, their blocks and scratch. `f32` says whether elements are floats.
 [[nodiscard]] constexpr average_plan make_average_plan(const shape::pooling_problem& p, bool backward,
                                                        const avg_pool_attributes& attributes,
@@ -241,6 +285,9 @@ struct column_range {
             shape::axis{.large = w.large * outer, .small = w.small * outer, .kernel = w.kernel, .stride = w.kernel};
         g.batch = g.planes = 1;
     }
+
+    // Short lines of windows that move by one position are computed as one.
+    if (!channels_inside && join_lines(g)) return g;
 
     // Lines of few columns are slow one by one: channels far apart in memory are then transposed on the way in and out.
     constexpr std::int64_t few_columns = 64;
