@@ -58,13 +58,17 @@
 #define GRADKERN_DETAIL_OPAQUE(value) static_cast<void>(value)
 #endif
 
-/// Before a loop whose body fills the registers: an unrolled one would spill.
+/// Before a loop whose body fills the registers: an unrolled one would spill. Before a loop over an array that is to be
+/// kept in registers: it is unrolled whole.
 #if defined(__clang__)
 #define GRADKERN_NO_UNROLL _Pragma("clang loop unroll(disable)")
+#define GRADKERN_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
 #define GRADKERN_NO_UNROLL _Pragma("GCC unroll 1")
+#define GRADKERN_UNROLL _Pragma("GCC unroll 64")
 #else
 #define GRADKERN_NO_UNROLL
+#define GRADKERN_UNROLL
 #endif
 
 // ---------------------------------------------------------------------------------------------------------------------- assertions

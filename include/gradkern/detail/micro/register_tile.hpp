@@ -76,7 +76,7 @@ inline constexpr int tile_vectors = 2;
 #endif
 inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
-/// f(integral_constant 0) ... f(integral_constant N - 1). Plain loops over accumulator arrays stay in memory at -O2.
+/// f(integral_constant 0) ... f(integral_constant N - 1), where numbers must be constants.
 template <int N, class F>
 GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     [&]<int... I>(std::integer_sequence<int, I...>) GRADKERN_INLINE_LAMBDA {
@@ -91,33 +91,40 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
                                          static_cast<std::uintptr_t>(step) * sizeof(float));
 }
 
-/// The micro-kernel. Never inlined: its callers differ by type and layout, it does not.
+/// The micro-kernel. Never inlined: its callers differ by type and layout, it does not. Loops over accumulators are
+/// unrolled by pragma: without it they stay in memory at -O2, and by templates a tile takes three times as long to compile.
 template <operand A, int Rows, int Vectors>
 GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     using simd::vec;
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
     const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
     vec acc[Rows][Vectors];
-    unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::zero(); });
-    });
+    GRADKERN_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+        GRADKERN_UNROLL
+        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::zero();
+    }
     if (call.mode == tile_mode::resume) {
-        unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::load(call.c[i] + v * c_step); });
-        });
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::load(call.c[i] + v * c_step);
+        }
     }
     // The lines of c are on their way while the sum is computed; it is the first touch of an output.
-    unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+    GRADKERN_UNROLL
+    for (int i = 0; i < Rows; ++i) {
         __builtin_prefetch(place_near(call.c[i], call.c_ahead), 1);
         __builtin_prefetch(place_near(call.c[i], call.c_ahead + Vectors * width - 1), 1);
         if constexpr (A == operand::vector || A == operand::quad)
             __builtin_prefetch(place_near(call.a[i], call.a_ahead));
-    });
+    }
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
         const float* a[Rows];
-        unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA { a[i] = call.a[i] + e->a; });
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) a[i] = call.a[i] + e->a;
         const float* b = call.b + e->b;
         std::ptrdiff_t at = 0;
         // Two or four terms a turn make g++ spill (94 became 61 and 79 GF/s), the eight that clang likes as well (60).
@@ -125,49 +132,47 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         for (std::ptrdiff_t k = e->length; k != 0; --k) {
             if constexpr (A == operand::outer) {
                 const vec bv = simd::load(b);
-                unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) {
                     const vec x = simd::load(a[i] + at);
                     unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
                         acc[i][v] = simd::fma(simd::quad_lane<v>(x), bv, acc[i][v]);
                     });
-                });
-                at += a_step;
-                b += b_step;
-                continue;
-            }
-            constexpr int terms = A == operand::quad ? 4 : 1;
-            unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
-                vec bv[Vectors];
-                unroll<Vectors>([&](auto v)
-                                    GRADKERN_INLINE_LAMBDA { bv[v] = simd::load(b + (l * Vectors + v) * width); });
-                unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-                    if constexpr (A == operand::scalar) {
-                        const vec x = simd::broadcast(a[i][at]);
-                        unroll<Vectors>([&](auto v)
-                                            GRADKERN_INLINE_LAMBDA { acc[i][v] = simd::fma(x, bv[v], acc[i][v]); });
-                    } else {
-                        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                            vec x = simd::load(a[i] + at + v * width);
+                }
+            } else {
+                constexpr int terms = A == operand::quad ? 4 : 1;
+                unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
+                    vec bv[Vectors];
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + (l * Vectors + v) * width);
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows; ++i) {
+                        vec x = A == operand::scalar ? simd::broadcast(a[i][at]) : simd::zero();
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) {
+                            if constexpr (A != operand::scalar) x = simd::load(a[i] + at + v * width);
                             if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
                             acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
-                        });
+                        }
                     }
                 });
-            });
+            }
             at += a_step;
             b += b_step;
         }
     }
     if (call.mode == tile_mode::add) {
-        unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-            unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                acc[i][v] = simd::add(simd::load(call.c[i] + v * c_step), acc[i][v]);
-            });
-        });
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::add(simd::load(call.c[i] + v * c_step), acc[i][v]);
+        }
     }
-    unroll<Rows>([&](auto i) GRADKERN_INLINE_LAMBDA {
-        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA { simd::store(call.c[i] + v * c_step, acc[i][v]); });
-    });
+    GRADKERN_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+        GRADKERN_UNROLL
+        for (int v = 0; v < Vectors; ++v) simd::store(call.c[i] + v * c_step, acc[i][v]);
+    }
 }
 
 using tile_function = void (*)(const tile_call&) noexcept;
