@@ -300,11 +300,15 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
         const bool deep = random.chance(1, 2);
         p.src = {random.integer(1, 2), random.integer(1, 3)};
+        const bool tall = random.chance(1, 8);
         for (int k = deep ? 0 : 1; k < 3; ++k) {
-            const std::int64_t kernel = random.integer(1, 5);
+            const bool is_tall = tall && k == 1;
+            const std::int64_t kernel = random.integer(1, is_tall ? 150 : 5);
             const std::int64_t dilation = random.integer(1, 2);
             const std::int64_t reach = (kernel - 1) * dilation;
-            p.src.push_back(k == 0 ? random.integer(1, 6) : random.integer(8, random.chance(1, 6) ? 200 : 40));
+            p.src.push_back(is_tall  ? random.integer(60, 300)
+                            : k == 0 ? random.integer(1, 6)
+                                     : random.integer(8, random.chance(1, 6) && !tall ? 200 : 40));
             a.kernel.push_back(kernel);
             a.dilations.push_back(dilation);
             a.strides.push_back(k == 0 ? random.integer(1, 2) : 1);
@@ -546,6 +550,33 @@ TEST(AvgPool, extreme_attributes) {
 }
 
 /// Division by a power of two by way of its reciprocal gives the bits of the division.
+/// Short lines of windows that keep the width, with taps so far apart along the height that few meet the input.
+TEST(AvgPool, far_taps_over_short_lines) {
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t dilation = most - 63;
+    const std::int64_t pads = most - 64;  // 63 windows over 64 lines
+    avg_pool_attributes a;
+    a.data_format = data_format::ncx;
+    a.exclude_pad = true;
+    a.kernel = {2, 3};
+    a.dilations = {dilation, 1};
+    a.strides = {1, 1};
+    a.pads_begin = {pads / 2, 1};
+    a.pads_end = {pads - pads / 2, 1};
+    const extents src{1, 1, 64, 16};
+    const auto dst = gradkern::infer_avg_pool(src, a);
+    ASSERT_TRUE(dst);
+    std::vector<float> diff_dst(static_cast<std::size_t>((*dst)[2] * 16), 1.0F);
+    std::vector<float> diff_src(64 * 16, -1.0F);
+    std::vector<float> expected(64 * 16);
+    ASSERT_TRUE(gradkern::ref::avg_pool_backward<float>({diff_dst.data(), *dst}, a, {expected.data(), src}));
+    const auto plan = gradkern::plan_avg_pool_backward<float>(*dst, a, src);
+    ASSERT_TRUE(plan);
+    std::vector<std::byte> workspace(plan->workspace_bytes());
+    ASSERT_TRUE(plan->run(diff_dst.data(), diff_src.data(), workspace));
+    EXPECT_EQ(diff_src, expected);
+}
+
 TEST(AvgPool, quotients_are_exact) {
     random_source random("avg_pool.quotients");
     for (const float d : {1.0F, 2.0F, -4.0F, 8.0F, 0x1p62F, 3.0F, 9.0F, -7.0F, 49.0F, 16777216.0F}) {

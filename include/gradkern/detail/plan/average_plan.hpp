@@ -87,9 +87,9 @@ struct average_plan {
     std::int64_t at_phases = 0;
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
-    std::int64_t at_runs = 0;
+    std::int64_t at_runs = 0;  // joined: columns near the ends of lines
     std::int64_t at_lines = 0;
-    std::int64_t at_ring = 0;
+    std::int64_t at_ring = 0;  // joined: quotients of the rows that a block reads
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr shape::side outputs() const noexcept {
@@ -174,15 +174,19 @@ struct column_range {
         return false;
     for (const shape::canonical_strides& s : {g.in, g.out})
         if (s[3] != columns || s[4] != 1) return false;
-    const std::int64_t reach = (w.kernel - 1) * w.dilation;
-    const std::int64_t first = columns_read(w, g.backward, 0, 1).first;  // of column 0, not clipped
-    if (first > columns || first < -columns) return false;
-    g.line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
-    g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
-    const column_range read = columns_read(h, g.backward, 0, g.line_block);
-    const std::int64_t rows = std::min(g.in_extent(1), read.last - read.first);  // that a block reads, at one depth
+    const std::int64_t line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
+    // Rows that a block reads at one depth: quotients of those that it shares with others are formed for each.
+    const std::int64_t tall = (h.kernel - 1) * h.dilation;
+    if (tall > line_block && line_block < lines) return false;
+    const std::int64_t all_rows = g.in_extent(1);
+    const std::int64_t rows = tall >= all_rows ? all_rows : std::min(all_rows, line_block + tall);
     const std::int64_t depths = std::min(g.axes[0].small, g.axes[0].kernel);
     if (g.backward && rows > average_ring / columns / depths) return false;
+
+    const std::int64_t reach = (w.kernel - 1) * w.dilation;
+    const std::int64_t first = columns_read(w, g.backward, 0, 1).first;  // of column 0, not clipped
+    g.line_block = line_block;
+    g.group = line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
     g.joined = true;
     g.segment = columns;
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + reach}), 16) * 16;

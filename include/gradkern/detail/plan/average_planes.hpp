@@ -2,7 +2,7 @@
 //
 // Lines of W columns follow one another in both memories, and outputs have as many columns as inputs. So the column at
 // distance s of output i is element i + s of the block, but for columns near the ends of a line, which would read the
-// line before or behind. Loops: item (a block of output lines) > stretch of lines that read alike:
+// line before or behind. Loops: block of output lines > image, plane, depth > stretch of lines that read alike:
 //
 //     1. backward: quotients of all lines that the block reads
 //     2. vertical sums over depth and height, of the whole stretch
@@ -45,9 +45,7 @@ public:
           ends_(reinterpret_cast<column_run*>(memory + plan.at_runs)),
           lines_(reinterpret_cast<axis_reads*>(memory + plan.at_lines)),
           uniform_(plan.uniform_divisor) {
-        // what stretches read outside of the sums takes no part in any result
-        std::fill(vertical_ - p_.margin, vertical_, 0.0F);
-        std::fill(vertical_ + p_.line_block * columns_, vertical_ + p_.line_block * columns_ + p_.margin, 0.0F);
+        std::fill(vertical_ - p_.margin, vertical_, 0.0F);  // read by the ends of lines, whose sums are made again
         shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
         for (shape::tap_class c; walk.next(c);)
             if (c.taps != p_.axes[2].kernel)
@@ -137,6 +135,7 @@ private:
         for (std::int64_t i = 0; i < depths_.count; ++i)
             for (std::int64_t j = 0; j < rows.count; ++j) list.push(line_at(i, rows.first + j * p_.read_step(1)));
         list.finish();
+        std::fill_n(vertical_ + lines * columns_, p_.margin, 0.0F);
     }
 
     /// Horizontal sums of the vertical ones of `lines` lines, finished.
@@ -194,9 +193,9 @@ private:
     /// Divisors of lines [first, last) of windows that count `depth` taps along the depth.
     void set_divisors(std::int64_t depth, std::int64_t first, std::int64_t last) noexcept {
         if (p_.divisor_override) depth = 1;
-        if (depth == counted_depth_ && first == counted_line_) return;
+        if (depth == counted_depth_ && first == counted_lines_.first && last == counted_lines_.last) return;
         counted_depth_ = depth;
-        counted_line_ = first;
+        counted_lines_ = {first, last};
         float* to = divisors_;
         for (std::int64_t h = first; h < last; ++h) {
             const std::int64_t taps = p_.divisor_override ? 1 : depth * p_.counted(1, h);
@@ -226,7 +225,7 @@ private:
     std::int64_t first_row_ = 0;  // that the block reads
     std::int64_t rows_ = 0;
     std::int64_t counted_depth_ = -1;  // of the divisors
-    std::int64_t counted_line_ = -1;
+    column_range counted_lines_{-1, -1};
 };
 
 }  // namespace detail

@@ -1,8 +1,9 @@
 // The scatter engine: the gradient of a max pool from the indices that its forward pass wrote.
 //
 // A run looks at all indices first (or, with index_check::each, at each of them on the way): is every one in range, and
-// does every one point into the plane of its own element? Then comes the scatter. A task is a block of places of diff_src, of one panel of channels of one image; it adds the
-// gradients whose indices point into it to f32 sums, in ascending order of the elements (n, c, o), and writes the sums.
+// does every one point into the plane of its own element? Then comes the scatter. A task is a block of places of
+// diff_src, of one panel of channels of one image; it adds the gradients whose indices point into it to f32 sums, in
+// ascending order of the elements (n, c, o), and writes the sums.
 // That is where all indices stay in their planes; else, right and slow, blocks of sums over all planes look at all elements.
 // f32 outputs that are overwritten hold their own sums, so that a block is a whole plane.
 #pragma once
@@ -175,7 +176,7 @@ struct element_run {
     /// Where the indices of a run point.
     struct reach {
         bool within;        // all of them into [first, first + places) of the planes of their elements
-        std::int64_t last;  // place, if so
+        std::int64_t last;  // place, if so; else 0
     };
     /// Multiples of per_place become multiples of a power of two, 2^shift: bits below it, and the sign bits of distances
     /// from both ends, tell whether there is a stray. Compilers collect bits by vectors, but comparisons one by one.
@@ -205,7 +206,8 @@ struct element_run {
             look(at_step, own.inverse);
         }
         const std::uint64_t low_bits = (std::uint64_t{1} << own.shift) - 1;
-        return {static_cast<std::int64_t>(outside) >= 0 && (between & low_bits) == 0, first + (last >> own.shift)};
+        const bool within = static_cast<std::int64_t>(outside) >= 0 && (between & low_bits) == 0;
+        return {within, within ? first + (last >> own.shift) : 0};
     }
 };
 
@@ -389,6 +391,7 @@ public:
                 from = gradients + part.from;
                 from_step = part.from_step;
             } else {
+                // as many lanes of one position as there are elements
                 pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
             if (!within) {
