@@ -1,6 +1,7 @@
 // Max pooling by the book: worked examples with values and indices, and every error with what it reports.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -329,6 +330,29 @@ TEST(MaxPoolSpec, indices_checked_one_by_one_are_as_safe) {
                 }
             }
         }
+    }
+}
+
+// 16-bit planes of more places than a block of sums: every block asks whether indices point into it.
+TEST(MaxPoolSpec, indices_checked_block_by_block_are_as_safe) {
+    constexpr std::int64_t places = (1 << 20) + 16;
+    const std::vector<bfloat16> dy(3, bfloat16{1.0F});
+    std::vector<bfloat16> dx(places);
+    std::vector<std::int64_t> indices{places - 1, 0, places - 1};
+    const auto run = [&] {
+        const auto plan = gradkern::plan_max_pool_backward_from_indices<bfloat16>(
+            extents{1, 1, 3}, extents{1, 1, 3}, {.data_format = data_format::ncx}, extents{1, 1, places},
+            {.index_check = index_check::each});
+        std::vector<std::byte> workspace(plan->workspace_bytes());
+        return plan->run(dy.data(), indices.data(), dx.data(), workspace);
+    };
+    ASSERT_TRUE(run());
+    EXPECT_EQ(static_cast<float>(dx[0]), 1.0F);
+    EXPECT_EQ(static_cast<float>(dx[places - 1]), 2.0F);
+    EXPECT_EQ(std::count(dx.begin(), dx.end(), bfloat16{}), places - 2);
+    for (const std::int64_t bad : {places, std::int64_t{-2}, INT64_MAX, INT64_MIN, INT64_MIN + places}) {
+        indices[1] = bad;
+        EXPECT_EQ(run().error(), out_of_range(bad, places));
     }
 }
 
