@@ -176,12 +176,17 @@ struct window_range {
     m.panels = shape::ceil_div(p.channels, m.panel_width);
     std::array<std::int64_t, 3> extent{};
     for (std::size_t i = 0; i < 3; ++i) extent[i] = backward ? m.axes[i].large : m.axes[i].small;
-    m.boxes = box_grid(p.batch, extent, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
-        const std::int64_t positions = box[0] * box[1] * box[2];
-        if (images > 1) return false;
-        if (backward) return (m.gathered ? positions : positions_of(box)) * m.sum_width <= budget;
-        return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= budget);
-    });
+    const auto cut = [&](std::int64_t floats) {
+        m.boxes = box_grid(p.batch, extent, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+            const std::int64_t positions = box[0] * box[1] * box[2];
+            if (images > 1) return false;
+            if (backward) return (m.gathered ? positions : positions_of(box)) * m.sum_width <= floats;
+            return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= floats);
+        });
+    };
+    cut(budget);
+    constexpr std::int64_t enough_tasks = 16;  // for many threads
+    if (backward && !m.staged && !m.gathered && m.tasks() < enough_tasks) cut(std::max(max_scratch, budget / 4));
 
     if (m.tasks() == 0) return m;
     slice_layout slice;
