@@ -549,7 +549,6 @@ TEST(AvgPool, extreme_attributes) {
     EXPECT_GT(computed, 50);
 }
 
-/// Division by a power of two by way of its reciprocal gives the bits of the division.
 /// Short lines of windows that keep the width, with taps so far apart along the height that few meet the input.
 TEST(AvgPool, far_taps_over_short_lines) {
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -577,6 +576,7 @@ TEST(AvgPool, far_taps_over_short_lines) {
     EXPECT_EQ(diff_src, expected);
 }
 
+/// Division by a power of two by way of its reciprocal gives the bits of the division.
 TEST(AvgPool, quotients_are_exact) {
     random_source random("avg_pool.quotients");
     for (const float d : {1.0F, 2.0F, -4.0F, 8.0F, 0x1p62F, 3.0F, 9.0F, -7.0F, 49.0F, 16777216.0F}) {

@@ -92,7 +92,7 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
 }
 
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not. Loops over accumulators are
-/// unrolled by pragma: without it they stay in memory at -O2, and by templates a tile takes three times as long to compile.
+/// unrolled by pragma: without it they stay in memory at -O2, and by templates a file with tiles takes twice as long to compile.
 template <operand A, int Rows, int Vectors>
 GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     using simd::vec;

@@ -394,10 +394,10 @@ public:
                 // as many lanes of one position as there are elements
                 pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
-            if (!within) {
-                add_those_within(part, from, from_step, indices, sums);
-            } else {
+            if (within && place_step_ == g_.index.per_place) {
                 add_all(part, from, from_step, indices, sums);
+            } else {
+                add_those_within(part, from, from_step, indices, sums);
             }
             all_within = all_within && within;
         }
@@ -423,26 +423,17 @@ private:
         clean_ = end;
     }
 
+    /// Adds all gradients of a run within the block, where indices count what offsets count.
     GRADKERN_NOINLINE void add_all(const element_run& run, const float* from, std::int64_t from_step,
                                    const std::int64_t* indices, float* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
-        const std::int64_t sum_step = run.channel_step * channel_step_;
-        if (place_step_ == g_.index.per_place) {  // indices count what offsets count
-            const auto first = static_cast<std::int64_t>(run.own.origin) + first_ * place_step_;
-            const std::int64_t drift = sum_step - static_cast<std::int64_t>(run.origin_step);
-            const std::int64_t n = run.count;
-            if (run.at_step == 1 && from_step == 1 && drift == 0) {
-                for (std::int64_t e = 0; e < n; ++e) sums[at[e] - first] += from[e];
-            } else {
-                for (std::int64_t e = 0; e < n; ++e)
-                    sums[at[e * run.at_step] - first + e * drift] += from[e * from_step];
-            }
-            return;
-        }
-        scatter_plan::own_plane own = run.own;
-        for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
-            const auto place = static_cast<std::int64_t>(own.place(at[e * run.at_step]));
-            sums[offset_of(place - first_) + e * sum_step] += from[e * from_step];
+        const auto first = static_cast<std::int64_t>(run.own.origin) + first_ * place_step_;
+        const std::int64_t drift = run.channel_step * channel_step_ - static_cast<std::int64_t>(run.origin_step);
+        const std::int64_t n = run.count;
+        if (run.at_step == 1 && from_step == 1 && drift == 0) {
+            for (std::int64_t e = 0; e < n; ++e) sums[at[e] - first] += from[e];
+        } else {
+            for (std::int64_t e = 0; e < n; ++e) sums[at[e * run.at_step] - first + e * drift] += from[e * from_step];
         }
     }
 
