@@ -51,7 +51,7 @@ struct plan_options {
 /// Options of a one-call operator: the plan's, scratch memory and threads.
 struct call_options {
     plan_options plan{};               ///< as for plan_X
-    std::span<std::byte> workspace{};  ///< may be empty while the plan needs no more than 16 KiB
+    std::span<std::byte> workspace{};  ///< may be empty while the plan needs no more than 16 KiB (32 for AVX-512)
     executor_ref executor{};           ///< serial by default
 };
 

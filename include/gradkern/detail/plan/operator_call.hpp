@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>
@@ -93,8 +94,10 @@ struct placed_tensor {
     return bytes.ok();
 }
 
-/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough.
-inline constexpr std::size_t stack_workspace = 16 * 1024 + 64;  // 64: what any workspace may lose to alignment
+/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough. Scratch
+/// grows with the vectors: what does without a workspace on AVX2 must do so on AVX-512.
+inline constexpr std::size_t stack_workspace =
+    (simd::lanes > 8 ? 32 : 16) * 1024 + 64;  // 64: what any workspace may lose to alignment
 template <class Run>
 [[nodiscard]] GRADKERN_NOINLINE status run_on_stack(const Run& run) noexcept {
     alignas(64) std::array<std::byte, stack_workspace> bytes;

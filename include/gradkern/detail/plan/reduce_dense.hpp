@@ -73,7 +73,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
         for (std::int64_t p = 0; p < panels; ++p) {
             const std::int64_t used = std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width);
             pack_chunk(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, used, r.panel_width,
-                       packed + p * chunk_positions * r.panel_width);
+                       packed + p * r.positions * r.panel_width);
         }
         std::int64_t tap_index = 0;
         std::array<std::int64_t, 3> tap{};
@@ -140,7 +140,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                                   .count = stretches,
                                                   .a = a.data(),
                                                   .a_step = a_step,
-                                                  .b = packed + p * chunk_positions * r.panel_width,
+                                                  .b = packed + p * r.positions * r.panel_width,
                                                   .b_step = r.panel_width,
                                                   .c = to.data(),
                                                   .mode = tile_mode::add});

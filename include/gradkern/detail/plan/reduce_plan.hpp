@@ -52,6 +52,7 @@ struct reduce_plan {
     std::int64_t task_channels = 1;  // dense: large-side channels of one task
     std::int64_t task_taps = 1;      // dense: column taps that are rows of one tile beside those channels, at most
     std::int64_t sum_floats = 0;     // of one level of the sums
+    std::int64_t positions = 0;      // of a chunk at most
     std::int64_t at_small = 0;       // byte offsets in a slice
     std::int64_t at_large = 0;
     std::int64_t at_list = 0;
@@ -112,6 +113,7 @@ struct reduce_plan {
 
     slice_layout slice;
     const std::int64_t lines = std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1));
+    r.positions = std::min(chunk_positions, r.chunks.lines * r.axes[2].small);
     if (r.channelwise) {
         // Where channels are neighbours, panels read parts of the same pages, and 16-bit ones parts of the same lines.
         if (large[1] == 1 && small[1] == 1 && r.panels > 0) {
@@ -121,7 +123,7 @@ struct reduce_plan {
             r.task_panels = shape::ceil_div(r.panels, shape::ceil_div(r.panels, most));
         }
         r.sum_floats = r.task_panels * r.panel_floats();
-        r.at_small = slice.reserve<float>(chunk_positions * r.panel_width);
+        r.at_small = slice.reserve<float>(r.positions * r.panel_width);
         std::int64_t staging = r.large_floats();
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
@@ -140,13 +142,12 @@ struct reduce_plan {
                                      std::min<std::int64_t>(r.large_channels, channel_block), r.large_channels);
         r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
-        r.at_small = slice.reserve<float>(r.task_panels * chunk_positions * r.panel_width);
+        r.at_small = slice.reserve<float>(r.task_panels * r.positions * r.panel_width);
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
         const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
-        const std::int64_t positions = std::min(chunk_positions, r.chunks.lines * r.axes[2].small);
-        r.at_large = slice.reserve<float>(r.staged ? positions * rows : 0);
+        r.at_large = slice.reserve<float>(r.staged ? r.positions * rows : 0);
         r.at_list = slice.reserve<stretch>(lines);
     }
     r.at_sum = slice.reserve<float>(r.sum_floats);
