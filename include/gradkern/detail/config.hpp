@@ -71,6 +71,15 @@
 #define GRADKERN_UNROLL
 #endif
 
+/// Defined where a sanitizer watches reads: it does not see those of assembly.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GRADKERN_DETAIL_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
+#define GRADKERN_DETAIL_SANITIZED
+#endif
+#endif
+
 // ---------------------------------------------------------------------------------------------------------------------- assertions
 
 /// For invariants of the library itself; what callers pass is checked in every build and answered by an error value.

@@ -63,9 +63,10 @@ struct tile_call {
 };
 
 // Rows x vectors that leave registers for the operands: 16 registers hold 6x2 accumulators, two vectors of b and one
-// broadcast without spills (7x2 spills); 32 registers take 8x2 (AVX-512) or 4x4 vectors of 4 (NEON).
+// broadcast without spills (7x2 spills); 32 registers take 12x2 (AVX-512; 8x2 takes 10 % longer where another thread
+// shares the core) or 4x4 vectors of 4 (NEON).
 #if defined(__AVX512F__)
-inline constexpr int tile_rows = 8;
+inline constexpr int tile_rows = 12;
 inline constexpr int tile_vectors = 2;
 #elif defined(__aarch64__)
 inline constexpr int tile_rows = 4;
@@ -76,6 +77,14 @@ inline constexpr int tile_vectors = 2;
 #endif
 inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
+// Neighbouring terms of operand::scalar that one turn of the loop adds. With 16 registers two or four make g++ spill
+// (94 became 61 and 79 GF/s).
+#if defined(__AVX512F__)
+inline constexpr int terms_a_turn = 4;
+#else
+inline constexpr int terms_a_turn = 1;
+#endif
+
 /// f(integral_constant 0) ... f(integral_constant N - 1), where numbers must be constants.
 template <int N, class F>
 GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
@@ -83,12 +92,6 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
         (f(std::integral_constant<int, I>{}), ...);
     }
     (std::make_integer_sequence<int, N>{});
-}
-
-/// An address `step` floats from p, which is not read: it may be anywhere.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE const void* place_near(const float* p, std::ptrdiff_t step) noexcept {
-    return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) +
-                                         static_cast<std::uintptr_t>(step) * sizeof(float));
 }
 
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not. Loops over accumulators are
@@ -114,10 +117,9 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     // The lines of c are on their way while the sum is computed; it is the first touch of an output.
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
-        __builtin_prefetch(place_near(call.c[i], call.c_ahead), 1);
-        __builtin_prefetch(place_near(call.c[i], call.c_ahead + Vectors * width - 1), 1);
-        if constexpr (A == operand::vector || A == operand::quad)
-            __builtin_prefetch(place_near(call.a[i], call.a_ahead));
+        simd::prefetch_to_write(call.c[i], call.c_ahead);
+        simd::prefetch_to_write(call.c[i], call.c_ahead + Vectors * width - 1);
+        if constexpr (A == operand::vector || A == operand::quad) simd::prefetch(call.a[i], call.a_ahead);
     }
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
@@ -126,10 +128,35 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) a[i] = call.a[i] + e->a;
         const float* b = call.b + e->b;
+        std::ptrdiff_t left = e->length;
+        if constexpr (A == operand::scalar && terms_a_turn > 1) {
+            for (; a_step == 1 && left >= terms_a_turn; left -= terms_a_turn) {
+                GRADKERN_UNROLL
+                for (int k = 0; k < terms_a_turn; ++k, b += b_step) {
+                    vec bv[Vectors];
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
+                    // Half of the rows are read once for each vector: fewer instructions, and no more reads than the
+                    // two a cycle that there may be.
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows / 2; ++i) {
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(a[i] + k, bv[v], acc[i][v]);
+                    }
+                    GRADKERN_UNROLL
+                    for (int i = Rows / 2; i < Rows; ++i) {
+                        const vec x = simd::broadcast(a[i][k]);
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                    }
+                }
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) a[i] += terms_a_turn;
+            }
+        }
         std::ptrdiff_t at = 0;
-        // Two or four terms a turn make g++ spill (94 became 61 and 79 GF/s), the eight that clang likes as well (60).
-        GRADKERN_NO_UNROLL
-        for (std::ptrdiff_t k = e->length; k != 0; --k) {
+        GRADKERN_NO_UNROLL  // the eight terms that clang likes spill, too (60 GF/s)
+            for (; left != 0; --left) {
             if constexpr (A == operand::outer) {
                 const vec bv = simd::load(b);
                 GRADKERN_UNROLL
@@ -182,12 +209,16 @@ constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequen
     return {{&register_tile<A, I + 1, Vectors>...}};
 }
 
-/// Kernels for 1 ... tile_rows rows.
-template <operand A, int Vectors>
-inline constexpr auto tiles_of = make_tiles<A, Vectors>(std::make_integer_sequence<int, tile_rows>{});
+/// The most rows of tiles whose rows are vectors: more gain nothing where each row is read for itself. operand::outer has
+/// four accumulators a row.
+inline constexpr int vector_rows = tile_rows < 8 ? tile_rows : 8;
+inline constexpr int outer_rows = vector_rows * tile_vectors / 4;
 
-/// Kernels of operand::outer for 1 ... outer_rows rows: four accumulators a row.
-inline constexpr int outer_rows = tile_rows * tile_vectors / 4;
+/// Kernels for 1 ... tile_rows or vector_rows rows.
+template <operand A, int Vectors>
+inline constexpr auto tiles_of =
+    make_tiles<A, Vectors>(std::make_integer_sequence<int, A == operand::scalar ? tile_rows : vector_rows>{});
+
 inline constexpr auto outer_tiles = make_tiles<operand::outer, 4>(std::make_integer_sequence<int, outer_rows>{});
 
 /// The kernels for `lanes_used` lanes of a panel: the narrow ones where one vector holds them.

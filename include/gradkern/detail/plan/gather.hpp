@@ -142,38 +142,42 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                         std::int64_t c_ahead = 0;
                         if (panels > 1) {
                             a_ahead = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * in[3];
-                            c_ahead = 2 * tile_rows * c[2].position_step * g.out[4];
+                            c_ahead = 2 * vector_rows * c[2].position_step * g.out[4];
                         }
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
-                        split_rows(walk.rows(), [&](std::ptrdiff_t, std::ptrdiff_t count) {
-                            std::array<std::int64_t, tile_rows> from;
-                            std::array<std::int64_t, tile_rows> to;
-                            walk.take(count, from.data(), to.data());
-                            for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                                if (panels > 1) turn_to(p, of, lane, used);
-                                const float* const first =
-                                    stage ? source + p * panel_step
-                                          : source + (g.channelwise ? lane : of * g.in_channels) * g.in[1];
-                                std::array<const float*, tile_rows> a;
-                                for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                                    a[i] = first + from[i];
-                                tile_call call{.list = reduction.list,
-                                               .a = a.data(),
-                                               .a_step = reduction.a_step,
-                                               .b = panel + p * g.panel_floats + g.panel_width,
-                                               .b_step = reduction.b_step,
-                                               .c = output.rows(count, to.data()),
-                                               .a_ahead = a_ahead,
-                                               .c_ahead = c_ahead};
-                                for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
-                                    call.count = reduction.parts[part];
-                                    call.mode = part == 0 ? tile_mode::set : tile_mode::add;
-                                    tiles[count - 1](call);
-                                    call.list += call.count;
-                                }
-                                if (panels > 1) output.flush();
-                            });
-                        });
+                        split_rows(
+                            walk.rows(),
+                            [&](std::ptrdiff_t, std::ptrdiff_t count) {
+                                std::array<std::int64_t, tile_rows> from;
+                                std::array<std::int64_t, tile_rows> to;
+                                walk.take(count, from.data(), to.data());
+                                for_each_panel(
+                                    [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
+                                        if (panels > 1) turn_to(p, of, lane, used);
+                                        const float* const first =
+                                            stage ? source + p * panel_step
+                                                  : source + (g.channelwise ? lane : of * g.in_channels) * g.in[1];
+                                        std::array<const float*, tile_rows> a;
+                                        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                                            a[i] = first + from[i];
+                                        tile_call call{.list = reduction.list,
+                                                       .a = a.data(),
+                                                       .a_step = reduction.a_step,
+                                                       .b = panel + p * g.panel_floats + g.panel_width,
+                                                       .b_step = reduction.b_step,
+                                                       .c = output.rows(count, to.data()),
+                                                       .a_ahead = a_ahead,
+                                                       .c_ahead = c_ahead};
+                                        for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
+                                            call.count = reduction.parts[part];
+                                            call.mode = part == 0 ? tile_mode::set : tile_mode::add;
+                                            tiles[count - 1](call);
+                                            call.list += call.count;
+                                        }
+                                        if (panels > 1) output.flush();
+                                    });
+                            },
+                            g.channelwise ? vector_rows : tile_rows);
                     }
                 }
             }

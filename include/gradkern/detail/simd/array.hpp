@@ -51,6 +51,10 @@ GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
     return c;
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma_broadcast(const float* a, vec b, vec c) noexcept {
+    return fma(broadcast(*a), b, c);
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec add(vec a, vec b) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] += b.lane[i];
     return a;

@@ -77,6 +77,10 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
     return vec(registers::fma(register_type(a), register_type(b), register_type(c)));
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma_broadcast(const float* a, vec b, vec c) noexcept {
+    return vec(registers::fma_broadcast(a, register_type(b), register_type(c)));
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
     return vec(registers::opaque(register_type(a * b)));
 }
@@ -166,6 +170,10 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
     } else {
         return mul(a, b) + c;
     }
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma_broadcast(const float* a, vec b, vec c) noexcept {
+    return fma(broadcast(*a), b, c);
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept { return xsimd::select(a < b, a, b); }

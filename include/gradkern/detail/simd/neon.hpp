@@ -28,6 +28,9 @@ GRADKERN_ALWAYS_INLINE float32x4_t opaque(float32x4_t value) noexcept {
 GRADKERN_ALWAYS_INLINE float32x4_t fma(float32x4_t a, float32x4_t b, float32x4_t c) noexcept {
     return vfmaq_f32(c, a, b);
 }
+GRADKERN_ALWAYS_INLINE float32x4_t fma_broadcast(const float* a, float32x4_t b, float32x4_t c) noexcept {
+    return fma(vdupq_n_f32(*a), b, c);
+}
 
 // By comparison: FMIN and FMAX return a NaN where the others return their second operand.
 GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept {
