@@ -15,6 +15,7 @@
 /// | `load(p)`, `store(p, v)` | whole vectors, any alignment |
 /// | `load_partial(p, n)`, `store_partial(p, v, n)` | the first n lanes, the others +0 or left alone; nothing at or behind `p + n` is touched |
 /// | `fma(a, b, c)` | `a * b + c` |
+/// | `fma_broadcast(p, b, c)` | `*p * b + c` |
 /// | `add sub mul div` | a product is never contracted with a later sum, whatever the compiler's flags |
 /// | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: the second operand where one is a NaN, or for zeros of both signs |
 /// | `greater(a, b)`, `is_nan(a)` | a `mask`: one truth a lane |
@@ -55,6 +56,20 @@ static_assert((lanes & (lanes - 1)) == 0);
 
 /// All lanes +0.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec zero() noexcept { return broadcast(0.0f); }
+
+/// Asks for the line of the cache that holds p[step]. Nothing is read: the address may be anywhere.
+template <class T>
+GRADKERN_ALWAYS_INLINE void prefetch(const T* p, std::ptrdiff_t step = 0) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
+    __builtin_prefetch(reinterpret_cast<const void*>(at));
+}
+
+/// The same for a line that will be written.
+template <class T>
+GRADKERN_ALWAYS_INLINE void prefetch_to_write(const T* p, std::ptrdiff_t step = 0) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
+    __builtin_prefetch(reinterpret_cast<const void*>(at), 1);
+}
 
 /// One lane's product: not contracted with a later sum.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE float mul(float a, float b) noexcept {

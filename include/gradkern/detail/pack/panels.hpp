@@ -21,8 +21,13 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
     store_element(to, accumulate ? load_element(to) + value : value);
 }
 
-/// How many elements ahead of a read its line is asked for: `lanes` planes at once are more than a CPU follows by itself.
+/// How many elements ahead of a read or a write its line is asked for: `lanes` planes at once are more than a CPU follows
+/// by itself.
 inline constexpr std::ptrdiff_t prefetch_distance = 96;
+
+/// Elements in a line of the cache.
+template <class T>
+inline constexpr std::ptrdiff_t line_elements = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
 
 /// Rows that lie `step` elements apart.
 template <class T>
@@ -54,7 +59,6 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
-    constexpr std::ptrdiff_t line = 64 / static_cast<std::ptrdiff_t>(sizeof(T));  // of the cache
     const std::ptrdiff_t whole = 2 * count >= block ? lanes / block * block : 0;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
@@ -74,13 +78,13 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                 float* const to = out + x * out_step + j;
                 if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // no detour: 5 % of a depthwise layer
                     const float* const from = row(j);
-                    if (x % line < block)  // once a line
+                    if (x % line_elements<T> < block)  // once a line
                         for (std::ptrdiff_t i = 0; i < block; ++i)
-                            __builtin_prefetch(from + i * row.step + x + prefetch_distance);
+                            simd::prefetch(from, i * row.step + x + prefetch_distance);
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
-                    if (x % line < block)
-                        for (const T* from : rows) __builtin_prefetch(from + x + prefetch_distance);
+                    if (x % line_elements<T> < block)
+                        for (const T* from : rows) simd::prefetch(from, x + prefetch_distance);
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
                 }
@@ -169,6 +173,9 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
                     x = std::min(x, count - block);
                     const float* const from = in + x * in_step + j;
                     T* const to = out + j * lane_step + x;
+                    if (x % line_elements<T> < block)
+                        for (std::ptrdiff_t i = 0; i < block; ++i)
+                            simd::prefetch_to_write(to, i * lane_step + prefetch_distance);
                     if constexpr (std::is_same_v<T, float>) {
                         simd::transpose(from, in_step, to, lane_step);
                     } else {

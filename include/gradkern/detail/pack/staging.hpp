@@ -109,7 +109,7 @@ inline void spread_groups(const T* source, std::int64_t step, std::int64_t count
                           float* out, std::int64_t out_step) noexcept {
     const auto spread = [&](auto whole) GRADKERN_INLINE_LAMBDA {
         for (std::int64_t x = 0; x < count; ++x, source += step, out += out_step) {
-            __builtin_prefetch(source + first_lane / group_outputs * group_inputs + 8 * step);
+            simd::prefetch(source, first_lane / group_outputs * group_inputs + 8 * step);
             for (std::int64_t j = 0; j < lanes;) {
                 const std::int64_t run = std::min(lanes - j, group_outputs - (first_lane + j) % group_outputs);
                 const T* const group = source + (first_lane + j) / group_outputs * group_inputs;

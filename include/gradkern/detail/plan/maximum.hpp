@@ -260,8 +260,12 @@ private:
             for (std::int64_t w = 0; w < count; ++w)
                 store(used_, w * m_.panel_width, 1, base, per_channel, to + w * y[4], 1);
         } else {
-            for (std::int64_t j = 0; j < used_; ++j)
+            constexpr std::int64_t ahead = 8;  // channels
+            for (std::int64_t j = 0; j < used_; ++j) {
+                for (std::int64_t w = 0; w < count; w += line_elements<std::int64_t>)
+                    simd::prefetch_to_write(to, (j + ahead) * y[1] + w * y[4]);
                 store(count, j, m_.panel_width, base + j * per_channel, 0, to + j * y[1], y[4]);
+            }
         }
     }
 
