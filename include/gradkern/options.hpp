@@ -22,17 +22,18 @@ enum class output_mode : std::uint8_t {
 /// detail/config.hpp): where a plan uses them, describe() says `dot_bf16`. Everywhere else it is `strict`, bit for bit. With
 /// dot products
 ///
-/// - sums are still f32, in an order that shapes alone decide: threads, executors and workspaces do not change a bit, but
-///   another target may, and two products may be added to one another before the sum;
-/// - the error stays below twice the bound of accuracy.hpp, while inputs, products and sums are normal numbers: subnormal
-///   ones may count as 0, and 0 * Inf is a NaN;
-/// - apart from that, Inf and NaN appear where they do with `strict`.
+/// - sums are still f32, in an order that shapes, `algorithm` and the CPU decide: threads, executors and workspaces do not
+///   change a bit. Two products may be added to one another before the sum takes them;
+/// - the error stays below twice the bound of accuracy.hpp, where inputs, products and sums are 0 or normal numbers:
+///   subnormal ones may count as 0;
+/// - Inf and NaN appear where they do with `strict`, but for a subnormal number times Inf, which may be a NaN, and for sums
+///   that leave the range of f32 on the way.
 enum class precision : std::uint8_t {
     strict,  ///< f32 products and sums in the library's fixed order
     relaxed  ///< hardware dot products of bf16 may be used where the target has them
 };
 
-/// Which way a convolution is computed. The bits of the result are the same for all of them; `automatic` takes the one
+/// Which way a convolution is computed. The bits of a strict result are the same for all of them; `automatic` takes the one
 /// that is quick for the shape, the others exist to be tested and measured.
 enum class algorithm : std::uint8_t {
     automatic,     ///< the plan chooses

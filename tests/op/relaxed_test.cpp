@@ -145,27 +145,33 @@ TEST(relaxed_elsewhere, is_strict) {
 }
 
 // Strict sums of bf16 are those of f32 in this build, too.
-TEST(relaxed_elsewhere, strict_stays_strict) {
-    random_source random("relaxed.strict");
+template <class G>
+void expect_sums_of_f32(const char* name, std::optional<conv_operator> op) {
+    random_source random(name);
     for (int i = 0; i < 100; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const conv_case c = random_conv_case(random, 100'000);
+        const conv_case c = random_conv_case(random, 100'000, op);
         SCOPED_TRACE(c.text());
-        conv_tensors<gk::bfloat16> t(random, c, false);
+        conv_tensors<gk::bfloat16, G> t(random, c, false);
         conv_tensors<float> wide(random, c, false);
         t.mode = wide.mode = gk::output_mode::overwrite;
         t.has_bias = wide.has_bias = false;
         t.fill_reals(random);
         wide.first.fill([&](std::int64_t k) { return t.first.value(k); });
         wide.second.fill([&](std::int64_t k) { return t.second.value(k); });
-        test_tensor<gk::bfloat16> out(c.result());
-        test_tensor<gk::bfloat16> expected(c.result());
+        test_tensor<G> out(c.result());
+        test_tensor<G> expected(c.result());
         test_tensor<float> sums(c.result());
         ASSERT_TRUE(t.run(c, out).ok());
         ASSERT_TRUE(wide.run(c, sums).ok());
         expected.fill([&](std::int64_t k) { return sums.value(k); });
         ASSERT_TRUE(out.equals(expected));
     }
+}
+TEST(relaxed_elsewhere, strict_stays_strict) {
+    expect_sums_of_f32<gk::bfloat16>("relaxed.strict", std::nullopt);
+    expect_sums_of_f32<float>("relaxed.strict_f32", conv_operator::convolution_backward_weights);
+    expect_sums_of_f32<float>("relaxed.strict_f32_transposed", conv_operator::conv_transpose_backward_weights);
 }
 
 // Long sums over several blocks of channels, panels and blocks of positions; integers again.
@@ -225,7 +231,11 @@ TEST(relaxed_plans, say_so) {
     using h = gk::float16;
     EXPECT_EQ(describes_dots(gk::plan_convolution<b, b>(src, weights, {}, a, src, options)), has_dots);
     EXPECT_EQ(describes_dots(gk::plan_convolution_backward_data<b>(src, weights, a, src, options)), has_dots);
+    EXPECT_EQ(describes_dots(gk::plan_convolution_backward_weights<b, b>(src, src, a, weights, {}, options)), has_dots);
+    EXPECT_EQ(describes_dots(gk::plan_convolution_backward_weights<b, float>(src, src, a, weights, {}, options)),
+              has_dots);
     EXPECT_FALSE(describes_dots(gk::plan_convolution<b, b>(src, weights, {}, a, src, {})));
+    EXPECT_FALSE(describes_dots(gk::plan_convolution_backward_weights<b, b>(src, src, a, weights, {}, {})));
     EXPECT_FALSE(describes_dots(gk::plan_convolution<h, h>(src, weights, {}, a, src, options)));
     EXPECT_FALSE(describes_dots(gk::plan_convolution<float, float>(src, weights, {}, a, src, options)));
 }

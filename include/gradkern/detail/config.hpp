@@ -184,6 +184,7 @@
 #define GRADKERN_DETAIL_ISA_512FP16
 #endif
 
+// Not a fact of the compiler's but a choice: whether kernels with dot products of bf16 are there for plans to take.
 #if defined(GRADKERN_DOT_BF16) && GRADKERN_DOT_BF16 + 0 == 0
 #define GRADKERN_DETAIL_DOT_BF16 0
 #elif defined(GRADKERN_SIMD_EMULATE_LANES) && defined(GRADKERN_DOT_BF16)

@@ -19,7 +19,7 @@ namespace detail {
 
 /// Whether tiles may take elements of type T by pairs.
 template <class T>
-inline constexpr bool has_pairs = simd::has_dot_bf16&& element_traits<T>::type == data_type::bf16;
+inline constexpr bool has_pairs = (element_traits<T>::type == data_type::bf16) && simd::has_dot_bf16;
 
 /// Two neighbours in memory, moved as if they were a float. Aligned like bytes: a pair may begin at any element.
 struct neighbours {
@@ -67,24 +67,23 @@ GRADKERN_NAMESPACE_END
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// pack_lanes (pack/panels.hpp) of pairs: out[x * out_step + j] = the pair that begins at source[j * lane_step + x * source_step].
+/// pack_lanes (pack/panels.hpp) of pairs: out[x * out_step + j] = the pair that begins at
+/// source[j * lane_step + x * source_step].
 template <class T>
 inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
                        std::ptrdiff_t source_step, std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
-    if (source.both && source.other == 1 && lane_step % 2 == 0 && source_step % 2 == 0) {
-        pack_lanes(reinterpret_cast<const neighbours*>(source.first), lane_step / 2, lanes, source_step / 2, count, out,
-                   out_step);
+    const bool in_memory = source.both && source.other == 1;  // pairs as they are wanted
+    const auto at = [&](std::ptrdiff_t offset) { return reinterpret_cast<const neighbours*>(source.first + offset); };
+    if (in_memory && lane_step == 2) {
+        for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(at(x * source_step), out + x * out_step, lanes);
+    } else if (in_memory && source_step == 2) {
+        pack_columns<neighbours>([&](std::ptrdiff_t j) { return at(j * lane_step); }, lanes, count, out, out_step);
     } else if (lane_step == 1 && lanes >= width / 2) {
         for (std::ptrdiff_t x = 0; x < count; ++x)
             for (std::ptrdiff_t j = 0; j < lanes; j += width)
                 simd::store_partial(out + x * out_step + j, load_row(source + (x * source_step + j), lanes - j),
                                     lanes - j);
-    } else if (source.both && source.other == 1 && source_step == 2) {
-        const auto row = [&](std::ptrdiff_t j) {
-            return reinterpret_cast<const neighbours*>(source.first + j * lane_step);
-        };
-        pack_columns<neighbours>(row, lanes, count, out, out_step);
     } else if (source_step == 1) {
         pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
     } else {
