@@ -4,12 +4,12 @@
 //
 //     |result - exact| <= c * unit_roundoff * S,        S = the sum of the absolute values of all terms
 //
-// where a term of an average pool is an element after its division. It holds for strict precision, finite data and sums
-// that stay in the normal range of f32 (each subnormal intermediate may add 2^-150). Shapes and attributes must be those
-// of a problem that the operator accepts. The factors follow from the order of summation, which shapes alone decide: one
-// rounding for each term of the longest part, one for each part added. A bias, and the previous value where the output
-// accumulates, are one more term each: they count in S and add 1 to c, which is what `more_terms` is for. 16-bit results
-// are rounded once more:
+// where a term of an average pool is an element after its division. It holds for strict precision (what relaxed precision
+// keeps stands in options.hpp), finite data and sums that stay in the normal range of f32 (each subnormal intermediate may
+// add 2^-150). Shapes and attributes must be those of a problem that the operator accepts. The factors follow from the order
+// of summation, which shapes alone decide: one rounding for each term of the longest part, one for each part added. A bias,
+// and the previous value where the output accumulates, are one more term each: they count in S and add 1 to c, which is what
+// `more_terms` is for. 16-bit results are rounded once more:
 //
 //     |T(r) - r| <= result_roundoff<T> * |r|            (normal results; subnormal ones: half the smallest subnormal)
 #pragma once

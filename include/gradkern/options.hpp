@@ -17,12 +17,23 @@ enum class output_mode : std::uint8_t {
 };
 
 /// How far results may leave the definition. Only `strict` promises the same bits everywhere.
+///
+/// `relaxed` is for convolutions of bf16 on targets with dot products of bf16 pairs (AVX512_BF16; GRADKERN_DOT_BF16 in
+/// detail/config.hpp): where a plan uses them, describe() says `dot_bf16`. Everywhere else it is `strict`, bit for bit. With
+/// dot products
+///
+/// - sums are still f32, in an order that shapes, `algorithm` and the CPU decide: threads, executors and workspaces do not
+///   change a bit. Two products may be added to one another before the sum takes them;
+/// - the error stays below twice the bound of accuracy.hpp, where inputs, products and sums are 0 or normal numbers:
+///   subnormal ones may count as 0;
+/// - Inf and NaN appear where they do with `strict`, but for a subnormal number times Inf, which may be a NaN, and for sums
+///   that leave the range of f32 on the way.
 enum class precision : std::uint8_t {
     strict,  ///< f32 products and sums in the library's fixed order
-    relaxed  ///< hardware dot products of 16-bit types may be used where the target has them
+    relaxed  ///< hardware dot products of bf16 may be used where the target has them
 };
 
-/// Which way a convolution is computed. The bits of the result are the same for all of them; `automatic` takes the one
+/// Which way a convolution is computed. The bits of a strict result are the same for all of them; `automatic` takes the one
 /// that is quick for the shape, the others exist to be tested and measured.
 enum class algorithm : std::uint8_t {
     automatic,     ///< the plan chooses

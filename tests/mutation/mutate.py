@@ -79,7 +79,7 @@ COMPILE_TIME = {"constexpr", "static_assert", "using", "requires", "sizeof", "de
 # Words before a parenthesised head that a statement follows.
 HEADS = {"if", "for", "while", "switch", "catch"}
 # Calls whose absence cannot change a result.
-SPEED_ONLY = {"__builtin_prefetch"}
+SPEED_ONLY = {"__builtin_prefetch", "prefetch", "prefetch_row", "prefetch_to_write"}
 
 TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)

@@ -19,6 +19,9 @@
 /// - `GRADKERN_SIMD_ARCH=name`: use `xsimd::name` (sse2, sse4_2, avx, avx2, avx512bw, neon64, ...) in place of the best one compiled for.
 /// - `GRADKERN_SIMD_EMULATE_LANES=n`: no vector registers, but arrays of n (1, 2, 4, ... 64) floats with an exact fused multiply-add: walks
 ///   the code paths of another vector length on any machine. For tests.
+/// - `GRADKERN_DOT_BF16=0` or `1`: whether `precision::relaxed` may use the dot products of AVX512_BF16, where compiled for it. Without the
+///   macro it may unless AMX_BF16 is there, too: CPUs that have both run them at half the rate of f32 multiply-adds. With
+///   `GRADKERN_SIMD_EMULATE_LANES`, 1 emulates them.
 /// - `GRADKERN_ENABLE_ASSERT`: check the library's own invariants, and trap when one is broken.
 
 #include <xsimd/config/xsimd_config.hpp>
@@ -190,6 +193,23 @@
 #define GRADKERN_DETAIL_ISA_512FP16
 #endif
 
+// Not a fact of the compiler's but a choice: whether kernels with dot products of bf16 are there for plans to take.
+#if defined(GRADKERN_DOT_BF16) && GRADKERN_DOT_BF16 + 0 == 0
+#define GRADKERN_DETAIL_DOT_BF16 0
+#elif defined(GRADKERN_SIMD_EMULATE_LANES) && defined(GRADKERN_DOT_BF16)
+#define GRADKERN_DETAIL_DOT_BF16 1
+#elif defined(__AVX512BF16__) && !defined(GRADKERN_SIMD_ARCH) && !defined(GRADKERN_SIMD_EMULATE_LANES) && \
+    (defined(GRADKERN_DOT_BF16) || !defined(__AMX_BF16__))
+#define GRADKERN_DETAIL_DOT_BF16 1
+#else
+#define GRADKERN_DETAIL_DOT_BF16 0
+#endif
+#if GRADKERN_DETAIL_DOT_BF16
+#define GRADKERN_DETAIL_ISA_DOT _dot
+#else
+#define GRADKERN_DETAIL_ISA_DOT
+#endif
+
 #if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS + 0 > 0
 #define GRADKERN_DETAIL_ISA_SVE GRADKERN_DETAIL_JOIN2(_sve, __ARM_FEATURE_SVE_BITS)
 #elif defined(__ARM_FEATURE_SVE)
@@ -226,10 +246,11 @@
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_512F, GRADKERN_DETAIL_ISA_512BW, GRADKERN_DETAIL_ISA_512DQ,      \
                           GRADKERN_DETAIL_ISA_512VL, GRADKERN_DETAIL_ISA_512VBMI, GRADKERN_DETAIL_ISA_512VNNI, \
                           GRADKERN_DETAIL_ISA_512BF16, GRADKERN_DETAIL_ISA_512FP16)
+#define GRADKERN_DETAIL_CHOICE_NAME GRADKERN_DETAIL_JOIN2(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT)
 #define GRADKERN_DETAIL_ISA_NAME                                                                       \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BASE, GRADKERN_DETAIL_ISA_FMA, GRADKERN_DETAIL_ISA_F16C, \
                           GRADKERN_DETAIL_ISA_BMI, GRADKERN_DETAIL_512_NAME, GRADKERN_DETAIL_ISA_SVE,  \
-                          GRADKERN_DETAIL_ISA_ARMFP16, GRADKERN_DETAIL_ISA_OVERRIDE)
+                          GRADKERN_DETAIL_ISA_ARMFP16, GRADKERN_DETAIL_CHOICE_NAME)
 #define GRADKERN_DETAIL_XSIMD_NAME GRADKERN_DETAIL_JOIN4(_x, XSIMD_VERSION_MAJOR, _, XSIMD_VERSION_MINOR)
 
 /// The inline namespace of kernels and plans, for example `v0_1_avx2_fma_f16c_bmi2_x8_1`.

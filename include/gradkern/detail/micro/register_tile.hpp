@@ -5,6 +5,8 @@
 //
 //         a[i][e.a + k * a_step]     * b[e.b + k * b_step + j]     operand::scalar: lanes share the row's number
 //         a[i][e.a + k * a_step + j] * b[e.b + k * b_step + j]     operand::vector: each lane has its own
+//         a[i][e.a + k * a_step]     . b[e.b + k * b_step + j]     operand::pair: as scalar, of two products, since what lies
+//                                                                  in place of a float are two bf16 numbers (pack/pairs.hpp)
 //
 // for rows i and lanes j. Two more serve groups of four channels, whose lanes share four numbers: with q = j - j % 4,
 //
@@ -15,8 +17,9 @@
 //         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer
 //
 // Terms are added one after the other by fused multiply-adds in the order of the list, so that
-// the bits depend on the list alone, never on the shape of the tile. Pointers are f32; element types, layouts, ranks and
-// operators are settled before a tile is called, which keeps the number of bodies small.
+// the bits depend on the list alone, never on the shape of the tile (nor with pairs, but there on the target, too).
+// Pointers are f32; element types, layouts, ranks and operators are settled before a tile is called, which keeps the
+// number of bodies small.
 #pragma once
 
 #include <array>
@@ -45,7 +48,7 @@ enum class tile_mode : std::uint8_t {
 };
 
 /// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, quad, outer };
+enum class operand : std::uint8_t { scalar, vector, quad, outer, pair };
 
 /// Arguments of a tile; offsets and steps in elements.
 struct tile_call {
@@ -174,12 +177,19 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + (l * Vectors + v) * width);
                     GRADKERN_UNROLL
                     for (int i = 0; i < Rows; ++i) {
-                        vec x = A == operand::scalar ? simd::broadcast(a[i][at]) : simd::zero();
+                        vec x = simd::zero();
+                        if constexpr (A == operand::scalar) x = simd::broadcast(a[i][at]);
+                        if constexpr (A == operand::pair) x = simd::broadcast_pair(a[i] + at);
                         GRADKERN_UNROLL
                         for (int v = 0; v < Vectors; ++v) {
-                            if constexpr (A != operand::scalar) x = simd::load(a[i] + at + v * width);
+                            if constexpr (A == operand::vector || A == operand::quad)
+                                x = simd::load(a[i] + at + v * width);
                             if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
-                            acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                            if constexpr (A == operand::pair) {
+                                acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);
+                            } else {
+                                acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                            }
                         }
                     }
                 });
@@ -209,15 +219,15 @@ constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequen
     return {{&register_tile<A, I + 1, Vectors>...}};
 }
 
-/// The most rows of tiles whose rows are vectors: more gain nothing where each row is read for itself. operand::outer has
-/// four accumulators a row.
+/// The most rows of tiles whose rows are vectors: more gain nothing where each vector is read for one product. operand::outer
+/// has four accumulators a row.
 inline constexpr int vector_rows = tile_rows < 8 ? tile_rows : 8;
 inline constexpr int outer_rows = vector_rows * tile_vectors / 4;
 
 /// Kernels for 1 ... tile_rows or vector_rows rows.
 template <operand A, int Vectors>
-inline constexpr auto tiles_of =
-    make_tiles<A, Vectors>(std::make_integer_sequence<int, A == operand::scalar ? tile_rows : vector_rows>{});
+inline constexpr auto tiles_of = make_tiles<A, Vectors>(
+    std::make_integer_sequence<int, A == operand::scalar || A == operand::pair ? tile_rows : vector_rows>{});
 
 inline constexpr auto outer_tiles = make_tiles<operand::outer, 4>(std::make_integer_sequence<int, outer_rows>{});
 
@@ -230,7 +240,7 @@ template <operand A>
 
 /// Calls f(first, count) for tiles of at most `most` rows whose sizes differ by at most one: tiles of few rows are slow.
 template <class F>
-GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, const F& f, std::ptrdiff_t most = tile_rows) {
+GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, const F& f) {
     const std::ptrdiff_t tiles = (rows + most - 1) / most;
     if (tiles == 0) return;
     const std::ptrdiff_t size = rows / tiles;

@@ -39,6 +39,20 @@ struct strided_rows {
     }
 };
 
+/// What a row is read by: the first n of a vector of elements, and one. Rows of pairs have their own (pack/pairs.hpp).
+template <class T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_row(const T* row, std::ptrdiff_t n) noexcept {
+    return simd::load_wide_partial(row, n);
+}
+template <class T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE float load_one(const T* row) noexcept {
+    return load_element(row);
+}
+template <class T>
+GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row) noexcept {
+    simd::prefetch(row);
+}
+
 /// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers; +0 for x behind the
 /// first `columns`, which are not read.
 template <class Row>
@@ -46,8 +60,7 @@ GRADKERN_ALWAYS_INLINE void turn_square(const Row& row, std::ptrdiff_t columns, 
                                         std::ptrdiff_t out_step) noexcept {
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     float square[block * block];
-    for (std::ptrdiff_t i = 0; i < block; ++i)
-        simd::store(square + i * block, simd::load_wide_partial(row(i), columns));
+    for (std::ptrdiff_t i = 0; i < block; ++i) simd::store(square + i * block, load_row(row(i), columns));
     simd::transpose(square, block, out, out_step);
 }
 
@@ -70,7 +83,7 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     simd::store(out + x * out_step + j, simd::load(turned + x * block));
                 continue;
             }
-            std::array<const T*, static_cast<std::size_t>(block)> rows;
+            std::array<decltype(row(0)), static_cast<std::size_t>(block)> rows;
             for (std::ptrdiff_t i = 0; i < block; ++i) rows[static_cast<std::size_t>(i)] = row(j + i);
             for (std::ptrdiff_t next = begin; next < end; next += block) {
                 const std::ptrdiff_t x =
@@ -84,7 +97,7 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
                     if (x % line_elements<T> < block)
-                        for (const T* from : rows) simd::prefetch(from, x + prefetch_distance);
+                        for (const auto& from : rows) prefetch_row(from + (x + prefetch_distance));
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
                 }
@@ -92,8 +105,8 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
         }
     }
     for (std::ptrdiff_t j = whole; j < lanes; ++j) {
-        const T* s = row(j);
-        for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x);
+        const auto s = row(j);
+        for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_one(s + x);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/half.hpp>
@@ -98,6 +99,15 @@ inline void stage_channels(const T* src, const shape::canonical_strides& in, con
     for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
         pack_lanes(src + offset, in[1], channels, in[4], count, to, box.channels);
         clear_lanes(channels, box.channels, count, to, box.channels);
+    });
+}
+
+/// The same of pairs of bf16 channels: half as many floats.
+template <class T>
+inline void stage_pairs(const T* src, const shape::canonical_strides& in, const staging_box& box, std::int64_t channels,
+                        float* staging) noexcept {
+    for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
+        pack_lane_pairs(src + offset, in[1], channels, in[4], count, to, box.channels);
     });
 }
 

@@ -17,7 +17,8 @@
 // takes output channels across groups, each lane with the activations of its own group, which groups of four channels find
 // by broadcasts inside a register; a third one, with positions in the lanes, is gather_positions.hpp. Activations are read
 // in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels innermost, one
-// block's input.
+// block's input. With relaxed precision and instructions for it, `dense` and positions in the lanes take bf16 channels by
+// pairs: two of them, and of the weights, in place of one float (pack/pairs.hpp).
 #pragma once
 
 #include <algorithm>
@@ -103,7 +104,12 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                         stage_across_groups(src, g.in, read, first_lane, lanes_used, outputs, inputs, g.panel_width,
                                             staging);
                     } else {
-                        stage_channels(src + group * g.in_channels * g.in[1], g.in, read, g.in_channels, staging);
+                        const T* const from = src + group * g.in_channels * g.in[1];
+                        if (!g.pairs) {
+                            stage_channels(from, g.in, read, g.in_channels, staging);
+                        } else if constexpr (has_pairs<T>) {
+                            stage_pairs(from, g.in, read, g.in_channels, staging);
+                        }
                     }
                     staged_key = key;
                 }
@@ -114,6 +120,10 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             } else if constexpr (std::is_same_v<T, float>) {
                 source = src;
                 channel_step = g.in[1];
+            } else if constexpr (has_pairs<T>) {
+                source = reinterpret_cast<const float*>(src);  // never read as one
+                for (std::int64_t& step : in) step /= 2;
+                in[1] = channel_step = 1;
             }
 
             tile_output<T> output(g.out, g.panel_width, g.accumulate);
@@ -129,6 +139,9 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             const tile_function* tiles = g.quads         ? tiles_for<operand::quad>(width)
                                          : g.channelwise ? tiles_for<operand::vector>(width)
                                                          : tiles_for<operand::scalar>(width);
+            if constexpr (has_pairs<T>) {
+                if (g.pairs) tiles = tiles_for<operand::pair>(width);
+            }
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {
@@ -145,39 +158,37 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             c_ahead = 2 * vector_rows * c[2].position_step * g.out[4];
                         }
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
-                        split_rows(
-                            walk.rows(),
-                            [&](std::ptrdiff_t, std::ptrdiff_t count) {
-                                std::array<std::int64_t, tile_rows> from;
-                                std::array<std::int64_t, tile_rows> to;
-                                walk.take(count, from.data(), to.data());
-                                for_each_panel(
-                                    [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                                        if (panels > 1) turn_to(p, of, lane, used);
-                                        const float* const first =
-                                            stage ? source + p * panel_step
-                                                  : source + (g.channelwise ? lane : of * g.in_channels) * g.in[1];
-                                        std::array<const float*, tile_rows> a;
-                                        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                                            a[i] = first + from[i];
-                                        tile_call call{.list = reduction.list,
-                                                       .a = a.data(),
-                                                       .a_step = reduction.a_step,
-                                                       .b = panel + p * g.panel_floats + g.panel_width,
-                                                       .b_step = reduction.b_step,
-                                                       .c = output.rows(count, to.data()),
-                                                       .a_ahead = a_ahead,
-                                                       .c_ahead = c_ahead};
-                                        for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
-                                            call.count = reduction.parts[part];
-                                            call.mode = part == 0 ? tile_mode::set : tile_mode::add;
-                                            tiles[count - 1](call);
-                                            call.list += call.count;
-                                        }
-                                        if (panels > 1) output.flush();
-                                    });
-                            },
-                            g.channelwise ? vector_rows : tile_rows);
+                        split_rows(walk.rows(), g.channelwise ? vector_rows : tile_rows,
+                                   [&](std::ptrdiff_t, std::ptrdiff_t count) {
+                                       std::array<std::int64_t, tile_rows> from;
+                                       std::array<std::int64_t, tile_rows> to;
+                                       walk.take(count, from.data(), to.data());
+                                       for_each_panel(
+                                           [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
+                                               if (panels > 1) turn_to(p, of, lane, used);
+                                               const float* const first =
+                                                   stage ? source + p * panel_step
+                                                         : source + (g.channelwise ? lane : of * g.terms) * in[1];
+                                               std::array<const float*, tile_rows> a;
+                                               for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                                                   a[i] = first + from[i];
+                                               tile_call call{.list = reduction.list,
+                                                              .a = a.data(),
+                                                              .a_step = reduction.a_step,
+                                                              .b = panel + p * g.panel_floats + g.panel_width,
+                                                              .b_step = reduction.b_step,
+                                                              .c = output.rows(count, to.data()),
+                                                              .a_ahead = a_ahead,
+                                                              .c_ahead = c_ahead};
+                                               for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
+                                                   call.count = reduction.parts[part];
+                                                   call.mode = part == 0 ? tile_mode::set : tile_mode::add;
+                                                   tiles[count - 1](call);
+                                                   call.list += call.count;
+                                               }
+                                               if (panels > 1) output.flush();
+                                           });
+                                   });
                     }
                 }
             }

@@ -39,10 +39,10 @@ public:
                                       : plan_.quads       ? "channelwise by fours"
                                       : plan_.channelwise ? "channelwise"
                                                           : "dense";
-        out << op_ << ": gather, " << path << ", activations " << (plan_.staged ? "staged" : "in place") << ", "
-            << plan_.panels << " panels of " << plan_.panel_rows * plan_.panel_width
-            << (plan_.positionwise ? " channels, " : " lanes, ") << plan_.blocks.count() << " blocks, "
-            << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        out << op_ << ": gather, " << path << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
+            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of "
+            << plan_.panel_rows * plan_.panel_width << (plan_.positionwise ? " channels, " : " lanes, ")
+            << plan_.blocks.count() << " blocks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();
     }
 
@@ -77,9 +77,10 @@ protected:
         weights_ = tensor_memory("weights", t.weights, sizeof(T));
         bias_ = tensor_memory("bias", t.bias, sizeof(Bias));
         out_ = tensor_memory(t.out_name, t.out, sizeof(T));
-        plan_ = make_gather_plan(
-            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
-            shape::filter_strides(t.weights, w_format, transposed), std::is_same_v<T, float>, options);
+        plan_ = make_gather_plan(p, outputs, shape::activation_strides(t.in, format),
+                                 shape::activation_strides(t.out, format),
+                                 shape::filter_strides(t.weights, w_format, transposed), std::is_same_v<T, float>,
+                                 has_pairs<T> && options.precision == precision::relaxed, options);
         plan_.bias_type = element_traits<Bias>::type;
         plan_.bias_step = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
         return {};

@@ -9,6 +9,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -28,6 +29,7 @@ struct gather_plan {
     std::int64_t batch = 0;
     std::int64_t groups = 1;
     std::int64_t in_channels = 0;   // per group
+    std::int64_t terms = 0;         // of a tap: in_channels, or pairs of them
     std::int64_t out_channels = 0;  // per group
     shape::canonical_strides in{};
     shape::canonical_strides out{};
@@ -43,6 +45,7 @@ struct gather_plan {
     bool channelwise = false;
     bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool positionwise = false;
+    bool pairs = false;  // terms are pairs of bf16 numbers, each in place of a float
     bool staged = false;
     bool together = false;          // a task walks panels of several groups side by side
     bool out_staged = false;        // positions of a class lie apart in lines of the output: whole lines leave together
@@ -70,7 +73,7 @@ struct gather_plan {
         return outputs == shape::side::small ? tap : taps() - 1 - tap;
     }
     [[nodiscard]] constexpr std::int64_t channel_blocks() const noexcept {
-        return shape::ceil_div(in_channels, channel_block);
+        return shape::ceil_div(terms, channel_block);
     }
     [[nodiscard]] constexpr std::int64_t extent(std::size_t i) const noexcept {
         return outputs == shape::side::small ? axes[i].small : axes[i].large;
@@ -124,11 +127,12 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     return (shape::ceil_div(columns, 16) | 1) * 16;
 }
 
-/// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32.
+/// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32, `pairs` whether tiles may take them
+/// by pairs.
 [[nodiscard]] constexpr gather_plan make_gather_plan(const shape::convolution_problem& p, shape::side outputs,
                                                      const shape::canonical_strides& in,
                                                      const shape::canonical_strides& out,
-                                                     const shape::canonical_strides& weights, bool f32,
+                                                     const shape::canonical_strides& weights, bool f32, bool pairs,
                                                      const plan_options& options) noexcept {
     gather_plan g;
     const bool forward = outputs == shape::side::small;
@@ -163,6 +167,8 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     const bool neighbours = g.groups == 1 && (narrow || pointwise);
     g.positionwise = (!forward || g.axes[2].stride == 1) && (options.algorithm == algorithm::positionwise ||
                                                              (options.algorithm == algorithm::automatic && neighbours));
+    g.pairs = pairs && !g.channelwise && g.in_channels > 1;
+    g.terms = g.pairs ? shape::ceil_div(g.in_channels, std::int64_t{2}) : g.in_channels;
     const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
     g.panel_width = g.positionwise ? 1 : width <= lanes ? lanes : tile_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
@@ -172,13 +178,15 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     // Channels far apart are a page each: read in place only where they are read a few times.
     const bool reachable =
         in[1] == 1 || g.in_channels == 1 || g.taps() * g.panels <= 4 || options.algorithm == algorithm::dense;
-    const bool in_place = f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.quads) : reachable);
+    // Pairs of neighbours, as many as there are channels, and whole numbers of them from one position to the next.
+    const bool paired = g.pairs && in[1] == 1 && g.in_channels % 2 == 0 && (in[0] | in[2] | in[3] | in[4]) % 2 == 0;
+    const bool in_place = paired || (f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.quads) : reachable));
     g.staged = !in_place || g.positionwise || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;
     // A tap pitch of a multiple of 4 KB would send the stores of all taps to one cache set.
     // Not where there is one block of channels: taps that follow one another in both memories then join into long stretches.
-    const std::int64_t pitch = std::min(g.in_channels, channel_block) * g.panel_width;
+    const std::int64_t pitch = std::min(g.terms, channel_block) * g.panel_width;
     g.tap_pitch = pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
     g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // room for the bias first
     // Panels of several groups that read and write parts of the same lines go over the tensor together: in place, or, where
@@ -198,7 +206,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.staged_channels = g.together && g.staged ? g.task_panels * g.panel_width
                         : g.quads              ? g.panel_width
                         : g.channelwise        ? g.in_channels * g.panel_width
-                                               : g.in_channels;
+                                               : g.terms;
     const bool may_stage = g.staged || (g.channelwise && width % g.panel_width != 0);
     std::array<std::int64_t, 3> extents_of{g.extent(0), g.extent(1), g.extent(2)};
     // What a block of outputs needs in its staging area.
@@ -257,8 +265,17 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
     const std::int64_t taps = g.taps();
     w += g.w_first;
     // One run of lanes with a uniform step, or one run per group where lanes cross groups of several outputs.
+    // `both`: pairs have a second number.
     const auto pack = [&](std::int64_t offset, std::int64_t source_step, std::int64_t count, float* out,
-                          std::int64_t out_step) {
+                          std::int64_t out_step, bool both = true) {
+        if constexpr (has_pairs<T>) {
+            if (g.pairs) {
+                pack_pairs<T>({w + group * g.w_group + first_lane * g.w_out + offset, g.w_reduce, both}, g.w_out,
+                              lanes_used, source_step, count, out, out_step);
+                clear_lanes(lanes_used, g.panel_width, count, out, out_step);
+                return;
+            }
+        }
         if (!g.channelwise || g.out_channels == 1) {
             const std::int64_t step = g.channelwise ? g.w_group : g.w_out;
             pack_lanes(w + group * g.w_group + first_lane * step + offset, step, lanes_used, source_step, count, out,
@@ -277,21 +294,29 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
     };
     // Walk the filter along whichever axis is contiguous, so that pages and lines are read once.
     const bool taps_contiguous = g.w_tap[2] == 1 && (kh == 1 || g.w_tap[1] == kw) && (kd == 1 || g.w_tap[0] == kw * kh);
-    for (std::int64_t k0 = 0; k0 < g.in_channels; k0 += channel_block) {
-        const std::int64_t kl = std::min(channel_block, g.in_channels - k0);
+    const std::int64_t term_step = g.pairs ? 2 * g.w_reduce : g.w_reduce;
+    const std::int64_t pairs = g.pairs ? g.in_channels / 2 : g.terms;  // terms without a last one of one number
+    for (std::int64_t k0 = 0; k0 < g.terms; k0 += channel_block) {
+        const std::int64_t kl = std::min(channel_block, g.terms - k0);
         float* block = panel + k0 / channel_block * taps * g.tap_pitch;
         if (taps_contiguous && taps > 1) {
             const std::int64_t step = g.outputs == shape::side::small ? g.tap_pitch : -g.tap_pitch;
             for (std::int64_t k = 0; k < kl; ++k)
-                pack((k0 + k) * g.w_reduce, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step);
+                pack((k0 + k) * term_step, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step,
+                     k0 + k < pairs);
             continue;
         }
         std::int64_t tap = 0;
         for (std::int64_t d = 0; d < kd; ++d)
             for (std::int64_t h = 0; h < kh; ++h)
-                for (std::int64_t x = 0; x < kw; ++x, ++tap)
-                    pack(k0 * g.w_reduce + d * g.w_tap[0] + h * g.w_tap[1] + x * g.w_tap[2], g.w_reduce, kl,
-                         block + g.tap_place(tap) * g.tap_pitch, g.panel_width);
+                for (std::int64_t x = 0; x < kw; ++x, ++tap) {
+                    const std::int64_t from = k0 * term_step + d * g.w_tap[0] + h * g.w_tap[1] + x * g.w_tap[2];
+                    const std::int64_t whole = std::min(kl, pairs - k0);
+                    float* const out = block + g.tap_place(tap) * g.tap_pitch;
+                    pack(from, term_step, whole, out, g.panel_width);
+                    if (whole < kl)
+                        pack(from + whole * term_step, term_step, 1, out + whole * g.panel_width, g.panel_width, false);
+                }
     }
 }
 
@@ -310,15 +335,15 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
                            const shape::canonical_strides& in, std::int64_t channel_step, reduction_list& r) noexcept {
     r.a_step = channel_step;
     r.b_step = g.panel_width;
-    if (g.in_channels == 1 || g.quads) {  // one step a tap: let the taps of a row make up a stretch
+    if (g.terms == 1 || g.quads) {  // one step a tap: let the taps of a row make up a stretch
         r.a_step = c[2].read_per_tap * in[4];
         r.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * g.tap_pitch;
     }
     stretch* end = r.list;
     r.part_count = 0;
     std::int64_t terms = part_terms;  // of the open part; full: the first stretch opens one
-    for (std::int64_t k0 = 0; k0 < g.in_channels; k0 += channel_block) {
-        const std::int64_t kl = std::min(channel_block, g.in_channels - k0);
+    for (std::int64_t k0 = 0; k0 < g.terms; k0 += channel_block) {
+        const std::int64_t kl = std::min(channel_block, g.terms - k0);
         const std::int64_t block = k0 / channel_block * g.taps() * g.tap_pitch;
         for (std::int64_t d = 0; d < c[0].taps; ++d) {
             for (std::int64_t h = 0; h < c[1].taps; ++h) {

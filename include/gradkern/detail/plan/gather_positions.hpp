@@ -8,7 +8,7 @@
 //     panel      its output channels are the rows of the tile
 //     part       as in gather.hpp, in the same order: channels innermost
 //
-// Activations are staged by lines: f32, [image][plane][row][channel][column]. Weights: [output channel][block of 64 k]
+// Activations are staged by lines: f32 or pairs of bf16, [image][plane][row][channel][column]. Weights: [output channel][block of 64 k]
 // [tap][k]. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
 #pragma once
 
@@ -35,10 +35,9 @@ namespace detail {
 [[nodiscard]] constexpr int position_vectors(int rows) noexcept { return rows == 1 ? 8 : 12 / rows; }
 
 /// Kernels for a few rows: one vector wide, two, and as wide as can be.
-template <int Rows>
+template <operand A, int Rows>
 inline constexpr std::array<tile_function, 3> position_tiles{
-    {&register_tile<operand::scalar, Rows, 1>, &register_tile<operand::scalar, Rows, 2>,
-     &register_tile<operand::scalar, Rows, position_vectors(Rows)>}};
+    {&register_tile<A, Rows, 1>, &register_tile<A, Rows, 2>, &register_tile<A, Rows, position_vectors(Rows)>}};
 
 /// Rows of a panel at most.
 inline constexpr std::int64_t max_panel_rows = std::max<std::int64_t>(position_rows, tile_rows);
@@ -54,17 +53,18 @@ struct position_tile {
 
 /// The kernel for some rows where `left` columns are left. `few`: all output channels are rows of one tile, which may
 /// then be wide; else tiles of all panels are equally wide.
+template <operand A>
 [[nodiscard]] inline position_tile position_tile_for(std::size_t rows, std::int64_t left, bool few) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     static_assert(position_rows == 4);
     if (!few) {
         const std::int64_t width = left <= lanes ? lanes : tile_lanes;
-        return {tiles_for<operand::scalar>(width)[rows - 1], width};
+        return {tiles_for<A>(width)[rows - 1], width};
     }
-    const auto& tiles = rows == 1   ? position_tiles<1>
-                        : rows == 2 ? position_tiles<2>
-                        : rows == 3 ? position_tiles<3>
-                                    : position_tiles<4>;
+    const auto& tiles = rows == 1   ? position_tiles<A, 1>
+                        : rows == 2 ? position_tiles<A, 2>
+                        : rows == 3 ? position_tiles<A, 3>
+                                    : position_tiles<A, 4>;
     if (left <= lanes) return {tiles[0], lanes};
     if (left <= 2 * lanes) return {tiles[1], 2 * lanes};
     return {tiles[2], position_vectors(static_cast<int>(rows)) * lanes};
@@ -95,9 +95,9 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                     pack_weight_panel(g, weights, group, first_row + j, 1, panel + j * g.panel_floats);
             }
 
-            const staging_box read = reads_of(g.axes, g.outputs, box, g.in_channels);
+            const staging_box read = reads_of(g.axes, g.outputs, box, g.terms);
             const std::int64_t pitch = position_pitch(read.extent[2]);
-            const std::int64_t row = g.in_channels * pitch;
+            const std::int64_t row = g.terms * pitch;
             const shape::canonical_strides in{read.extent[0] * read.extent[1] * row, pitch, read.extent[1] * row, row,
                                               1};
             if (staged != block * g.groups + group) {
@@ -106,10 +106,16 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                 float* to = staging;
                 for (std::int64_t n = 0; n < read.images; ++n)
                     for (std::int64_t d = 0; d < read.extent[0]; ++d)
-                        for (std::int64_t h = 0; h < read.extent[1]; ++h, to += row)
-                            pack_lanes(from + (read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
-                                           (read.first[1] + h) * g.in[3] + read.first[2] * g.in[4],
-                                       g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                        for (std::int64_t h = 0; h < read.extent[1]; ++h, to += row) {
+                            const T* const line = from + (read.first_image + n) * g.in[0] +
+                                                  (read.first[0] + d) * g.in[2] + (read.first[1] + h) * g.in[3] +
+                                                  read.first[2] * g.in[4];
+                            if (!g.pairs) {
+                                pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                            } else if constexpr (has_pairs<T>) {
+                                pack_row_pairs(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                            }
+                        }
             }
             const std::int64_t origin =
                 read.first_image * in[0] + read.first[0] * in[2] + read.first[1] * in[3] + read.first[2];
@@ -127,7 +133,11 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                     std::int64_t width = 0;
                     for (std::int64_t first = 0; first < rows; first += g.panel_rows) {
                         const auto count = static_cast<std::size_t>(std::min(g.panel_rows, rows - first));
-                        const position_tile tile = position_tile_for(count, left, g.out_channels <= position_rows);
+                        const bool few = g.out_channels <= position_rows;
+                        position_tile tile = position_tile_for<operand::scalar>(count, left, few);
+                        if constexpr (has_pairs<T>) {
+                            if (g.pairs) tile = position_tile_for<operand::pair>(count, left, few);
+                        }
                         width = tile.width;
                         std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w{};
                         std::array<float*, static_cast<std::size_t>(max_panel_rows)> c_rows{};

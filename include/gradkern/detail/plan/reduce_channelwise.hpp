@@ -123,7 +123,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         }
                     }
                 };
-                split_rows(planes.count * h.taps * w.taps * row_channels, tile, r.quads ? outer_rows : vector_rows);
+                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows, tile);
             }
         }
         line += run;

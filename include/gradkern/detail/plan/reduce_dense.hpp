@@ -1,5 +1,6 @@
 // The dense path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels times a range of
-// large-side channels. Per chunk: tap, or neighbouring ones where channels are few > panel > tile of large-side channels.
+// large-side channels. Per chunk: column tap, or neighbouring ones where channels are few > tap of the other axes > panel >
+// tile of large-side channels.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/reduce_plan.hpp>
 #include <gradkern/detail/plan/summation.hpp>
@@ -18,17 +20,18 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The inside positions of one tap in a chunk: `a` on the large side, `b` in the packed chunk. Neighbouring stretches
-/// become one, unless they will be staged with a stride: then each stays in its line (pack_every).
+/// The inside positions of one tap in a chunk, in the columns [first, last) of each line: `a` on the large side, `b` in the
+/// packed chunk. Neighbouring stretches become one, unless they will be staged with a stride (pack_every) or by pairs: then
+/// each stays in its line. Lengths are in positions.
 [[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const chunk_grid::chunk& c,
-                                                   const std::array<std::int64_t, 3>& tap, stretch* list) noexcept {
-    const shape::axis::position_range inside = r.axes[2].inside_positions(tap[2]);
-    const std::int64_t first = std::max(inside.first, c.first_column);
-    const std::int64_t last = std::min(inside.last, c.last_column);
+                                                   const std::array<std::int64_t, 3>& tap, std::int64_t first,
+                                                   std::int64_t last, stretch* list) noexcept {
     std::ptrdiff_t count = 0;
-    if (first >= last) return 0;
     const std::int64_t step = r.axes[2].stride_in(r.large[4]);
-    const bool join = !r.staged || r.axes[2].stride == 1;
+    const bool join = !r.pairs && (!r.staged || r.axes[2].stride == 1);
+    // Where a line begins in the packed chunk, and the first of its positions: all are packed, or pairs of those inside.
+    const std::int64_t line_terms = r.pairs ? (last - first + 1) / 2 : c.columns();
+    const std::int64_t first_term = r.pairs ? 0 : first - c.first_column;
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
         const std::int64_t d = r.axes[0].position(at.d, tap[0]);
@@ -36,7 +39,7 @@ namespace detail {
         if (d < 0 || d >= r.axes[0].large || h < 0 || h >= r.axes[1].large) continue;
         const std::int64_t a =
             at.n * r.large[0] + d * r.large[2] + h * r.large[3] + r.axes[2].position(first, tap[2]) * r.large[4];
-        const std::int64_t b = ((line - c.first_line) * c.columns() + first - c.first_column) * r.panel_width;
+        const std::int64_t b = ((line - c.first_line) * line_terms + first_term) * r.panel_width;
         if (join && count > 0) {
             stretch& e = list[count - 1];
             if (e.a + e.length * step == a && e.b + e.length * r.panel_width == b) {
@@ -47,6 +50,21 @@ namespace detail {
         list[count++] = {a, b, last - first};
     }
     return count;
+}
+
+/// Makes one stretch of those that continue the one before; returns how many are left.
+[[nodiscard]] inline std::ptrdiff_t join_stretches(stretch* list, std::ptrdiff_t count, std::int64_t a_step,
+                                                   std::int64_t b_step) noexcept {
+    std::ptrdiff_t last = 0;
+    for (std::ptrdiff_t e = 1; e < count; ++e) {
+        stretch& s = list[last];
+        if (s.a + s.length * a_step == list[e].a && s.b + s.length * b_step == list[e].b) {
+            s.length += list[e].length;
+        } else {
+            list[++last] = list[e];
+        }
+    }
+    return last + 1;
 }
 
 /// One task of the dense path.
@@ -70,21 +88,34 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
 
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
         const chunk_grid::chunk c = r.chunks[i];
-        for (std::int64_t p = 0; p < panels; ++p) {
-            const std::int64_t used = std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width);
-            pack_chunk(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, used, r.panel_width,
-                       packed + p * r.positions * r.panel_width);
+        // Calls f(number in the task, lanes used) for each panel.
+        const auto for_each_panel = [&](const auto& f) {
+            for (std::int64_t p = 0; p < panels; ++p)
+                f(p, std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width));
+        };
+        if (!r.pairs) {
+            for_each_panel([&](std::int64_t p, std::int64_t used) {
+                pack_chunk(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, used, r.panel_width,
+                           packed + p * r.positions * r.panel_width);
+            });
         }
-        std::int64_t tap_index = 0;
         std::array<std::int64_t, 3> tap{};
-        for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
-            for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
-                std::int64_t taps = 1;  // neighbours that meet the same positions go together
-                for (tap[2] = 0; tap[2] < r.axes[2].kernel; tap[2] += taps, tap_index += taps) {
-                    if (r.task_taps > 1)
-                        taps =
-                            std::min(r.task_taps, tap_group_at(r.axes[2], tap[2], c.first_column, c.last_column).taps);
-                    const std::ptrdiff_t stretches = fill_positions(r, c, tap, list);
+        std::int64_t taps = 1;  // of a row, neighbours that meet the same positions: they go together
+        for (; tap[2] < r.axes[2].kernel; tap[2] += taps) {
+            const tap_group columns = tap_group_at(r.axes[2], tap[2], c.first_column, c.last_column, r.task_taps);
+            taps = columns.taps;
+            if (columns.first == columns.last) continue;
+            if constexpr (has_pairs<T>) {
+                if (r.pairs)
+                    for_each_panel([&](std::int64_t p, std::int64_t used) {
+                        pack_chunk_pairs(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, columns.first,
+                                         columns.last, used, r.panel_width, packed + p * r.positions * r.panel_width);
+                    });
+            }
+            for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
+                for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
+                    const std::int64_t tap_index = (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2];
+                    std::ptrdiff_t stretches = fill_positions(r, c, tap, columns.first, columns.last, list);
                     if (stretches == 0) continue;
                     // channels read in place all at once, staged ones by blocks
                     const std::int64_t block = r.staged ? std::min(channel_block, channels) : channels;
@@ -95,12 +126,21 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                         std::int64_t row_step = r.large[1];
                         std::int64_t tap_step = r.axes[2].dilation_in(r.large[4]);
                         if (r.staged) {
-                            if (c0 > 0) static_cast<void>(fill_positions(r, c, tap, list));  // staging overwrote `a`
+                            if (c0 > 0)  // staging overwrote the list
+                                stretches = fill_positions(r, c, tap, columns.first, columns.last, list);
                             std::int64_t at = 0;
                             for (std::ptrdiff_t e = 0; e < stretches; ++e) {
+                                const std::int64_t length = r.pairs ? (list[e].length + 1) / 2 : list[e].length;
                                 for (std::int64_t t = 0; t < taps; ++t) {
                                     const T* from = large_base + c0 * r.large[1] + list[e].a + t * tap_step;
                                     float* to = staging + at * taps * cl + t * cl;
+                                    if constexpr (has_pairs<T>) {
+                                        if (r.pairs) {
+                                            pack_row_pairs(from, r.large[1], cl, column_step, list[e].length, to,
+                                                           taps * cl);
+                                            continue;
+                                        }
+                                    }
                                     if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
                                         pack_every(from, r.large[1], cl, column_step, list[e].length, to, taps * cl);
                                     } else {
@@ -108,8 +148,10 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                     }
                                 }
                                 list[e].a = at * taps * cl;
-                                at += list[e].length;
+                                list[e].length = length;
+                                at += length;
                             }
+                            stretches = join_stretches(list, stretches, taps * cl, r.panel_width);
                             source = staging;
                             a_step = taps * cl;
                             row_step = 1;
@@ -117,15 +159,16 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                         } else if constexpr (std::is_same_v<T, float>) {
                             source = large_base;
                         }
-                        for (std::int64_t p = 0; p < panels; ++p) {
-                            const std::int64_t used =
-                                std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width);
+                        for_each_panel([&](std::int64_t p, std::int64_t used) {
                             const tile_function* tiles = tiles_for<operand::scalar>(used);
+                            if constexpr (has_pairs<T>) {
+                                if (r.pairs) tiles = tiles_for<operand::pair>(used);
+                            }
                             float* panel_sum =
                                 sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
                             std::int64_t t = 0;  // rows of the tile: (tap, channel)
                             std::int64_t channel = 0;
-                            split_rows(taps * cl, [&](std::ptrdiff_t, std::ptrdiff_t count) {
+                            split_rows(taps * cl, tile_rows, [&](std::ptrdiff_t, std::ptrdiff_t count) {
                                 std::array<const float*, tile_rows> a;
                                 std::array<float*, tile_rows> to;
                                 for (std::ptrdiff_t row = 0; row < count; ++row) {
@@ -145,7 +188,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                                   .c = to.data(),
                                                   .mode = tile_mode::add});
                             });
-                        }
+                        });
                     }
                 }
             }

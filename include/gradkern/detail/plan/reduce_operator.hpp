@@ -39,10 +39,10 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << ", activations "
-            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
-            << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
-            << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << (plan_.pairs ? ", dot_bf16" : "")
+            << ", activations " << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of "
+            << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, "
+            << plan_.slice_bytes << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 
@@ -75,9 +75,10 @@ protected:
         small_ = tensor_memory(t.small_name, t.small, sizeof(T));
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, sizeof(G));
         diff_bias_ = tensor_memory("diff_bias", t.diff_bias, sizeof(G));
-        plan_ = make_reduce_plan(
-            p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
-            shape::filter_strides(t.diff_weights, w_format, transposed), std::is_same_v<T, float>, options);
+        plan_ =
+            make_reduce_plan(p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
+                             shape::filter_strides(t.diff_weights, w_format, transposed), std::is_same_v<T, float>,
+                             has_pairs<T> && options.precision == precision::relaxed, options);
         if (t.diff_bias.empty()) return {};
         diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
         bias_plan_ = make_bias_plan(shape::bias_backward_of(p, diff_dst_side_),

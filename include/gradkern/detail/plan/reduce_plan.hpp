@@ -10,7 +10,8 @@
 //     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions
 //     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
 //
-// The lanes of a tile are channels s: no horizontal sums.
+// The lanes of a tile are channels s: no horizontal sums. With relaxed precision and instructions for it, dense tasks take
+// bf16 positions by pairs (pack/pairs.hpp): of each line those inside for a tap, packed anew for each column tap.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -45,6 +47,7 @@ struct reduce_plan {
     bool channelwise = false;
     bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool staged = false;
+    bool pairs = false;  // of bf16 positions, each in place of a float
     chunk_grid chunks{};
     std::int64_t panel_width = 0;    // lanes
     std::int64_t panels = 0;         // in one group (dense) or in all (channelwise)
@@ -80,11 +83,12 @@ struct reduce_plan {
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
 };
 
-/// Chooses path, tasks and scratch. `f32` says whether both activations are f32.
+/// Chooses path, tasks and scratch. `f32` says whether both activations are f32, `pairs` whether tiles may take them by
+/// pairs.
 [[nodiscard]] constexpr reduce_plan make_reduce_plan(const shape::convolution_problem& p,
                                                      const shape::canonical_strides& large,
                                                      const shape::canonical_strides& small,
-                                                     const shape::canonical_strides& weights, bool f32,
+                                                     const shape::canonical_strides& weights, bool f32, bool pairs,
                                                      const plan_options& options) noexcept {
     reduce_plan r;
     r.axes = p.axes;
@@ -103,6 +107,7 @@ struct reduce_plan {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
     r.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
+    r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
     r.panel_width = width <= lanes ? lanes : tile_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
@@ -164,9 +169,9 @@ struct tap_group {
     std::int64_t last = 0;
 };
 
-/// The group that starts with tap `tap`.
+/// The group of at most `most` taps that starts with tap `tap`.
 [[nodiscard]] inline tap_group tap_group_at(const shape::axis& axis, std::int64_t tap, std::int64_t first,
-                                            std::int64_t last) noexcept {
+                                            std::int64_t last, std::int64_t most = INT64_MAX) noexcept {
     const auto range_of = [&](std::int64_t k) {
         const shape::axis::position_range inside = axis.inside_positions(k);
         const std::int64_t low = std::max(inside.first, first);
@@ -174,7 +179,7 @@ struct tap_group {
     };
     const shape::axis::position_range range = range_of(tap);
     tap_group g{tap, 1, range.first, range.last};
-    for (; tap + g.taps < axis.kernel; ++g.taps) {
+    for (; g.taps < most && tap + g.taps < axis.kernel; ++g.taps) {
         const shape::axis::position_range next = range_of(tap + g.taps);
         if (next.first != range.first || next.last != range.last) break;
     }
@@ -216,6 +221,19 @@ inline void pack_chunk(const std::array<shape::axis, 3>& axes, const T* small, c
         line += lines;
         at.h += lines - 1;
         at.advance(axes);
+    }
+}
+
+/// The same of pairs: of each line the columns [first, last).
+template <class T>
+inline void pack_chunk_pairs(const std::array<shape::axis, 3>& axes, const T* small,
+                             const shape::canonical_strides& strides, const chunk_grid::chunk& c, std::int64_t first,
+                             std::int64_t last, std::int64_t used, std::int64_t width, float* out) noexcept {
+    const std::int64_t pairs = (last - first + 1) / 2;
+    line_position at(axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(axes), out += pairs * width) {
+        pack_row_pairs(small + at.offset(strides, first), strides[1], used, strides[4], last - first, out, width);
+        clear_lanes(used, width, pairs, out, width);
     }
 }
 

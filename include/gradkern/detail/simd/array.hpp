@@ -6,8 +6,10 @@
 ///
 /// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec` and the operations on it.
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include <gradkern/detail/config.hpp>
@@ -176,6 +178,35 @@ template <int K>
     for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[(i / 4 * 4 + K) % lanes];
     return r;
 }
+
+#if GRADKERN_DETAIL_DOT_BF16
+inline constexpr bool has_dot_bf16 = true;
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast_pair(const void* source) noexcept {
+    vec r;
+    for (float& lane : r.lane) std::memcpy(&lane, source, sizeof lane);
+    return r;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec pair_bf16(vec low, vec high) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        const std::uint32_t bits =
+            std::bit_cast<std::uint32_t>(low.lane[i]) >> 16 | std::bit_cast<std::uint32_t>(high.lane[i]);
+        std::memcpy(&low.lane[i], &bits, sizeof bits);
+    }
+    return low;
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept {
+    const auto first = [](float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16); };
+    const auto second = [](float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffff0000U); };
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        c.lane[i] = std::fma(second(a.lane[i]), second(b.lane[i]), c.lane[i]);
+        c.lane[i] = std::fma(first(a.lane[i]), first(b.lane[i]), c.lane[i]);
+    }
+    return c;
+}
+#endif
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
                                       std::ptrdiff_t target_stride) noexcept {

@@ -133,6 +133,23 @@ template <int K>
     return vec(registers::quad_lane<K>(register_type(a)));
 }
 
+#if GRADKERN_DETAIL_DOT_BF16
+inline constexpr bool has_dot_bf16 = true;
+static_assert(lanes == 16);
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast_pair(const void* source) noexcept {
+    std::uint32_t bits;
+    std::memcpy(&bits, source, sizeof bits);
+    return vec(registers::broadcast_bits(bits, register_type{}));
+}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec pair_bf16(vec low, vec high) noexcept {
+    return vec(registers::join_halves(register_type(low), register_type(high)));
+}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept {
+    return vec(registers::dot_bf16(register_type(a), register_type(b), register_type(c)));
+}
+#endif
+
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
                                       std::ptrdiff_t target_stride) noexcept {
     static_assert(lanes % 4 == 0);

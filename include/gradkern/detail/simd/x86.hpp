@@ -360,6 +360,21 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexce
                         _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16)));
 }
 
+#if defined(__AVX512BF16__)
+/// c + the products of the lanes' halves.
+GRADKERN_ALWAYS_INLINE __m512 dot_bf16(__m512 a, __m512 b, __m512 c) noexcept {
+    return _mm512_dpbf16_ps(c, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+}
+GRADKERN_ALWAYS_INLINE __m512 broadcast_bits(std::uint32_t bits, __m512) noexcept {
+    return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(bits)));
+}
+/// Numbers in the upper halves of lanes -> the first ones in the lower halves, the second ones in the upper.
+GRADKERN_ALWAYS_INLINE __m512 join_halves(__m512 low, __m512 high) noexcept {
+    return _mm512_castsi512_ps(
+        _mm512_or_si512(_mm512_maskz_srli_epi32(all_lanes, _mm512_castps_si512(low), 16), _mm512_castps_si512(high)));
+}
+#endif
+
 GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t stride, __m512) noexcept {
     __m512 r = _mm512_castps128_ps512(_mm_loadu_ps(source));
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 4 * stride), 1);

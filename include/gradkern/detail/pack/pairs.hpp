@@ -1,0 +1,116 @@
+// Pairs of bf16 numbers in place of floats, for register tiles with operand::pair: both operands of the tile hold two
+// neighbours of the reduction in each 32 bits, the first one in the lower half. Where the reduction has an odd number of
+// terms, the last pair's second number is 0 in both operands: it meets no number of a tensor, which might be infinite.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Whether tiles may take elements of type T by pairs.
+template <class T>
+inline constexpr bool has_pairs = (element_traits<T>::type == data_type::bf16) && simd::has_dot_bf16;
+
+/// Two neighbours in memory, moved as if they were a float. Aligned like bytes: a pair may begin at any element.
+struct neighbours {
+    unsigned char bytes[4];
+};
+
+/// A row of pairs: an element, and the one `other` elements behind it, or 0 if there is no `both`.
+template <class T>
+struct paired_row {
+    const T* first;
+    std::ptrdiff_t other;
+    bool both;
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE paired_row operator+(std::ptrdiff_t n) const noexcept {
+        return {first + n, other, both};
+    }
+};
+
+template <class T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_row(const paired_row<T>& row, std::ptrdiff_t n) noexcept {
+    return simd::pair_bf16(simd::load_wide_partial(row.first, n),
+                           row.both ? simd::load_wide_partial(row.first + row.other, n) : simd::zero());
+}
+template <class T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE float load_one(const paired_row<T>& row) noexcept {
+    std::uint16_t low;
+    std::uint16_t high = 0;
+    std::memcpy(&low, row.first, sizeof low);
+    if (row.both) std::memcpy(&high, row.first + row.other, sizeof high);
+    return std::bit_cast<float>(std::uint32_t{high} << 16 | low);
+}
+template <class T>
+GRADKERN_ALWAYS_INLINE void prefetch_row(const paired_row<T>& row) noexcept {
+    simd::prefetch(row.first);
+    simd::prefetch(row.first, row.other);
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
+
+GRADKERN_NAMESPACE_BEGIN
+template <>
+struct element_traits<detail::neighbours> : f32_storage {};
+GRADKERN_NAMESPACE_END
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// pack_lanes (pack/panels.hpp) of pairs: out[x * out_step + j] = the pair that begins at
+/// source[j * lane_step + x * source_step].
+template <class T>
+inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
+                       std::ptrdiff_t source_step, std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
+    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    const bool in_memory = source.both && source.other == 1;  // pairs as they are wanted
+    const auto at = [&](std::ptrdiff_t offset) { return reinterpret_cast<const neighbours*>(source.first + offset); };
+    if (in_memory && lane_step == 2) {
+        for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(at(x * source_step), out + x * out_step, lanes);
+    } else if (in_memory && source_step == 2) {
+        pack_columns<neighbours>([&](std::ptrdiff_t j) { return at(j * lane_step); }, lanes, count, out, out_step);
+    } else if (lane_step == 1 && lanes >= width / 2) {
+        for (std::ptrdiff_t x = 0; x < count; ++x)
+            for (std::ptrdiff_t j = 0; j < lanes; j += width)
+                simd::store_partial(out + x * out_step + j, load_row(source + (x * source_step + j), lanes - j),
+                                    lanes - j);
+    } else if (source_step == 1) {
+        pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
+    } else {
+        for (std::ptrdiff_t j = 0; j < lanes; ++j)
+            for (std::ptrdiff_t x = 0; x < count; ++x)
+                out[x * out_step + j] = load_one(source + (j * lane_step + x * source_step));
+    }
+}
+
+/// Pairs of `count` elements `step` apart, along the lanes: [x][pair].
+template <class T>
+inline void pack_lane_pairs(const T* source, std::ptrdiff_t step, std::ptrdiff_t count, std::ptrdiff_t source_step,
+                            std::ptrdiff_t positions, float* out, std::ptrdiff_t out_step) noexcept {
+    pack_pairs<T>({source, step, true}, 2 * step, count / 2, source_step, positions, out, out_step);
+    if (count % 2 != 0)
+        pack_pairs<T>({source + (count - 1) * step, 0, false}, 0, 1, source_step, positions, out + count / 2, out_step);
+}
+
+/// Pairs of `count` elements `step` apart, across the lanes: [pair][lane].
+template <class T>
+inline void pack_row_pairs(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t step,
+                           std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
+    pack_pairs<T>({source, step, true}, lane_step, lanes, 2 * step, count / 2, out, out_step);
+    if (count % 2 != 0)
+        pack_pairs<T>({source + (count - 1) * step, 0, false}, lane_step, lanes, 1, 1, out + count / 2 * out_step,
+                      out_step);
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
