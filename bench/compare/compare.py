@@ -5,8 +5,8 @@
     V/bin/python bench/compare/compare.py --onednn V [--arch haswell] [--types f32,bf16,f16] [--threads 1] [--only TEXT]
 
 Needs g++ and xsimd. The layers are those of tests/cases, the same for every benchmark. `--arch haswell` builds gradkern
-for AVX2 and holds the peers to AVX2 too. Without --onednn there is PyTorch alone (oneDNN inside). Every result is
-compared with each peer's before anything is timed. --inf puts Inf into the first tap of the weights of the data
+for AVX2 and holds the peers to AVX2 too; `--peer-isa AVX512_CORE_BF16` keeps them from AMX, which gradkern does not use.
+Without --onednn there is PyTorch alone (oneDNN inside). Every result is compared with each peer's before anything is timed. --inf puts Inf into the first tap of the weights of the data
 gradients: their pattern of Inf and NaN must then be that of the plain-loop reference.
 
 Everything that a caller with plain tensors pays is counted: packing, transposes, oneDNN's reorders (the quickest of its
@@ -30,6 +30,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def arguments():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("--arch", default="native", help="-march of gradkern; haswell also holds the peers to AVX2")
+    a.add_argument("--peer-isa", default="", help="the most that oneDNN, also inside PyTorch, may use: its ONEDNN_MAX_CPU_ISA")
     a.add_argument("--rounds", type=int, default=11)
     a.add_argument("--only", default="", help="layers whose name, e.g. mbv2_dw3x3_144_56/forward/NCX, contains one of these words")
     a.add_argument("--types", default="f32")
@@ -50,6 +51,8 @@ def prepare_environment(opt):
             "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(opt.threads)}
     if opt.arch == "haswell":
         want.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2")
+    if opt.peer_isa:
+        want.update(ONEDNN_MAX_CPU_ISA=opt.peer_isa)
     if opt.onednn:  # the wheel's CPU engine is an OpenCL device
         lib = os.path.join(os.path.abspath(opt.onednn), "lib")
         want.update(OCL_ICD_FILENAMES=os.path.join(lib, "libintelocl.so"), LD_LIBRARY_PATH=lib)
@@ -322,7 +325,7 @@ def main():
     compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
     title = "gradkern (%s, g++ %s) beside PyTorch %s (%s)%s, %d thread%s, %d rounds, %s, %s%s" % (
         lib.gradkern_isa().decode(), compiler, torch.__version__, torch.backends.cpu.get_cpu_capability(),
-        " and oneDNN " + dnn.onednn_version().decode() if dnn else "", opt.threads, "s"[:opt.threads - 1], opt.rounds,
+        (" and oneDNN " + dnn.onednn_version().decode() if dnn else "") + (", held to " + opt.peer_isa) * bool(opt.peer_isa), opt.threads, "s"[:opt.threads - 1], opt.rounds,
         cpu, time.strftime("%Y-%m-%d"), "".join([", Inf in the first tap"] * opt.inf + [", pools of %d images" % opt.batch] *
                                                 bool(opt.batch) + [", of %d channels" % opt.channels] * bool(opt.channels)))
     print(title, file=sys.stderr)

@@ -430,7 +430,7 @@ class Source:
             # Two words, or a type and a name: a declaration.
             if y.kind == "word" and (x.kind == "word" or (x.text in (">", "*", "&", "&&") and a != first)):
                 return []
-        if set(texts) & COMPILE_TIME or texts[0] in {"return", "throw", "goto", "static_cast"} | SPEED_ONLY:
+        if set(texts) & COMPILE_TIME or texts[0] in {"return", "throw", "goto", "static_cast"} or set(texts[:3]) & SPEED_ONLY:
             return []
         is_call = texts[-1] == ")" and assigned is None and self.tokens[first].kind == "word"
         is_step = texts[0] in ("++", "--")

@@ -54,6 +54,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
         reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
                                  reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
         std::int64_t staged_key = -1;  // which (block, channels) the staging area holds
+        std::int64_t packed_key = -1;  // whose weights the panels hold
         const std::int64_t all_lanes = g.channelwise ? g.total_out_channels() : g.out_channels;
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t block = task / g.block_tasks();
@@ -76,16 +77,19 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                     }
                 }
             };
-            for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                float* packed = panel + p * g.panel_floats;
-                for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
-                    packed[j] = load_as_float(bias, g.bias_type, (of * g.out_channels + lane + j) * g.bias_step);
-                pack_weight_panel(g, weights, of, lane, used, packed + g.panel_width);
-            });
+            if (packed_key != first_panel) {
+                for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
+                    float* packed = panel + p * g.panel_floats;
+                    for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
+                        packed[j] = load_as_float(bias, g.bias_type, (of * g.out_channels + lane + j) * g.bias_step);
+                    pack_weight_panel(g, weights, of, lane, used, packed + g.panel_width);
+                });
+                packed_key = first_panel;
+            }
 
             // Where the tile reads: in place, or from the staging area after a copy of the block's input.
             // The last panel of channelwise lanes is staged too, since whole vectors would leave the tensor.
-            const bool stage = g.staged || (g.channelwise && lanes_used != g.panel_width);
+            const bool stage = g.staged || (g.channelwise && lanes_used % g.lane_unit != 0);
             const std::int64_t panel_step = g.together ? g.panel_width : 0;  // in the staging area
             const float* source = nullptr;
             shape::canonical_strides in = g.in;
@@ -130,18 +134,19 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             shape::canonical_strides out = g.out;
             if (g.out_staged) out = output.stage(box, results);
             const auto turn_to = [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                output.turn_to(dst + (of * g.out_channels + lane) * g.out[1], used,
+                output.turn_to(dst + (of * g.out_channels + lane) * g.out[1], used, g.lane_unit,
                                bias != nullptr ? panel + p * g.panel_floats : nullptr);
             };
             turn_to(0, group, first_lane, lanes_used);
-            // Quads are packed for the whole width, and one of several panels may be wider than the first.
-            const std::int64_t width = panels > 1 || g.quads ? g.panel_width : lanes_used;
-            const tile_function* tiles = g.quads         ? tiles_for<operand::quad>(width)
-                                         : g.channelwise ? tiles_for<operand::vector>(width)
-                                                         : tiles_for<operand::scalar>(width);
-            if constexpr (has_pairs<T>) {
-                if (g.pairs) tiles = tiles_for<operand::pair>(width);
-            }
+            const auto tiles_of_width = [&](std::int64_t width) {
+                if constexpr (has_pairs<T>) {
+                    if (g.pairs) return tiles_for<operand::pair>(width);
+                }
+                return g.quads         ? tiles_for<operand::quad>(g.panel_width)
+                       : g.channelwise ? tiles_for<operand::vector>(width)
+                                       : tiles_for<operand::scalar>(width);
+            };
+            const std::ptrdiff_t most_rows = g.channelwise ? vector_rows : tile_rows;
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {
@@ -158,37 +163,36 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             c_ahead = 2 * vector_rows * c[2].position_step * g.out[4];
                         }
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
-                        split_rows(walk.rows(), g.channelwise ? vector_rows : tile_rows,
-                                   [&](std::ptrdiff_t, std::ptrdiff_t count) {
-                                       std::array<std::int64_t, tile_rows> from;
-                                       std::array<std::int64_t, tile_rows> to;
-                                       walk.take(count, from.data(), to.data());
-                                       for_each_panel(
-                                           [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                                               if (panels > 1) turn_to(p, of, lane, used);
-                                               const float* const first =
-                                                   stage ? source + p * panel_step
-                                                         : source + (g.channelwise ? lane : of * g.terms) * in[1];
-                                               std::array<const float*, tile_rows> a;
-                                               for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                                                   a[i] = first + from[i];
-                                               tile_call call{.list = reduction.list,
-                                                              .a = a.data(),
-                                                              .a_step = reduction.a_step,
-                                                              .b = panel + p * g.panel_floats + g.panel_width,
-                                                              .b_step = reduction.b_step,
-                                                              .c = output.rows(count, to.data()),
-                                                              .a_ahead = a_ahead,
-                                                              .c_ahead = c_ahead};
-                                               for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
-                                                   call.count = reduction.parts[part];
-                                                   call.mode = part == 0 ? tile_mode::set : tile_mode::add;
-                                                   tiles[count - 1](call);
-                                                   call.list += call.count;
-                                               }
-                                               if (panels > 1) output.flush();
-                                           });
-                                   });
+                        split_rows(walk.rows(), most_rows, [&](std::ptrdiff_t, std::ptrdiff_t count) {
+                            std::array<std::int64_t, tile_rows> from;
+                            std::array<std::int64_t, tile_rows> to;
+                            walk.take(count, from.data(), to.data());
+                            for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
+                                if (panels > 1) turn_to(p, of, lane, used);
+                                const float* const first = stage
+                                                               ? source + p * panel_step
+                                                               : source + (g.channelwise ? lane : of * g.terms) * in[1];
+                                std::array<const float*, tile_rows> a;
+                                for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                                    a[i] = first + from[i];
+                                tile_call call{.list = reduction.list,
+                                               .a = a.data(),
+                                               .a_step = reduction.a_step,
+                                               .b = panel + p * g.panel_floats + g.panel_width,
+                                               .b_step = reduction.b_step,
+                                               .c = output.rows(count, to.data()),
+                                               .a_ahead = a_ahead,
+                                               .c_ahead = c_ahead};
+                                const tile_function tile = tiles_of_width(used)[count - 1];
+                                for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
+                                    call.count = reduction.parts[part];
+                                    call.mode = part == 0 ? tile_mode::set : tile_mode::add;
+                                    tile(call);
+                                    call.list += call.count;
+                                }
+                                if (panels > 1) output.flush();
+                            });
+                        });
                     }
                 }
             }

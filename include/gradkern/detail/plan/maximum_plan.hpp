@@ -116,6 +116,44 @@ struct window_range {
     return reach >= a.large ? a.large : std::min(a.large, extent + 2 * reach);
 }
 
+/// The box of whole rows for which fits(box) holds whose windows are computed least often: for every box that they reach.
+/// Whole planes before a second one would cut a volume into slices, and each window reaches several. {0, 0, 0} where not
+/// even one row fits.
+template <class Fits>
+[[nodiscard]] constexpr std::array<std::int64_t, 3> best_box(const std::array<shape::axis, 3>& axes,
+                                                             const Fits& fits) noexcept {
+    // Windows that reach `extent` neighbours, for each of these.
+    const auto windows_of = [&](std::size_t i, std::int64_t extent) {
+        const shape::axis& a = axes[i];
+        const auto n = static_cast<double>(extent);
+        if (extent == a.large) return static_cast<double>(a.small) / n;
+        const double reach = static_cast<double>(a.kernel - 1) * static_cast<double>(a.dilation);
+        return ((n - 1 + reach) / static_cast<double>(a.stride) + 1) / n;
+    };
+    constexpr std::int64_t most_planes = 64;  // that are tried
+    std::array<std::int64_t, 3> best{};
+    double least = 0;
+    for (std::int64_t planes = 1; planes <= std::min(axes[0].large, most_planes); ++planes) {
+        std::int64_t rows = 0;
+        for (std::int64_t high = axes[1].large; rows < high;) {
+            const std::int64_t mid = rows + (high - rows + 1) / 2;
+            if (fits({planes, mid, axes[2].large})) {
+                rows = mid;
+            } else {
+                high = mid - 1;
+            }
+        }
+        if (rows == 0) break;
+        rows = shape::ceil_div(axes[1].large, shape::ceil_div(axes[1].large, rows));  // of about equal sizes
+        const double windows = windows_of(0, planes) * windows_of(1, rows);
+        if (best[0] == 0 || windows < least) {
+            best = {planes, rows, axes[2].large};
+            least = windows;
+        }
+    }
+    return best;
+}
+
 /// Chooses path, panels, boxes and scratch. Of the strides, forward needs `small` and `indices`, backward `large` too.
 [[nodiscard]] constexpr max_plan make_max_plan(
     const shape::pooling_problem& p, bool backward, const max_pool_attributes& attributes,
@@ -185,6 +223,11 @@ struct window_range {
         });
     };
     cut(budget);
+    if (backward && !m.gathered && m.boxes.box(0) < m.axes[0].large) {
+        const std::array<std::int64_t, 3> box = best_box(
+            m.axes, [&](const std::array<std::int64_t, 3>& of) { return positions_of(of) * m.panel_width <= budget; });
+        if (box[0] > 0) m.boxes = box_grid(p.batch, extent, box);
+    }
     constexpr std::int64_t enough_tasks = 16;  // for many threads
     if (backward && !m.staged && !m.gathered && m.tasks() < enough_tasks) cut(std::max(max_scratch, budget / 4));
 

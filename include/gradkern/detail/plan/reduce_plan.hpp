@@ -114,7 +114,11 @@ struct reduce_plan {
     r.quads = r.channelwise && r.small_channels == 4 && r.large_channels == 4 && lanes % 4 == 0;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
     const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.quads)));
-    r.staged = !in_place || options.algorithm == algorithm::dense_staged;
+    // Positions so far apart are a page or half of one each: channels of many at a time go to one place first. With several
+    // taps that is done for each of them.
+    const bool far = !r.channelwise && large[1] == 1 && r.axes[2].stride_in(large[4]) >= (r.taps() == 1 ? 256 : 512);
+    r.staged =
+        !in_place || (far && options.algorithm == algorithm::automatic) || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;
     const std::int64_t lines = std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1));
@@ -133,7 +137,7 @@ struct reduce_plan {
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
-        const bool may_stage = r.staged || width % r.panel_width != 0;
+        const bool may_stage = r.staged || width % lanes != 0;
         r.at_large = slice.reserve<float>(may_stage ? staging : 0);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);

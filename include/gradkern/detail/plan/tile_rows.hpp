@@ -54,10 +54,13 @@ public:
             box_[0] = box_[1] = 1;
             box_[2] = largest(extent[2], [&](std::int64_t n) { return fits(1, {1, 1, n}); });
         }
-        planes_ = shape::ceil_div(extent[0], box_[0]);
-        rows_ = shape::ceil_div(extent[1], box_[1]);
-        columns_ = shape::ceil_div(extent[2], box_[2]);
-        count_ = shape::ceil_div(batch, images_) * planes_ * rows_ * columns_;
+        count_boxes();
+    }
+    /// Boxes of one image and the given extents.
+    constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
+                       const std::array<std::int64_t, 3>& box) noexcept
+        : batch_(batch), extent_(extent), box_(box) {
+        if (batch > 0) count_boxes();
     }
 
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
@@ -77,6 +80,13 @@ public:
     }
 
 private:
+    constexpr void count_boxes() noexcept {
+        planes_ = shape::ceil_div(extent_[0], box_[0]);
+        rows_ = shape::ceil_div(extent_[1], box_[1]);
+        columns_ = shape::ceil_div(extent_[2], box_[2]);
+        count_ = shape::ceil_div(batch_, images_) * planes_ * rows_ * columns_;
+    }
+
     std::int64_t batch_ = 0;
     std::int64_t images_ = 1;
     std::int64_t planes_ = 1;
