@@ -6,8 +6,9 @@
 
 Needs g++ and xsimd. The layers are those of tests/cases, the same for every benchmark. `--arch haswell` builds gradkern
 for AVX2 and holds the peers to AVX2 too; `--peer-isa AVX512_CORE_BF16` keeps them from AMX, which gradkern does not use.
-Without --onednn there is PyTorch alone (oneDNN inside). Every result is compared with each peer's before anything is timed. --inf puts Inf into the first tap of the weights of the data
-gradients: their pattern of Inf and NaN must then be that of the plain-loop reference.
+Without --onednn there is PyTorch alone (oneDNN inside). Every result is compared with each peer's before anything is
+timed. --inf puts Inf into the first tap of the weights of the data gradients: their pattern of Inf and NaN must then be
+that of the plain-loop reference.
 
 Everything that a caller with plain tensors pays is counted: packing, transposes, oneDNN's reorders (the quickest of its
 own choice of layouts, plain activations with its own choice of weights, and plain descriptors). What is not: plans and
@@ -50,7 +51,7 @@ def prepare_environment(opt):
     want = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20),
             "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": str(opt.threads)}
     if opt.arch == "haswell":
-        want.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2")
+        want.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2")  # 1x1: MKL
     if opt.peer_isa:
         want.update(ONEDNN_MAX_CPU_ISA=opt.peer_isa)
     if opt.onednn:  # the wheel's CPU engine is an OpenCL device

@@ -296,32 +296,45 @@ TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
     }
 }
 
-/// A plane of several boxes: each looks only at windows that reach it, so that nothing is read in front of the workspace.
-TEST(MaxPoolLimits, boxes_of_a_plane_stay_in_their_workspace) {
+/// A plane and a volume of several boxes: each looks only at windows that reach it, so that nothing is read in front of the
+/// workspace.
+TEST(MaxPoolLimits, boxes_stay_in_their_workspace) {
     random_source random("max_pool.boxes");
-    for (const extents& dilations : {extents{1, 1}, extents{2, 3}}) {
-        const extents src{1, 1, 100, 400};
-        const max_pool_attributes a{.kernel = {3, 3},
-                                    .strides = {1, 2},
-                                    .pads_begin = {1, 1},
-                                    .pads_end = {1, 1},
-                                    .dilations = dilations,
-                                    .data_format = data_format::ncx};
-        const extents dst = *gradkern::infer_max_pool(src, a);
-        const test_tensor<float> x(src);
-        const test_tensor<float> dy(dst);
-        x.fill_random(random);
-        dy.fill_random(random);
-        const test_tensor<float> expected(src);
-        ASSERT_TRUE(gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), a, expected.view()).ok());
-        for (const algorithm path : algorithms) {
-            const auto plan = *gradkern::plan_max_pool_backward<float>(src, dst, a, {}, {.algorithm = path});
-            for (const auto side : {gradkern_test::touching::begin, gradkern_test::touching::end}) {
-                const test_tensor<float> dx(src);
-                const guarded_bytes memory(plan.workspace_bytes(), side);
-                ASSERT_TRUE(plan.run(x.data(), dy.data(), dx.data(), {memory.data(), memory.size()}).ok());
-                EXPECT_TRUE(dx.equals(expected));
-                EXPECT_TRUE(memory.zones_intact());
+    struct problem {
+        extents ncx, nxc, strides, dilations;
+    };
+    const problem problems[]{
+        {{1, 1, 100, 400}, {1, 100, 400, 1}, {1, 2}, {1, 1}},
+        {{1, 1, 100, 400}, {1, 100, 400, 1}, {1, 2}, {2, 3}},
+        {{1, 3, 40, 44, 44}, {1, 40, 44, 44, 3}, {2, 2, 2}, {1, 1, 1}},
+        {{1, 3, 40, 44, 44}, {1, 40, 44, 44, 3}, {1, 3, 2}, {3, 1, 2}},
+    };
+    for (const problem& p : problems) {
+        for (const data_format format : {data_format::ncx, data_format::nxc}) {
+            const extents& src = format == data_format::ncx ? p.ncx : p.nxc;
+            const extents ones = p.strides.rank() == 2 ? extents{1, 1} : extents{1, 1, 1};
+            const max_pool_attributes a{.kernel = p.strides.rank() == 2 ? extents{3, 3} : extents{3, 3, 3},
+                                        .strides = p.strides,
+                                        .pads_begin = ones,
+                                        .pads_end = ones,
+                                        .dilations = p.dilations,
+                                        .data_format = format};
+            const extents dst = *gradkern::infer_max_pool(src, a);
+            const test_tensor<float> x(src);
+            const test_tensor<float> dy(dst);
+            x.fill_random(random);
+            dy.fill_random(random);
+            const test_tensor<float> expected(src);
+            ASSERT_TRUE(gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), a, expected.view()).ok());
+            for (const algorithm path : algorithms) {
+                const auto plan = *gradkern::plan_max_pool_backward<float>(src, dst, a, {}, {.algorithm = path});
+                for (const auto side : {gradkern_test::touching::begin, gradkern_test::touching::end}) {
+                    const test_tensor<float> dx(src);
+                    const guarded_bytes memory(plan.workspace_bytes(), side);
+                    ASSERT_TRUE(plan.run(x.data(), dy.data(), dx.data(), {memory.data(), memory.size()}).ok());
+                    EXPECT_TRUE(dx.equals(expected));
+                    EXPECT_TRUE(memory.zones_intact());
+                }
             }
         }
     }

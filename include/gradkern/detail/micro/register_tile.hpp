@@ -97,6 +97,13 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     (std::make_integer_sequence<int, N>{});
 }
 
+/// Whether rows are neighbours in memory.
+[[nodiscard]] inline bool rows_adjoin(const float* const* a, int rows) noexcept {
+    for (int i = 1; i < rows; ++i)
+        if (a[i] != a[0] + i) return false;
+    return true;
+}
+
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not. Loops over accumulators are
 /// unrolled by pragma: without it they stay in memory at -O2, and by templates a file with tiles takes twice as long to compile.
 template <operand A, int Rows, int Vectors>
@@ -126,6 +133,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     }
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
+    const bool adjoin = A == operand::scalar && terms_a_turn > 1 && a_step != 1 && rows_adjoin(call.a, Rows);
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
         const float* a[Rows];
         GRADKERN_UNROLL
@@ -133,33 +141,42 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         const float* b = call.b + e->b;
         std::ptrdiff_t left = e->length;
         if constexpr (A == operand::scalar && terms_a_turn > 1) {
+            // One term; number(i) is where row i's is. Half of them are read once for each vector: fewer instructions, and
+            // no more reads than the two a cycle that there may be.
+            const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {
+                vec bv[Vectors];
+                GRADKERN_UNROLL
+                for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows / 2; ++i) {
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(number(i), bv[v], acc[i][v]);
+                }
+                GRADKERN_UNROLL
+                for (int i = Rows / 2; i < Rows; ++i) {
+                    const vec x = simd::broadcast(*number(i));
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                }
+                b += b_step;
+            };
             for (; a_step == 1 && left >= terms_a_turn; left -= terms_a_turn) {
                 GRADKERN_UNROLL
-                for (int k = 0; k < terms_a_turn; ++k, b += b_step) {
-                    vec bv[Vectors];
-                    GRADKERN_UNROLL
-                    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
-                    // Half of the rows are read once for each vector: fewer instructions, and no more reads than the
-                    // two a cycle that there may be.
-                    GRADKERN_UNROLL
-                    for (int i = 0; i < Rows / 2; ++i) {
-                        GRADKERN_UNROLL
-                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(a[i] + k, bv[v], acc[i][v]);
-                    }
-                    GRADKERN_UNROLL
-                    for (int i = Rows / 2; i < Rows; ++i) {
-                        const vec x = simd::broadcast(a[i][k]);
-                        GRADKERN_UNROLL
-                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
-                    }
-                }
+                for (int k = 0; k < terms_a_turn; ++k) add_term([&](int i) GRADKERN_INLINE_LAMBDA { return a[i] + k; });
                 GRADKERN_UNROLL
                 for (int i = 0; i < Rows; ++i) a[i] += terms_a_turn;
             }
+            if (adjoin) {
+                const float* first = a[0];
+                GRADKERN_NO_UNROLL
+                for (; left != 0; --left, first += a_step)
+                    add_term([&](int i) GRADKERN_INLINE_LAMBDA { return first + i; });
+            }
         }
         std::ptrdiff_t at = 0;
-        GRADKERN_NO_UNROLL  // the eight terms that clang likes spill, too (60 GF/s)
-            for (; left != 0; --left) {
+        // The eight terms a turn that clang likes spill, too (60 GF/s).
+        GRADKERN_NO_UNROLL
+        for (; left != 0; --left) {
             if constexpr (A == operand::outer) {
                 const vec bv = simd::load(b);
                 GRADKERN_UNROLL
