@@ -255,6 +255,11 @@ template <operand A>
                                                                   : tiles_of<A, tile_vectors>.data();
 }
 
+/// Whether the kernels for `lanes_used` lanes read and write no others.
+[[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used) noexcept {
+    return lanes_used == static_cast<std::ptrdiff_t>(simd::lanes) || lanes_used == tile_lanes;
+}
+
 /// Calls f(first, count) for tiles of at most `most` rows whose sizes differ by at most one: tiles of few rows are slow.
 template <class F>
 GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, const F& f) {

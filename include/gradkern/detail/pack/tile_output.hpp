@@ -35,14 +35,13 @@ public:
         return box_.strides();
     }
 
-    /// Turns to the panel whose first channel is at `dst`. Rows of the one before must have been flushed. Tiles write
-    /// lanes by `lane_unit`. `bias` may be null; else it has a number for each lane.
-    void turn_to(T* dst, std::int64_t lanes_used, std::int64_t lane_unit, const float* bias) noexcept {
+    /// Turns to the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `whole` says
+    /// that tiles write no lanes but these. `bias` may be null; else it has a number for each lane.
+    void turn_to(T* dst, std::int64_t lanes_used, bool whole, const float* bias) noexcept {
         dst_ = dst;
         lanes_ = lanes_used;
         bias_ = bias;
-        direct_ =
-            std::is_same_v<T, float> && out_[1] == 1 && lanes_used % lane_unit == 0 && !accumulate_ && bias == nullptr;
+        direct_ = std::is_same_v<T, float> && out_[1] == 1 && whole && !accumulate_ && bias == nullptr;
     }
 
     /// Row pointers for the next tile, whose rows belong at the offsets `to`.

@@ -9,7 +9,7 @@
 //     panels     of tile_lanes output channels: their weights are packed just before use [block of 64 k][tap][k][lane]
 //     class      output positions that share one set of inside taps (shape/axis.hpp): borders need no branch
 //     tile       rows of the register tile = positions of one class, from any line or image, by row pointers
-//     panel      of a task: one, or many of groups whose channels share lines of memory
+//     panel      of a task: one, or many: of groups whose channels share lines of memory, or of a 1x1 kernel
 //     part       at most 576 terms (plan/summation.hpp)
 //     stretch    (block of 64 channels, tap), channels innermost
 //
@@ -89,7 +89,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
 
             // Where the tile reads: in place, or from the staging area after a copy of the block's input.
             // The last panel of channelwise lanes is staged too, since whole vectors would leave the tensor.
-            const bool stage = g.staged || (g.channelwise && lanes_used % g.lane_unit != 0);
+            const bool stage = g.staged || (g.channelwise && !g.is_whole(lanes_used));
             const std::int64_t panel_step = g.together ? g.panel_width : 0;  // in the staging area
             const float* source = nullptr;
             shape::canonical_strides in = g.in;
@@ -134,7 +134,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             shape::canonical_strides out = g.out;
             if (g.out_staged) out = output.stage(box, results);
             const auto turn_to = [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                output.turn_to(dst + (of * g.out_channels + lane) * g.out[1], used, g.lane_unit,
+                output.turn_to(dst + (of * g.out_channels + lane) * g.out[1], used, g.is_whole(used),
                                bias != nullptr ? panel + p * g.panel_floats : nullptr);
             };
             turn_to(0, group, first_lane, lanes_used);
@@ -155,7 +155,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                     shape::tap_class_walk columns(g.axes[2], g.outputs, box.first[2], box.last[2]);
                     while (columns.next(c[2])) {
                         fill_reduction(g, c, in, channel_step, reduction);
-                        // Panels that go together: the next line of inputs, and the outputs of the tile after the next.
+                        // Panels that go together: the next line of inputs, and outputs one or two tiles ahead.
                         std::int64_t a_ahead = 0;
                         std::int64_t c_ahead = 0;
                         if (panels > 1) {

@@ -53,7 +53,6 @@ struct gather_plan {
     std::int64_t task_panels = 1;   // of one task, over all groups
     std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
     std::int64_t panel_width = 0;   // lanes
-    std::int64_t lane_unit = 0;     // tiles read and write so many lanes at a time
     std::int64_t panel_rows = 1;    // positionwise: output channels, each packed on its own
     std::int64_t tap_pitch = 0;     // floats from tap to tap in a packed panel
     std::int64_t panel_floats = 0;
@@ -82,6 +81,10 @@ struct gather_plan {
     [[nodiscard]] constexpr std::int64_t all_panels() const noexcept { return panels * (channelwise ? 1 : groups); }
     [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept {
         return shape::ceil_div(joint_panels, task_panels) + all_panels() - joint_panels;
+    }
+    /// Whether tiles of a panel touch the lanes it uses alone. Quads are packed for the whole width.
+    [[nodiscard]] constexpr bool is_whole(std::int64_t lanes_used) const noexcept {
+        return lanes_used == panel_width || (!quads && fills_tile(lanes_used));
     }
     /// The panels [first, last) of a task of a block.
     struct panel_range {
@@ -175,7 +178,6 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
     g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
-    g.lane_unit = g.quads ? g.panel_width : lanes;  // quads are packed for the whole width
     const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
     // Channels far apart are a page each: read in place only where they are read a few times.
     const bool reachable =
@@ -197,12 +199,13 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.together = g.groups > 1 && in[1] == 1 && out[1] == 1 && !g.positionwise &&
                  (!g.staged || (plain_lanes && options.algorithm == algorithm::automatic));
     g.joint_panels = g.all_panels();
+    const bool whole = width % g.panel_width == 0 || g.is_whole(width % g.panel_width);  // the last panel, too
     // Panels of a 1x1 kernel read the same channels, and write neighbours: activations come from memory once.
     const bool same_lines =
         g.groups == 1 && g.taps() == 1 && !g.channelwise && !g.positionwise && in[1] == 1 && out[1] == 1;
     const bool several = g.together || same_lines || (g.positionwise && g.groups == 1);  // panels in a task
     if (several) {
-        if (g.channelwise && !g.staged && width % g.lane_unit != 0) --g.joint_panels;
+        if (g.channelwise && !g.staged && !whole) --g.joint_panels;
         g.task_panels = std::clamp<std::int64_t>(task_floats / (g.panel_rows * g.panel_floats), 1,
                                                  std::max<std::int64_t>(g.joint_panels, 1));
     }
@@ -212,7 +215,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
                         : g.quads              ? g.panel_width
                         : g.channelwise        ? g.in_channels * g.panel_width
                                                : g.terms;
-    const bool may_stage = g.staged || (g.channelwise && width % g.lane_unit != 0);
+    const bool may_stage = g.staged || (g.channelwise && !whole);
     std::array<std::int64_t, 3> extents_of{g.extent(0), g.extent(1), g.extent(2)};
     // What a block of outputs needs in its staging area.
     const auto staged_floats = [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {

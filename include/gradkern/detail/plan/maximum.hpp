@@ -262,7 +262,7 @@ private:
         } else {
             constexpr std::int64_t ahead = 8;  // channels
             for (std::int64_t j = 0; j < used_; ++j) {
-                for (std::int64_t w = 0; w < count; w += line_elements<std::int64_t>)
+                for (std::int64_t w = 0; w < count && j + ahead < used_; w += line_elements<std::int64_t>)
                     simd::prefetch_to_write(to, (j + ahead) * y[1] + w * y[4]);
                 store(count, j, m_.panel_width, base + j * per_channel, 0, to + j * y[1], y[4]);
             }

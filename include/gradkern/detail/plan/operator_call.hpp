@@ -95,7 +95,7 @@ struct placed_tensor {
 }
 
 /// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough. Scratch
-/// grows with the vectors: what does without a workspace on AVX2 must do so on AVX-512.
+/// grows with the vectors, so that what does without a workspace on AVX2 mostly does so on AVX-512, too.
 inline constexpr std::size_t stack_workspace =
     (simd::lanes > 8 ? 32 : 16) * 1024 + 64;  // 64: what any workspace may lose to alignment
 template <class Run>

@@ -31,7 +31,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
     auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
     const std::int64_t first_lane = panel * r.panel_width;
     const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
-    const bool stage = r.staged || used % simd::lanes != 0;  // whole vectors would leave the tensor
+    const bool stage = r.staged || !fills_tile(used);  // whole vectors would leave the tensor
     const tile_function* tiles = tiles_for<operand::vector>(used);
     if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, packed);
 

@@ -137,7 +137,7 @@ struct reduce_plan {
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
-        const bool may_stage = r.staged || width % lanes != 0;
+        const bool may_stage = r.staged || (width % r.panel_width != 0 && !fills_tile(width % r.panel_width));
         r.at_large = slice.reserve<float>(may_stage ? staging : 0);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);
