@@ -221,13 +221,14 @@ template <class Fits>
             if (backward) return (m.gathered ? positions : positions_of(box)) * m.sum_width <= floats;
             return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= floats);
         });
+        if (backward && !m.gathered && m.boxes.box(0) < m.axes[0].large) {
+            const std::array<std::int64_t, 3> box = best_box(m.axes, [&](const std::array<std::int64_t, 3>& of) {
+                return positions_of(of) * m.sum_width <= floats;
+            });
+            if (box[0] > 0) m.boxes = box_grid(p.batch, extent, box);
+        }
     };
     cut(budget);
-    if (backward && !m.gathered && m.boxes.box(0) < m.axes[0].large) {
-        const std::array<std::int64_t, 3> box = best_box(
-            m.axes, [&](const std::array<std::int64_t, 3>& of) { return positions_of(of) * m.panel_width <= budget; });
-        if (box[0] > 0) m.boxes = box_grid(p.batch, extent, box);
-    }
     constexpr std::int64_t enough_tasks = 16;  // for many threads
     if (backward && !m.staged && !m.gathered && m.tasks() < enough_tasks) cut(std::max(max_scratch, budget / 4));
 
