@@ -22,6 +22,7 @@
 // number of bodies small.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +55,7 @@ enum class operand : std::uint8_t { scalar, vector, quad, outer, pair };
 struct tile_call {
     const stretch* list = nullptr;  ///< `count` stretches
     std::ptrdiff_t count = 0;
+    std::ptrdiff_t rows = 0;  ///< as many as the kernel has, or one less
     const float* const* a = nullptr;  ///< one pointer a row
     std::ptrdiff_t a_step = 1;
     const float* b = nullptr;
@@ -98,8 +100,8 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
 }
 
 /// Whether rows are neighbours in memory.
-[[nodiscard]] inline bool rows_adjoin(const float* const* a, int rows) noexcept {
-    for (int i = 1; i < rows; ++i)
+[[nodiscard]] inline bool rows_adjoin(const float* const* a, std::ptrdiff_t rows) noexcept {
+    for (std::ptrdiff_t i = 1; i < rows; ++i)
         if (a[i] != a[0] + i) return false;
     return true;
 }
@@ -111,6 +113,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     using simd::vec;
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
     const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
+    const auto row = [&](int i) GRADKERN_INLINE_LAMBDA { return i < Rows - 1 ? i : call.rows - 1; };
     vec acc[Rows][Vectors];
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
@@ -121,23 +124,23 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::load(call.c[i] + v * c_step);
+            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::load(call.c[row(i)] + v * c_step);
         }
     }
     // The lines of c are on their way while the sum is computed; it is the first touch of an output.
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
-        simd::prefetch_to_write(call.c[i], call.c_ahead);
-        simd::prefetch_to_write(call.c[i], call.c_ahead + Vectors * width - 1);
-        if constexpr (A == operand::vector || A == operand::quad) simd::prefetch(call.a[i], call.a_ahead);
+        simd::prefetch_to_write(call.c[row(i)], call.c_ahead);
+        simd::prefetch_to_write(call.c[row(i)], call.c_ahead + Vectors * width - 1);
+        if constexpr (A == operand::vector || A == operand::quad) simd::prefetch(call.a[row(i)], call.a_ahead);
     }
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
-    const bool adjoin = A == operand::scalar && terms_a_turn > 1 && a_step != 1 && rows_adjoin(call.a, Rows);
+    const bool adjoin = A == operand::scalar && terms_a_turn > 1 && a_step != 1 && rows_adjoin(call.a, call.rows);
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
         const float* a[Rows];
         GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) a[i] = call.a[i] + e->a;
+        for (int i = 0; i < Rows; ++i) a[i] = call.a[row(i)] + e->a;
         const float* b = call.b + e->b;
         std::ptrdiff_t left = e->length;
         if constexpr (A == operand::scalar && terms_a_turn > 1) {
@@ -170,7 +173,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                 const float* first = a[0];
                 GRADKERN_NO_UNROLL
                 for (; left != 0; --left, first += a_step)
-                    add_term([&](int i) GRADKERN_INLINE_LAMBDA { return first + i; });
+                    add_term([&](int i) GRADKERN_INLINE_LAMBDA { return first + row(i); });
             }
         }
         std::ptrdiff_t at = 0;
@@ -219,27 +222,31 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::add(simd::load(call.c[i] + v * c_step), acc[i][v]);
+            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::add(simd::load(call.c[row(i)] + v * c_step), acc[i][v]);
         }
     }
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
         GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) simd::store(call.c[i] + v * c_step, acc[i][v]);
+        for (int v = 0; v < Vectors; ++v) simd::store(call.c[row(i)] + v * c_step, acc[i][v]);
     }
 }
 
 using tile_function = void (*)(const tile_call&) noexcept;
 
-template <operand A, int Vectors, int... I>
-constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequence<int, I...>) noexcept {
-    return {{&register_tile<A, I + 1, Vectors>...}};
-}
-
 /// The most rows of tiles whose rows are vectors: more gain nothing where each vector is read for one product. operand::outer
 /// has four accumulators a row.
 inline constexpr int vector_rows = tile_rows < 8 ? tile_rows : 8;
 inline constexpr int outer_rows = vector_rows * tile_vectors / 4;
+
+/// Kernels have multiples of so many rows. They are what takes longest to compile: where a row more costs little, those
+/// for odd numbers are left out, and the last row is computed twice.
+[[nodiscard]] constexpr int row_unit(operand a) noexcept { return a == operand::vector || a == operand::outer ? 1 : 2; }
+
+template <operand A, int Vectors, int... I>
+constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequence<int, I...>) noexcept {
+    return {{&register_tile<A, (I / row_unit(A) + 1) * row_unit(A), Vectors>...}};
+}
 
 /// Kernels for 1 ... tile_rows or vector_rows rows.
 template <operand A, int Vectors>
@@ -260,18 +267,18 @@ template <operand A>
     return lanes_used == static_cast<std::ptrdiff_t>(simd::lanes) || lanes_used == tile_lanes;
 }
 
-/// Calls f(first, count) for tiles of at most `most` rows whose sizes differ by at most one: tiles of few rows are slow.
+/// Calls f(count) for tiles of at most `most` rows, a multiple of `unit`. Their sizes differ by at most one unit, since tiles
+/// of few rows are slow, and only the last one's may be no multiple.
 template <class F>
-GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, const F& f) {
+GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
     const std::ptrdiff_t tiles = (rows + most - 1) / most;
     if (tiles == 0) return;
-    const std::ptrdiff_t size = rows / tiles;
-    const std::ptrdiff_t larger = rows % tiles;
-    std::ptrdiff_t first = 0;
-    for (std::ptrdiff_t t = 0; t < tiles; ++t) {
-        const std::ptrdiff_t count = size + (t < larger ? 1 : 0);
-        f(first, count);
-        first += count;
+    const std::ptrdiff_t units = (rows + unit - 1) / unit;
+    const std::ptrdiff_t size = units / tiles;
+    for (std::ptrdiff_t larger = units % tiles; rows > 0; --larger) {
+        const std::ptrdiff_t count = std::min(rows, (size + (larger > 0 ? 1 : 0)) * unit);
+        f(count);
+        rows -= count;
     }
 }
 

@@ -151,6 +151,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                             }
                         }
                         tile_call call{.list = reduction.list,
+                                       .rows = static_cast<std::ptrdiff_t>(count),
                                        .a = w.data(),
                                        .a_step = reduction.a_step,
                                        .b = source + x,

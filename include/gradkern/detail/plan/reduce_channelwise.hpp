@@ -81,7 +81,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                 const std::int64_t row_channels = r.quads ? 1 : r.large_channels;
                 const std::int64_t first_read = at.n * in[0] - origin;
                 std::array<std::int64_t, 4> t{};
-                const auto tile = [&](std::ptrdiff_t, std::ptrdiff_t count) {
+                const auto tile = [&](std::ptrdiff_t count) {
                     std::array<const float*, tile_rows> a;
                     std::array<float*, tile_rows> to;
                     for (std::ptrdiff_t row = 0; row < count; ++row) {
@@ -103,6 +103,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                     }
                     tile_call call{.list = list,
                                    .count = static_cast<std::ptrdiff_t>(h.positions),
+                                   .rows = count,
                                    .a = a.data(),
                                    .a_step = r.axes[2].stride_in(in[4]),
                                    .b = b_base,
@@ -123,7 +124,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         }
                     }
                 };
-                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows, tile);
+                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows, 1, tile);
             }
         }
         line += run;
