@@ -107,6 +107,11 @@ TEST(convolution, pointwise_layers) {
         {1, 602, 120, {16, 17}, 1, 0},   // too many weights for `automatic`, several tasks where it is asked for
         {2, 17, 16, {15, 19}, 1, 1},     // a border
         {1, 16, 24, {16, 35}, 2, 0},     // positions apart
+        {3, 40, 20, {5, 14, 13}, 2, 0},  // the same in three axes and several images
+        {5, 48, 20, {7, 7}, 1, 0},       // tiles of several images
+        {40, 20, 24, {1, 1}, 1, 0},      // images of one position
+        {2, 1, 33, {9, 9}, 1, 0},        // wide tiles of few rows
+        {2, 600, 24, {23, 24}, 1, 0},    // blocks of few positions
     };
     random_source random("convolution.pointwise");
     for (const row& r : rows) {

@@ -45,7 +45,9 @@ struct gather_plan {
     bool channelwise = false;
     bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool positionwise = false;
-    bool pairs = false;  // terms are pairs of bf16 numbers, each in place of a float
+    bool points = false;            // positionwise and 1x1: positions of all axes and images are one line
+    bool weights_in_place = false;  // points
+    bool pairs = false;             // terms are pairs of bf16 numbers, each in place of a float
     bool staged = false;
     bool together = false;          // a task walks panels of several groups side by side
     bool out_staged = false;        // positions of a class lie apart in lines of the output: whole lines leave together
@@ -54,6 +56,7 @@ struct gather_plan {
     std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
     std::int64_t panel_width = 0;   // lanes
     std::int64_t panel_rows = 1;    // positionwise: output channels, each packed on its own
+    std::int64_t segment = 0;       // points: columns of a tile at most
     std::int64_t tap_pitch = 0;     // floats from tap to tap in a packed panel
     std::int64_t panel_floats = 0;
     box_grid blocks{};
@@ -77,6 +80,13 @@ struct gather_plan {
     }
     [[nodiscard]] constexpr std::int64_t extent(std::size_t i) const noexcept {
         return outputs == shape::side::small ? axes[i].small : axes[i].large;
+    }
+    [[nodiscard]] constexpr std::array<std::int64_t, 3> extents() const noexcept {
+        return {extent(0), extent(1), extent(2)};
+    }
+    /// Points: of all axes and images. Blocks count them in segments.
+    [[nodiscard]] constexpr std::int64_t point_count() const noexcept {
+        return batch * extent(0) * extent(1) * extent(2);
     }
     [[nodiscard]] constexpr std::int64_t all_panels() const noexcept { return panels * (channelwise ? 1 : groups); }
     [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept {
@@ -103,15 +113,31 @@ struct gather_plan {
 /// Positionwise: up to so many output channels share one wide tile.
 inline constexpr std::int64_t position_rows = 4;
 
+/// The widest tile for a few rows, in vectors: a dozen accumulators.
+[[nodiscard]] constexpr int position_vectors(int rows) noexcept { return rows == 1 ? 8 : 12 / rows; }
+
+/// Forward: where windows are single positions, those between them are nobody's. The tensor without them has an axis
+/// of stride 1.
+constexpr void drop_unread_positions(gather_plan& g) noexcept {
+    for (std::size_t i = 0; i < 3; ++i) {
+        shape::axis& a = g.axes[i];
+        if (a.kernel != 1 || a.pad_begin != 0 || a.small == 0 || (a.small - 1) * a.stride >= a.large) continue;
+        if (a.small > 1) g.in[2 + i] *= a.stride;
+        a = {.large = a.small, .small = a.small};
+    }
+}
+
+/// Whether every window is the single position of its own number.
+[[nodiscard]] constexpr bool is_unit(const shape::axis& a) noexcept {
+    return a.kernel == 1 && a.pad_begin == 0 && a.small == a.large && (a.stride == 1 || a.small == 1);
+}
+
 /// Makes one axis of those that follow one another in both memories, if their windows are single positions.
 constexpr void join_unit_axes(gather_plan& g) noexcept {
-    const auto unit = [](const shape::axis& a) {
-        return a.kernel == 1 && a.pad_begin == 0 && a.small == a.large && (a.stride == 1 || a.small == 1);
-    };
     shape::axis& last = g.axes[2];
     for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
         shape::axis& a = g.axes[i];
-        if (!unit(a) || !unit(last)) return;
+        if (!is_unit(a) || !is_unit(last)) return;
         if (a.large == 1) continue;
         if (last.large == 1) {  // its strides are nobody's
             g.in[4] = g.in[2 + i];
@@ -154,6 +180,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.w_tap = {weights[2], weights[3], weights[4]};
     for (std::size_t i = 0; i < 3; ++i) g.w_first += g.axes[i].drop_outside_taps() * g.w_tap[i];
     g.accumulate = options.output == output_mode::accumulate;
+    if (forward) drop_unread_positions(g);
     if (in[1] != 1) join_unit_axes(g);  // else panels that go together fetch the next line ahead
 
     constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
@@ -162,15 +189,24 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
     g.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
     // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave
-    // most lanes empty, and for 1x1 kernels where positions are neighbours in memory already and the weights stay in L2.
+    // most lanes empty, and for 1x1 kernels where channels lie apart: no activations are transposed then.
     const bool narrow = 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
                         g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
-    const bool pointwise = g.taps() == 1 && g.axes[2].stride == 1 && g.in[4] == 1 && g.out[4] == 1 && in[1] != 1 &&
-                           g.in_channels >= lanes && g.out_channels >= lanes &&
-                           g.out_channels <= task_floats / g.in_channels && g.extent(2) >= 16 * lanes;
+    const bool unit_axes = is_unit(g.axes[0]) && is_unit(g.axes[1]) && is_unit(g.axes[2]);
+    g.weights_in_place = unit_axes && f32 && g.w_reduce == 1;
+    g.segment =
+        g.out_channels <= position_rows ? position_vectors(static_cast<int>(g.out_channels)) * lanes : tile_lanes;
+    constexpr std::int64_t most_staged = 128 * 1024;  // floats
+    // But weights may be: then only few of them, or many positions, pay for it.
+    const bool turned_weights = !g.weights_in_place && std::min(g.in_channels, g.out_channels) >= lanes;
+    const bool pointwise = unit_axes && in[1] != 1 && out[1] != 1 && g.in_channels <= most_staged / g.segment &&
+                           g.point_count() >= (turned_weights ? 64 * lanes : lanes) &&
+                           (g.weights_in_place || g.in_channels <= 512);
     const bool neighbours = g.groups == 1 && (narrow || pointwise);
     g.positionwise = (!forward || g.axes[2].stride == 1) && (options.algorithm == algorithm::positionwise ||
                                                              (options.algorithm == algorithm::automatic && neighbours));
+    g.points = g.positionwise && unit_axes;
+    g.weights_in_place = g.weights_in_place && g.points;
     g.pairs = pairs && !g.channelwise && g.in_channels > 1;
     g.terms = g.pairs ? shape::ceil_div(g.in_channels, std::int64_t{2}) : g.in_channels;
     const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
@@ -216,9 +252,10 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
                         : g.channelwise        ? g.in_channels * g.panel_width
                                                : g.terms;
     const bool may_stage = g.staged || (g.channelwise && !whole);
-    std::array<std::int64_t, 3> extents_of{g.extent(0), g.extent(1), g.extent(2)};
+    std::array<std::int64_t, 3> extents_of = g.extents();
     // What a block of outputs needs in its staging area.
     const auto staged_floats = [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+        if (g.points) return position_pitch(box[2] * g.segment) * g.terms;
         std::int64_t floats = images * g.staged_channels;
         for (std::size_t i = 0; i < 3; ++i) {
             const std::int64_t reads = reads_at_most(g.axes[i], g.outputs, box[i]);
@@ -228,18 +265,21 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     };
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : same_lines ? 1024 : g.out_staged ? 2048 : 4096;
-    // Small where the weights stay packed from block to block.
-    const std::int64_t staging_floats = g.positionwise && pointwise ? 32 * 1024 : 128 * 1024;
-    g.blocks = box_grid(g.batch, extents_of, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
-        return images * box[0] * box[1] * box[2] <= block_positions &&
-               (!may_stage || staged_floats(images, box) <= staging_floats);
-    });
+    // Small where the weights stay in L2 from block to block.
+    const std::int64_t staging_floats =
+        g.points && g.out_channels <= task_floats / g.in_channels ? most_staged / 4 : most_staged;
+    if (g.points) extents_of = {1, 1, shape::ceil_div(g.point_count(), g.segment)};
+    g.blocks = box_grid(g.points ? std::min<std::int64_t>(g.batch, 1) : g.batch, extents_of,
+                        [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+                            return images * box[0] * box[1] * box[2] * (g.points ? g.segment : 1) <= block_positions &&
+                                   (!may_stage || staged_floats(images, box) <= staging_floats);
+                        });
     if (several) {  // as long as there are tasks for many threads
         constexpr std::int64_t tasks = 16;
         g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, g.task_panels);
         if (g.together && g.staged) g.staged_channels = g.task_panels * g.panel_width;
     }
-    g.at_panel = slice.reserve<float>(g.task_panels * g.panel_rows * g.panel_floats);
+    g.at_panel = slice.reserve<float>(g.weights_in_place ? 0 : g.task_panels * g.panel_rows * g.panel_floats);
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position

@@ -1,15 +1,16 @@
-// The positionwise path of the gather engine: lanes hold neighbouring positions of a line, rows of the tile output
-// channels. It serves a few output channels, and 1x1 kernels where positions are neighbours in memory: those need no
-// transposing then. Block, class and part are those of gather.hpp; a task is some panels of output channels of one
-// group. Per line of outputs:
+// The positionwise path of the gather engine: lanes hold neighbouring positions, rows of the tile output channels. It
+// serves a few output channels, and 1x1 kernels where channels lie apart: those need no transposing then. Block, class and
+// part are those of gather.hpp; a task is some panels of output channels of one group, whose rows are the tile's.
 //
-//     class      of columns: neighbours read neighbours, so that a tap is one run of the staged line it reads
-//     segment    as many columns as the tile has lanes; lanes behind the last column compute what nobody reads
-//     panel      its output channels are the rows of the tile
-//     part       as in gather.hpp, in the same order: channels innermost
+//     kernels             1x1 ("points")                               all others
+//     positions           of all lines and images in one line          of a line of outputs
+//     class               one                                          of columns: neighbours read neighbours
+//     segment             as many positions as the tile has lanes; lanes behind the last one compute what nobody reads
+//     panel, part         as in gather.hpp, in the same order: channels innermost
+//     staged as           [channel][position]                          [image][plane][row][channel][column]
 //
-// Activations are staged by lines: f32 or pairs of bf16, [image][plane][row][channel][column]. Weights: [output channel][block of 64 k]
-// [tap][k]. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
+// Staged are f32 or pairs of bf16. Weights are packed as [output channel][block of 64 k][tap][k]; those of points are read in
+// place where they are f32. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/points.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/gather_plan.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -30,9 +32,6 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-/// The widest tile for a few rows, in vectors: a dozen accumulators.
-[[nodiscard]] constexpr int position_vectors(int rows) noexcept { return rows == 1 ? 8 : 12 / rows; }
 
 /// Kernels for a few rows: one vector wide, two, and as wide as can be.
 template <operand A, int Rows>
@@ -70,135 +69,215 @@ template <operand A>
     return {tiles[2], position_vectors(static_cast<int>(rows)) * lanes};
 }
 
+/// The output channels of a panel: the rows of its tiles.
+template <class T>
+struct position_panel {
+    const gather_plan& g;
+    std::int64_t first = 0;  // of all groups
+    std::size_t rows = 0;
+    const float* weights = nullptr;  // of the first, packed or in place
+    std::int64_t weights_step = 0;   // from channel to channel
+    const void* bias = nullptr;      // of channel 0
+    T* dst = nullptr;                // of the first
+
+    /// Computes the next columns, `left` of them or as many as a tile has, which are read at `source`. Their outputs lie
+    /// `step` apart in each run. Returns their number.
+    std::int64_t compute(const float* source, std::int64_t left, const reduction_list& reduction, const point_run* runs,
+                         std::int64_t step) const noexcept {
+        const bool few = g.out_channels <= position_rows;
+        position_tile tile = position_tile_for<operand::scalar>(rows, left, few);
+        if constexpr (has_pairs<T>) {
+            if (g.pairs) tile = position_tile_for<operand::pair>(rows, left, few);
+        }
+        const bool direct =
+            std::is_same_v<T, float> && step == 1 && tile.width <= runs->count && !g.accumulate && bias == nullptr;
+        alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
+        std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w;
+        std::array<float*, static_cast<std::size_t>(max_panel_rows)> c;
+        for (std::size_t j = 0; j < rows; ++j) {
+            const auto row = static_cast<std::int64_t>(j);
+            w[j] = weights + row * weights_step;
+            c[j] = sums.data() + row * tile.width;
+            if constexpr (std::is_same_v<T, float>) {
+                if (direct) c[j] = dst + (runs->offset + row * g.out[1]);
+            }
+        }
+        tile_call call{.list = reduction.list,
+                       .rows = static_cast<std::ptrdiff_t>(rows),
+                       .a = w.data(),
+                       .a_step = reduction.a_step,
+                       .b = source,
+                       .b_step = reduction.b_step,
+                       .c = c.data()};
+        for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
+            call.count = reduction.parts[part];
+            call.mode = part == 0 ? tile_mode::set : tile_mode::add;
+            tile.run(call);
+            call.list += call.count;
+        }
+        const std::int64_t columns = std::min(left, tile.width);
+        for (std::size_t j = 0; j < rows && !direct; ++j)
+            store(static_cast<std::int64_t>(j), c[j], columns, runs, step);
+        return columns;
+    }
+
+private:
+    void store(std::int64_t row, float* sums, std::int64_t columns, const point_run* run,
+               std::int64_t step) const noexcept {
+        if (bias != nullptr) {
+            const float b = load_as_float(bias, g.bias_type, (first + row) * g.bias_step);
+            for (std::int64_t i = 0; i < columns; ++i) sums[i] += b;
+        }
+        for (std::int64_t i = 0; i < columns; i += run->count, ++run) {
+            const std::int64_t n = std::min(run->count, columns - i);
+            unpack_lanes(sums + i, n, n, 1, dst + (run->offset + row * g.out[1]), step, 0, g.accumulate);
+        }
+    }
+};
+
+/// Lines of a box of inputs, the first channel of which `src` points to: [image][plane][row][channel][column].
+template <class T>
+inline void stage_lines(const gather_plan& g, const T* src, const staging_box& read, std::int64_t pitch,
+                        float* to) noexcept {
+    for (std::int64_t n = 0; n < read.images; ++n)
+        for (std::int64_t d = 0; d < read.extent[0]; ++d)
+            for (std::int64_t h = 0; h < read.extent[1]; ++h, to += g.terms * pitch) {
+                const T* const line = src + (read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
+                                      (read.first[1] + h) * g.in[3] + read.first[2] * g.in[4];
+                if (!g.pairs) {
+                    pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                } else if constexpr (has_pairs<T>) {
+                    pack_row_pairs(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                }
+            }
+}
+
+/// One panel over the staged points of a block.
+template <class T>
+inline void compute_points(const position_panel<T>& panel, const float* staging, std::int64_t pitch, std::int64_t first,
+                           std::int64_t count, reduction_list reduction) noexcept {
+    const gather_plan& g = panel.g;
+    std::array<shape::tap_class, 3> c;
+    for (shape::tap_class& one : c) one.taps = 1;
+    fill_reduction(g, c, {}, pitch, reduction);
+    swap_operands(reduction);
+    point_walk outputs(g.batch, g.extents(), g.out, first);
+    std::array<point_run, 8 * simd::lanes> runs;  // a tile has no more columns
+    for (std::int64_t at = 0; at < count; at += g.segment) {
+        const std::int64_t columns = std::min(g.segment, count - at);
+        std::size_t last = 0;
+        for (std::int64_t i = 0; i < columns; i += runs[last++].count) runs[last] = outputs.next(columns - i);
+        panel.compute(staging + at, columns, reduction, runs.data(), outputs.step());
+    }
+}
+
+/// One panel over the staged lines of a box.
+template <class T>
+inline void compute_lines(const position_panel<T>& panel, const float* staging, std::int64_t pitch,
+                          const staging_box& read, const box_grid::item& box, reduction_list reduction) noexcept {
+    const gather_plan& g = panel.g;
+    const std::int64_t row = g.terms * pitch;
+    const shape::canonical_strides in{read.extent[0] * read.extent[1] * row, pitch, read.extent[1] * row, row, 1};
+    const std::int64_t origin =
+        read.first_image * in[0] + read.first[0] * in[2] + read.first[1] * in[3] + read.first[2];
+    // Columns of one class of a line: the first one reads at `source` and is written to `to`.
+    const auto compute = [&](const shape::tap_class& c, const float* source, std::int64_t to) {
+        const std::int64_t step = c.position_step * g.out[4];
+        for (point_run run{to, c.positions}; run.count > 0;) {
+            const std::int64_t columns = panel.compute(source, run.count, reduction, &run, step);
+            source += columns;
+            run.offset += columns * step;
+            run.count -= columns;
+        }
+    };
+    std::array<shape::tap_class, 3> c;
+    shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
+    while (planes.next(c[0])) {
+        shape::tap_class_walk lines(g.axes[1], g.outputs, box.first[1], box.last[1]);
+        while (lines.next(c[1])) {
+            for (std::int64_t n = box.first_image; n < box.last_image; ++n)
+                for (std::int64_t d = 0; d < c[0].positions; ++d)
+                    for (std::int64_t h = 0; h < c[1].positions; ++h) {
+                        const std::int64_t from = n * in[0] - origin +
+                                                  (c[0].first_read + d * c[0].read_per_position) * in[2] +
+                                                  (c[1].first_read + h * c[1].read_per_position) * in[3];
+                        const std::int64_t to = n * g.out[0] +
+                                                (c[0].first_position + d * c[0].position_step) * g.out[2] +
+                                                (c[1].first_position + h * c[1].position_step) * g.out[3];
+                        shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
+                        while (walk.next(c[2])) {
+                            fill_reduction(g, c, in, pitch, reduction);
+                            swap_operands(reduction);
+                            compute(c[2], staging + (from + c[2].first_read), to + c[2].first_position * g.out[4]);
+                        }
+                    }
+        }
+    }
+}
+
 /// Runs a positionwise plan over typed tensors. All checks have passed.
 template <class T>
 void run_gather_positions(const gather_plan& g, const T* src, const T* weights, const void* bias, T* dst,
                           std::span<std::byte> workspace, executor_ref executor) noexcept {
     const slices memory(workspace, g.slice_bytes);
     run_tasks(executor, g.tasks(), memory, [&](std::byte* slice, auto&& next) {
-        auto* panel = reinterpret_cast<float*>(slice + g.at_panel);
+        auto* packed = reinterpret_cast<float*>(slice + g.at_panel);
         auto* staging = reinterpret_cast<float*>(slice + g.at_staging);
-        reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
-                                 reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
-        std::int64_t staged = -1;  // which (block, group) the staging area holds
-        std::int64_t packed = -1;  // the panels of which task of a block are packed
+        const reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
+                                       reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
+        std::int64_t staged_key = -1;  // which (block, group) the staging area holds
+        std::int64_t packed_key = -1;  // the panels of which task of a block are packed
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t block = task / g.block_tasks();
             const box_grid::item box = g.blocks[block];
             const auto [first_panel, last_panel] = g.panels_of(task % g.block_tasks());
             const std::int64_t group = first_panel / g.panels;
-            const std::int64_t first_row = first_panel % g.panels * g.panel_rows;
+            const std::int64_t first_row = first_panel % g.panels * g.panel_rows;  // of the group
             const std::int64_t rows = std::min((last_panel - first_panel) * g.panel_rows, g.out_channels - first_row);
-            if (packed != task % g.block_tasks()) {
-                packed = task % g.block_tasks();
-                for (std::int64_t j = 0; j < rows; ++j)
-                    pack_weight_panel(g, weights, group, first_row + j, 1, panel + j * g.panel_floats);
-            }
-
-            const staging_box read = reads_of(g.axes, g.outputs, box, g.terms);
-            const std::int64_t pitch = position_pitch(read.extent[2]);
-            const std::int64_t row = g.terms * pitch;
-            const shape::canonical_strides in{read.extent[0] * read.extent[1] * row, pitch, read.extent[1] * row, row,
-                                              1};
-            if (staged != block * g.groups + group) {
-                staged = block * g.groups + group;
-                const T* const from = src + group * g.in_channels * g.in[1];
-                float* to = staging;
-                for (std::int64_t n = 0; n < read.images; ++n)
-                    for (std::int64_t d = 0; d < read.extent[0]; ++d)
-                        for (std::int64_t h = 0; h < read.extent[1]; ++h, to += row) {
-                            const T* const line = from + (read.first_image + n) * g.in[0] +
-                                                  (read.first[0] + d) * g.in[2] + (read.first[1] + h) * g.in[3] +
-                                                  read.first[2] * g.in[4];
-                            if (!g.pairs) {
-                                pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
-                            } else if constexpr (has_pairs<T>) {
-                                pack_row_pairs(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
-                            }
-                        }
-            }
-            const std::int64_t origin =
-                read.first_image * in[0] + read.first[0] * in[2] + read.first[1] * in[3] + read.first[2];
-
-            const std::int64_t first_channel = group * g.out_channels + first_row;
-            T* const first_output = dst + first_channel * g.out[1];
-            alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
-            // Columns of one class: the first one reads at `source` and is written to `to`, counted from first_output.
-            const auto compute = [&](const shape::tap_class& c, const float* source, std::int64_t to) {
-                const std::int64_t step = c.position_step * g.out[4];
-                const bool plain = std::is_same_v<T, float> && step == 1 && !g.accumulate && bias == nullptr;
-                for (std::int64_t x = 0; x < c.positions;) {
-                    const std::int64_t left = c.positions - x;
-                    T* const at = first_output + (to + x * step);
-                    std::int64_t width = 0;
-                    for (std::int64_t first = 0; first < rows; first += g.panel_rows) {
-                        const auto count = static_cast<std::size_t>(std::min(g.panel_rows, rows - first));
-                        const bool few = g.out_channels <= position_rows;
-                        position_tile tile = position_tile_for<operand::scalar>(count, left, few);
-                        if constexpr (has_pairs<T>) {
-                            if (g.pairs) tile = position_tile_for<operand::pair>(count, left, few);
-                        }
-                        width = tile.width;
-                        std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w{};
-                        std::array<float*, static_cast<std::size_t>(max_panel_rows)> c_rows{};
-                        const bool direct = plain && width <= left;
-                        for (std::size_t j = 0; j < count; ++j) {
-                            const auto r = static_cast<std::int64_t>(j);
-                            w[j] = panel + (first + r) * g.panel_floats;
-                            c_rows[j] = sums.data() + r * width;
-                            if constexpr (std::is_same_v<T, float>) {
-                                if (direct) c_rows[j] = at + (first + r) * g.out[1];
-                            }
-                        }
-                        tile_call call{.list = reduction.list,
-                                       .rows = static_cast<std::ptrdiff_t>(count),
-                                       .a = w.data(),
-                                       .a_step = reduction.a_step,
-                                       .b = source + x,
-                                       .b_step = reduction.b_step,
-                                       .c = c_rows.data()};
-                        for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
-                            call.count = reduction.parts[part];
-                            call.mode = part == 0 ? tile_mode::set : tile_mode::add;
-                            tile.run(call);
-                            call.list += call.count;
-                        }
-                        const std::int64_t columns = std::min(left, width);
-                        for (std::size_t j = 0; j < count && !direct; ++j) {
-                            const std::int64_t r = first + static_cast<std::int64_t>(j);
-                            if (bias != nullptr) {
-                                const float b = load_as_float(bias, g.bias_type, (first_channel + r) * g.bias_step);
-                                for (std::int64_t i = 0; i < columns; ++i) c_rows[j][i] += b;
-                            }
-                            unpack_lanes(c_rows[j], columns, columns, 1, at + r * g.out[1], step, 0, g.accumulate);
-                        }
-                    }
-                    x += std::min(left, width);
+            const T* const task_weights = weights + (g.w_first + group * g.w_group + first_row * g.w_out);
+            if (!g.weights_in_place && packed_key != task % g.block_tasks()) {
+                packed_key = task % g.block_tasks();
+                if (g.points && !g.pairs) {  // a matrix
+                    pack_lanes(task_weights, g.w_reduce, g.in_channels, g.w_out, rows, packed, g.panel_floats);
+                } else {
+                    for (std::int64_t j = 0; j < rows; ++j)
+                        pack_weight_panel(g, weights, group, first_row + j, 1, packed + j * g.panel_floats);
                 }
-            };
+            }
 
-            std::array<shape::tap_class, 3> c;
-            shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
-            while (planes.next(c[0])) {
-                shape::tap_class_walk lines(g.axes[1], g.outputs, box.first[1], box.last[1]);
-                while (lines.next(c[1])) {
-                    for (std::int64_t n = box.first_image; n < box.last_image; ++n)
-                        for (std::int64_t d = 0; d < c[0].positions; ++d)
-                            for (std::int64_t h = 0; h < c[1].positions; ++h) {
-                                const std::int64_t from = n * in[0] - origin +
-                                                          (c[0].first_read + d * c[0].read_per_position) * in[2] +
-                                                          (c[1].first_read + h * c[1].read_per_position) * in[3];
-                                const std::int64_t to = n * g.out[0] +
-                                                        (c[0].first_position + d * c[0].position_step) * g.out[2] +
-                                                        (c[1].first_position + h * c[1].position_step) * g.out[3];
-                                shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
-                                while (walk.next(c[2])) {
-                                    fill_reduction(g, c, in, pitch, reduction);
-                                    swap_operands(reduction);
-                                    compute(c[2], staging + (from + c[2].first_read),
-                                            to + c[2].first_position * g.out[4]);
-                                }
-                            }
+            const T* const from = src + group * g.in_channels * g.in[1];
+            const bool stage = staged_key != block * g.groups + group;
+            staged_key = block * g.groups + group;
+            const std::int64_t first_point = box.first[2] * g.segment;
+            const std::int64_t points = std::min(box.last[2] * g.segment, g.point_count()) - first_point;
+            const staging_box read = g.points ? staging_box{} : reads_of(g.axes, g.outputs, box, g.terms);
+            const std::int64_t pitch = position_pitch(g.points ? points : read.extent[2]);
+            if (stage && g.points) {
+                stage_points(from, point_walk(g.batch, g.extents(), g.in, first_point), points, g.in[1], g.in_channels,
+                             g.pairs, staging, pitch);
+            } else if (stage) {
+                stage_lines(g, from, read, pitch, staging);
+            }
+
+            for (std::int64_t row = 0; row < rows; row += g.panel_rows) {
+                const std::int64_t first = group * g.out_channels + first_row + row;
+                position_panel<T> panel{.g = g,
+                                        .first = first,
+                                        .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
+                                        .weights = packed + row * g.panel_floats,
+                                        .weights_step = g.panel_floats,
+                                        .bias = bias,
+                                        .dst = dst + first * g.out[1]};
+                if constexpr (std::is_same_v<T, float>) {
+                    if (g.weights_in_place) {
+                        panel.weights = task_weights + row * g.w_out;
+                        panel.weights_step = g.w_out;
+                    }
+                }
+                if (g.points) {
+                    compute_points(panel, staging, pitch, first_point, points, reduction);
+                } else {
+                    compute_lines(panel, staging, pitch, read, box, reduction);
                 }
             }
         }
