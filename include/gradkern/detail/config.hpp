@@ -62,16 +62,19 @@
 #endif
 
 /// Before a loop whose body fills the registers: an unrolled one would spill. Before a loop over an array that is to be
-/// kept in registers: it is unrolled whole.
+/// kept in registers: it is unrolled whole. Before a loop whose turns are so short that counting them shows.
 #if defined(__clang__)
 #define GRADKERN_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #define GRADKERN_UNROLL _Pragma("clang loop unroll(full)")
+#define GRADKERN_UNROLL_FOUR _Pragma("clang loop unroll_count(4)")
 #elif defined(__GNUC__)
 #define GRADKERN_NO_UNROLL _Pragma("GCC unroll 1")
 #define GRADKERN_UNROLL _Pragma("GCC unroll 64")
+#define GRADKERN_UNROLL_FOUR _Pragma("GCC unroll 4")
 #else
 #define GRADKERN_NO_UNROLL
 #define GRADKERN_UNROLL
+#define GRADKERN_UNROLL_FOUR
 #endif
 
 /// Defined where a sanitizer watches reads: it does not see those of assembly.

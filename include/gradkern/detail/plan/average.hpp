@@ -125,6 +125,7 @@ private:
         origin_ = p_.extended ? all.first : first_read_;
         // the zeros behind the borders stay as they are through all lines
         if (p_.extended) std::fill(vertical_, vertical_ + (all.last - all.first) * inner_, 0.0F);
+        if (p_.direct_tiles) std::fill(result_, result_ + inner_, 0.0F);  // for columns without a window
         run_count_ = 0;
         most_reads_ = 0;
         if (!p_.tiles && !p_.by_taps) {
@@ -458,39 +459,51 @@ private:
         return all.last - all.first;
     }
 
-    /// Backward where each position belongs to one window at most: repeats the quotients.
-    void repeat_tiles(float* out) noexcept {
+    /// Backward where each position belongs to one window at most: calls repeat(quotients of a column, or null for
+    /// zeros; first column; columns) for the segment in ascending order.
+    template <class Repeat>
+    void for_each_tile(const Repeat& repeat) noexcept {
         const shape::axis& a = p_.axes[2];
         std::int64_t q = first_column_;  // next position
         const std::int64_t end = first_column_ + columns_;
-        const auto fill = [&](std::int64_t to) {
+        const auto up_to = [&](const float* value, std::int64_t to) {
             if (q >= to) return;
-            std::fill(out + (q - first_column_) * inner_, out + (to - first_column_) * inner_, 0.0F);
+            repeat(value, q - first_column_, to - q);
             q = to;
-        };
-        const auto repeat = [&](const float* value, std::int64_t to) {
-            if (inner_ == 1) {
-                std::fill(out + (q - first_column_), out + (to - first_column_), *value);
-                q = std::max(q, to);
-                return;
-            }
-            for (; q < to; ++q) std::copy(value, value + inner_, out + (q - first_column_) * inner_);
         };
         for (std::int64_t o = first_read_; o < first_read_ + reads_; ++o) {
             const std::int64_t from = a.position(o, 0);
             const bool whole = from >= q && a.kernel <= end - from;
+            up_to(nullptr, std::min(end, from));
             if (inner_ == 1 && whole && a.kernel == a.stride) {
-                fill(from);
                 const std::int64_t n = std::min(first_read_ + reads_ - o, (end - from) / a.stride);
-                repeat_each(vertical_ + (o - first_read_), n, a.stride, out + (from - first_column_));
+                repeat_each(vertical_ + (o - first_read_), n, a.stride, result_ + (from - first_column_));
                 q = from + n * a.stride;
                 o += n - 1;
                 continue;
             }
-            fill(std::min(end, from));
-            repeat(vertical_ + (o - first_read_) * inner_, from + std::min(a.kernel, end - from));
+            up_to(vertical_ + (o - first_read_) * inner_, from + std::min(a.kernel, end - from));
         }
-        fill(end);
+        up_to(nullptr, end);
+    }
+    /// ... into the line of results.
+    void repeat_tiles() noexcept {
+        for_each_tile([&](const float* value, std::int64_t x, std::int64_t n) {
+            float* const out = result_ + x * inner_;
+            if (value == nullptr || inner_ == 1) {
+                std::fill(out, out + n * inner_, value == nullptr ? 0.0F : *value);
+            } else {
+                for (std::int64_t i = 0; i < n; ++i) std::copy(value, value + inner_, out + i * inner_);
+            }
+        });
+    }
+    /// ... or straight to the output.
+    void store_tiles(T* out) noexcept {
+        for_each_tile([&](const float* value, std::int64_t x, std::int64_t n) { store_columns(value, x, n, out); });
+    }
+    /// Writes the same values to each of n columns; null stands for zeros.
+    void store_columns(const float* value, std::int64_t x, std::int64_t n, T* out) const noexcept {
+        for (std::int64_t i = x; i < x + n; ++i) put(value == nullptr ? result_ : value, inner_, out + i * p_.out[4]);
     }
 
     /// Horizontal sums where no scratch line holds all columns: tap by tap, in ascending order of the columns read.
@@ -551,15 +564,19 @@ private:
         if (p_.accumulate) {
             accumulate_line(line, n, out);
         } else {
-            simd::narrow(line, out, n);
+            write_line(line, n, out);
         }
     }
 
     void compute_line(std::int64_t h, T* out) noexcept {
         const axis_reads rows = line_reads_[h - first_line_];
         if (depths_.count == 0 || rows.count == 0) {
-            std::fill(result_, result_ + columns_ * inner_, 0.0F);
-            store_line(result_, out);
+            if (p_.direct_tiles) {
+                store_columns(nullptr, 0, columns_, out);
+            } else {
+                std::fill(result_, result_ + columns_ * inner_, 0.0F);
+                store_line(result_, out);
+            }
             same_as_last_ = axis_reads{-1, -1};
             return;
         }
@@ -584,8 +601,9 @@ private:
                 }
                 return;
             }
+            if (p_.direct_tiles) return store_tiles(out);
             if (p_.tiles) {
-                if (!is_same) repeat_tiles(result_);
+                if (!is_same) repeat_tiles();
             } else if (!is_same || !p_.backward) {
                 sum_horizontally();
             }

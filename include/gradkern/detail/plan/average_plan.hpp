@@ -23,9 +23,9 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t average_line = 4096;    ///< floats of a scratch line that are aimed at
+inline constexpr std::int64_t average_line = 8192;    ///< floats of a scratch line that are aimed at
 inline constexpr std::int64_t average_reach = 16384;  ///< floats of a scratch line at most
-inline constexpr std::int64_t average_ring = 65536;   ///< floats of the ring of quotient lines at most
+inline constexpr std::int64_t average_ring = 131072;  ///< floats of the ring of quotient lines at most
 inline constexpr std::int64_t average_task = 32768;   ///< floats of output that make a task worth its overhead
 inline constexpr std::int64_t average_runs = 1024;    ///< output columns of a segment where each may be its own run
 
@@ -67,6 +67,7 @@ struct average_plan {
     std::int64_t margin = 0;     // joined: floats before and behind vertical sums
     bool transposes = false;     // channels lie on the lines, but not in memory
     bool tiles = false;          // backward: no position is reached by two columns of windows
+    bool direct_tiles = false;   // they go to the output without a stop, column by column
     bool by_taps = false;        // the columns a segment reads are too many or too sparse for a scratch line
     bool extended = false;       // columns behind the borders are read as zeros
     shape::axis run_axis{};      // width axis whose reads define the runs: extended, nothing is clipped
@@ -308,6 +309,7 @@ struct column_range {
     const shape::axis& a = g.axes[2];
     const std::int64_t reach = (a.kernel - 1) * a.dilation;
     g.tiles = backward && a.dilation == 1 && (a.small == 1 || a.kernel <= a.stride);
+    g.direct_tiles = g.tiles && g.inner > 1 && g.out_inner == 1;
 
     // A segment of output columns and a block of channels, so that a scratch line is short and the columns that
     // neighbouring segments both read are few. Reads are counted as if they started at the most unlucky column.
@@ -320,7 +322,7 @@ struct column_range {
     const auto clipped_reads = [&](std::int64_t extent) { return std::min(g.in_extent(2), reads_of(extent)); };
     const auto longest = [&](std::int64_t floats) {
         std::int64_t low = 0;
-        std::int64_t high = std::min(columns, floats);
+        std::int64_t high = std::min(columns, g.direct_tiles ? average_task / average_line * floats : floats);
         while (low < high) {
             const std::int64_t mid = low + (high - low + 1) / 2;
             if (clipped_reads(mid) <= floats) {
@@ -336,7 +338,7 @@ struct column_range {
         const std::int64_t fresh = backward ? extent / a.stride : extent * a.stride;
         return extent > 0 && reads_of(extent) - fresh <= reads_of(extent) / 4;
     };
-    g.inner_block = std::min<std::int64_t>(g.inner, g.transposes ? 64 : 512);
+    g.inner_block = std::min<std::int64_t>(g.inner, g.transposes ? 64 : g.direct_tiles ? average_line : 1024);
     while (g.inner_block > 16 && !good(longest(average_line / g.inner_block)))
         g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
     if (g.inner_block < g.inner) {  // strips of nearly one size
@@ -353,7 +355,7 @@ struct column_range {
     g.by_taps = g.segment == 0 || clipped_reads(g.segment) / 8 / taps > g.segment;
     g.run_axis = a;
     if (g.by_taps) {
-        g.tiles = false;
+        g.tiles = g.direct_tiles = false;
         g.segment = std::min(columns, std::max<std::int64_t>(1, average_runs / g.inner_block));
         g.reads = g.segment;
     } else if (g.tiles) {
@@ -417,7 +419,7 @@ struct column_range {
     const std::int64_t divided = g.uniform ? 0 : backward ? g.reads : g.segment;
     slice_layout slice;
     g.at_vertical = slice.reserve<float>(row);
-    g.at_result = slice.reserve<float>(line_floats);
+    g.at_result = slice.reserve<float>(g.direct_tiles ? g.inner_block : line_floats);
     g.at_packed = slice.reserve<float>(row);
     g.at_wide = slice.reserve<float>(g.transposes && !f32 ? std::max(row, line_floats) : 0);
     if (narrow && backward) {

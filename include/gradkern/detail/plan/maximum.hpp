@@ -2,8 +2,8 @@
 //
 // A task is one box of outputs of one image and one panel of channels. Loops: line of windows (d, h) > segment of
 // it > run of windows with the same inside taps (window_max.hpp) > taps. Forward a segment is then written out.
-// Backward its gradients are added to f32 sums at the places of the maxima, in ascending order of the windows, and the
-// sums of the box are written when all windows are done: the bits depend on shape and values alone.
+// Backward its gradients are added to f32 sums at the places of the maxima, in ascending order of the windows, and sums
+// are written when no window to come reaches them: the bits depend on shape and values alone.
 #pragma once
 
 #include <algorithm>
@@ -81,6 +81,160 @@ void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, s
     return low + place_limit * std::int64_t{std::bit_cast<std::uint32_t>(r.place_high[i])};
 }
 
+/// The slices of a box that a backward task holds in scratch: their sums and, where those are staged, elements of src.
+template <class T>
+class held_slices {
+public:
+    held_slices(const max_plan& m, const box_grid::item& box, std::int64_t used, float* sums, float* staging) noexcept
+        : m_(m), box_(box), used_(used), sums_(sums), staging_(staging) {
+        hull_.images = 1;
+        hull_.channels = m.sum_width;
+        for (std::size_t i = 0; i < 3; ++i) {
+            const window_range h =
+                m.gathered ? window_range{box.first[i], box.last[i]} : hull_of(m.axes[i], box.first[i], box.last[i]);
+            hull_.first[i] = h.first;
+            hull_.extent[i] = h.last - h.first;
+        }
+        end_ = hull_.first[m.slide] + hull_.extent[m.slide];
+        hull_.extent[m.slide] = 0;
+    }
+
+    /// What is held.
+    [[nodiscard]] const staging_box& hull() const noexcept { return hull_; }
+
+    /// Sees to it that the slices which these windows reach are held; windows to come reach none before them. `source`
+    /// and `to`: element of the panel's first channel at the image's origin.
+    void reach(const T* source, T* to, std::int64_t first_window, std::int64_t last_window) noexcept {
+        const shape::axis& a = m_.axes[m_.slide];
+        const std::int64_t first = hull_.first[m_.slide];
+        std::int64_t begin = first;
+        std::int64_t end = end_;
+        if (!m_.gathered) {
+            begin = std::max(begin, a.position(first_window, 0));
+            end = std::min(end, a.position(last_window - 1, 0) + (a.kernel - 1) * a.dilation + 1);
+        }
+        if (end > first + hull_.extent[m_.slide]) advance(source, to, begin);
+    }
+    /// Writes all that has not been written.
+    void finish(const T* source, T* to) noexcept { advance(source, to, end_); }
+
+private:
+    /// Writes the slices before `begin`, and holds those from there on.
+    void advance(const T* source, T* to, std::int64_t begin) noexcept {
+        std::int64_t& first = hull_.first[m_.slide];
+        std::int64_t& extent = hull_.extent[m_.slide];
+        for (;;) {
+            const std::int64_t slice = m_.slide == 0   ? hull_.extent[1] * hull_.extent[2] * hull_.channels
+                                       : m_.slide == 1 ? hull_.extent[2] * hull_.channels
+                                                       : hull_.channels;
+            const std::int64_t done = std::min(begin - first, extent);
+            const std::int64_t kept = extent - done;
+            if (done > 0) {
+                write(to, first, first + done);
+                std::copy_n(sums_ + done * slice, kept * slice, sums_);
+                if (m_.staged) std::copy_n(staging_ + done * slice, kept * slice, staging_);
+            }
+            first += done;
+            if (first == end_) return;
+            const std::int64_t fresh = std::min(m_.held, end_ - first) - kept;
+            std::fill_n(sums_ + kept * slice, fresh * slice, 0.0F);
+            if (m_.staged) {
+                staging_box box = hull_;
+                box.first[m_.slide] = first + kept;
+                box.extent[m_.slide] = fresh;
+                stage_channels(source, m_.src, box, used_, staging_ + kept * slice);
+            }
+            extent = kept + fresh;
+            if (first == begin) return;
+        }
+    }
+
+    /// Writes the part of the slices [first, last) that belongs to the box.
+    void write(T* to, std::int64_t first, std::int64_t last) const noexcept {
+        box_grid::item part = box_;
+        part.first[m_.slide] = std::max(first, part.first[m_.slide]);
+        part.last[m_.slide] = std::min(last, part.last[m_.slide]);
+        const shape::canonical_strides from = hull_.strides();
+        const shape::canonical_strides& x = m_.large;
+        for (std::int64_t d = part.first[0]; d < part.last[0]; ++d)
+            for (std::int64_t h = part.first[1]; h < part.last[1]; ++h)
+                unpack_lanes(sums_ + ((d - hull_.first[0]) * from[2] + (h - hull_.first[1]) * from[3] +
+                                      (part.first[2] - hull_.first[2]) * from[4]),
+                             m_.sum_width, used_, part.last[2] - part.first[2],
+                             to + (d * x[2] + h * x[3] + part.first[2] * x[4]), x[1], x[4], m_.accumulate);
+    }
+
+    const max_plan& m_;
+    const box_grid::item& box_;
+    std::int64_t used_;
+    float* sums_;
+    float* staging_;
+    staging_box hull_;
+    std::int64_t end_ = 0;  // of the slices that the box needs
+};
+
+/// The lines of memory of the positions that windows of a line, one after the other, are the first to reach.
+template <class T>
+class fresh_lines {
+public:
+    /// The line's first window is (d, h, w); `tensor`: element of the panel's first channel at the image's origin.
+    fresh_lines(const max_plan& m, const T* tensor, const shape::canonical_strides& strides, std::int64_t channels,
+                std::int64_t d, std::int64_t h, std::int64_t w) noexcept
+        : channels_(channels),
+          planes_(count(m.axes[0])),
+          rows_(count(m.axes[1])),
+          columns_(count(m.axes[2])),
+          plane_(strides[2]),
+          row_(strides[3]),
+          column_(strides[4]),
+          axis_(m.axes[2]),
+          line_(tensor + (first(m.axes[0], d) * plane_ + first(m.axes[1], h) * row_)),
+          first_(w) {
+        if (column_ == channels_) {  // neighbours are one stretch
+            channels_ *= columns_;
+            columns_ = 1;
+        }
+    }
+
+    /// Asks for what window `w` of the line reaches. (Inlined by force: g++ drops calls of functions that only ask.)
+    template <bool to_write>
+    GRADKERN_ALWAYS_INLINE void ask(std::int64_t w) const noexcept {
+        const std::int64_t column = first(axis_, first_ + w) * column_;
+        for (std::int64_t p = 0; p < planes_; ++p)
+            for (std::int64_t r = 0; r < rows_; ++r)
+                for (std::int64_t c = 0; c < columns_; ++c)
+                    for (std::int64_t j = 0; j < channels_; j += line_elements<T>) {
+                        const std::int64_t at = p * plane_ + r * row_ + column + c * column_ + j;
+                        if constexpr (to_write) {
+                            simd::prefetch_to_write(line_, at);
+                        } else {
+                            simd::prefetch(line_, at);
+                        }
+                    }
+    }
+
+private:
+    /// A few positions an axis will do.
+    [[nodiscard]] static std::int64_t count(const shape::axis& a) noexcept {
+        return std::min<std::int64_t>(a.stride, 4);
+    }
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static std::int64_t first(const shape::axis& a, std::int64_t o) noexcept {
+        const std::int64_t last = a.position(std::min(o, a.small - 1), 0) + (a.kernel - 1) * a.dilation;
+        return std::clamp<std::int64_t>(last - count(a) + 1, 0, a.large - 1);
+    }
+
+    std::int64_t channels_;
+    std::int64_t planes_;
+    std::int64_t rows_;
+    std::int64_t columns_;
+    std::int64_t plane_;
+    std::int64_t row_;
+    std::int64_t column_;
+    const shape::axis& axis_;
+    const T* line_;
+    std::int64_t first_;
+};
+
 /// One task of one plan: a box of outputs of one image, one panel of channels.
 template <class T>
 class max_task {
@@ -124,46 +278,51 @@ public:
 
     void backward(const T* src, const T* diff_dst, T* diff_src) noexcept {
         std::array<window_range, 3> windows{};
-        staging_box hull;  // gathered: the box itself
-        hull.first_image = box_.first_image;
-        hull.images = 1;
-        hull.channels = m_.sum_width;
-        for (std::size_t i = 0; i < 3; ++i) {
-            windows[i] = windows_reaching(m_.axes[i], box_.first[i], box_.last[i]);
-            const window_range h = m_.gathered ? window_range{box_.first[i], box_.last[i]}
-                                               : hull_of(m_.axes[i], box_.first[i], box_.last[i]);
-            hull.first[i] = h.first;
-            hull.extent[i] = h.last - h.first;
-        }
-        const std::array<std::int64_t, 3> size =
-            m_.gathered ? std::array<std::int64_t, 3>{m_.axes[0].large, m_.axes[1].large, m_.axes[2].large}
-                        : hull.extent;
-        const std::array<std::int64_t, 3> place_steps{size[1] * size[2], size[2], 1};
-        std::int64_t origin = 0;
-        if (!m_.gathered)
-            for (std::size_t i = 0; i < 3; ++i) origin += hull.first[i] * place_steps[i];
-        std::fill_n(sums_, hull.extent[0] * hull.extent[1] * hull.extent[2] * m_.sum_width, 0.0F);
-        read_windows(src, hull, place_steps, origin, [&](const auto& source) {
-            for_each_segment(windows, [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
-                max_windows(source, d, h, first, last, results_);
-                const shape::canonical_strides& y = m_.small;
-                pack_lanes(
-                    diff_dst + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]),
-                    y[1], used_, y[4], last - first, gradient_, m_.panel_width);
-                add_gradients(hull, last - first);
-            });
-        });
-        // the box out of its hull
-        const shape::canonical_strides from = hull.strides();
+        for (std::size_t i = 0; i < 3; ++i) windows[i] = windows_reaching(m_.axes[i], box_.first[i], box_.last[i]);
         const shape::canonical_strides& x = m_.large;
-        for (std::int64_t d = box_.first[0]; d < box_.last[0]; ++d)
-            for (std::int64_t h = box_.first[1]; h < box_.last[1]; ++h)
-                unpack_lanes(sums_ + ((d - hull.first[0]) * from[2] + (h - hull.first[1]) * from[3] +
-                                      (box_.first[2] - hull.first[2]) * from[4]),
-                             m_.sum_width, used_, box_.last[2] - box_.first[2],
-                             diff_src + (box_.first_image * x[0] + first_channel_ * x[1] + d * x[2] + h * x[3] +
-                                         box_.first[2] * x[4]),
-                             x[1], x[4], m_.accumulate);
+        const shape::canonical_strides& y = m_.small;
+        const T* const source = src + (box_.first_image * m_.src[0] + first_channel_ * m_.src[1]);
+        const T* const gradients = diff_dst + (box_.first_image * y[0] + first_channel_ * y[1]);
+        T* const to = diff_src + (box_.first_image * x[0] + first_channel_ * x[1]);
+        held_slices<T> slices(m_, box_, used_, sums_, staging_);
+        window_results results = results_;
+        results.value_step = 0;  // nobody reads values
+        for_each_segment(windows, [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+            const std::array<window_range, 3> line{{{d, d + 1}, {h, h + 1}, {first, last}}};
+            slices.reach(source, to, line[m_.slide].first, line[m_.slide].last);
+            const staging_box& held = slices.hull();
+            const shape::canonical_strides in = held.strides();
+            if (m_.gathered) {  // places are those of the tensor
+                const std::int64_t columns = m_.axes[2].large;
+                const window_source<T> all{source, m_.src, m_.src[1], {m_.axes[1].large * columns, columns, 1}, 0};
+                max_windows(all, d, h, first, last, results);
+            } else {  // places are offsets of sums
+                const std::array<std::int64_t, 3> steps{in[2], in[3], in[4]};
+                if (m_.staged) {
+                    const window_source<float> staged{staging_ - held.origin(), in, 1, steps, held.origin()};
+                    max_windows(staged, d, h, first, last, results);
+                } else {
+                    const window_source<T> in_place{source, m_.src, 1, steps, held.origin()};
+                    max_windows(in_place, d, h, first, last, results);
+                }
+            }
+            // While gradients are added to sums in the cache comes what memory would be waited for: what this window
+            // is the first to reach of diff_src, and to read of src a line or a segment later.
+            const bool is_line = m_.axes[1].small > 1;
+            const fresh_lines<T> reached(m_, to, x, used_, d, h, first);
+            const fresh_lines<T> read(m_, source, m_.src, used_, d, is_line ? h + 1 : h, is_line ? first : last);
+            const auto ask = [&](std::int64_t w) GRADKERN_INLINE_LAMBDA {
+                if (x[1] == 1) reached.template ask<true>(w);
+                if (m_.src[1] == 1) read.template ask<false>(w);
+            };
+            const T* const gradient = gradients + (d * y[2] + h * y[3] + first * y[4]);
+            if constexpr (std::is_same_v<T, float>) {
+                if (y[1] == 1) return add_gradients(held, last - first, gradient, y[4], ask);
+            }
+            pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, m_.panel_width);
+            add_gradients(held, last - first, gradient_, m_.panel_width, ask);
+        });
+        slices.finish(source, to);
     }
 
 private:
@@ -288,17 +447,19 @@ private:
         return any;
     }
 
-    /// Adds the gradients of a segment to the sums of `hull`.
-    void add_gradients(const staging_box& hull, std::int64_t count) noexcept {
-        if (!m_.gathered) {  // places in the hull
-            const auto width = static_cast<std::uint32_t>(m_.sum_width);
-            for (std::int64_t w = 0; w < count; ++w) {
+    /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of `hull`. ask(w) comes before
+    /// those of window w.
+    template <class Ask>
+    void add_gradients(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step,
+                       const Ask& ask) noexcept {
+        if (!m_.gathered) {
+            for (std::int64_t w = 0; w < count; ++w, gradient += step) {
                 const float* const place = results_.place + w * m_.panel_width;
-                const float* const gradient = gradient_ + w * m_.panel_width;
                 if (std::bit_cast<std::uint32_t>(*place) == no_place) continue;  // no channel of this window has one
+                ask(w);
+                GRADKERN_UNROLL_FOUR
                 for (std::int64_t j = 0; j < used_; ++j)
-                    sums_[std::uint64_t{std::bit_cast<std::uint32_t>(place[j])} * width +
-                          static_cast<std::uint64_t>(j)] += gradient[j];
+                    (sums_ + j)[std::bit_cast<std::uint32_t>(place[j])] += gradient[j];
             }
             return;
         }
@@ -315,7 +476,7 @@ private:
                 for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull.extent[i];
                 if (!inside) continue;
                 const std::int64_t in_box = (at[0] * hull.extent[1] + at[1]) * hull.extent[2] + at[2];
-                sums_[in_box * m_.sum_width + j] += gradient_[row + j];
+                sums_[in_box * m_.sum_width + j] += gradient[w * step + j];
             }
         }
     }

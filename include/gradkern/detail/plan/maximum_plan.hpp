@@ -4,6 +4,9 @@
 // may have its maximum inside, so that boxes are independent of each other. Channels lie in the lanes. What a box reads
 // is read in place where channels are neighbours and else from a staging area; windows too large for one (a kernel over
 // a huge plane) are gathered element by element.
+//
+// Backward scratch holds a few slices of a box at a time: planes of a volume, rows of a plane, columns of a row, and
+// windows pass over them in order: a box may be as long as it likes along that axis, and slices stay in the cache.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +31,7 @@ namespace detail {
 
 inline constexpr std::int64_t max_results = 8 * 1024;   ///< floats of the windows of a line that are computed at once
 inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging area, and of sums, that are aimed at
+inline constexpr std::int64_t max_held = 32 * 1024;     ///< floats of slices held at a time that are aimed at
 inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
 
 /// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
@@ -78,6 +82,8 @@ struct max_plan {
     std::int64_t sum_width = 0;    // floats of sums per position
     std::int64_t panels = 0;
     box_grid boxes{};
+    std::size_t slide = 0;  // backward: the outermost axis there is, along which slices of a box are held
+    std::int64_t held = 0;  // slices at a time
 
     std::int64_t at_staging = 0;  // byte offsets in a slice
     std::int64_t at_sums = 0;
@@ -116,42 +122,11 @@ struct window_range {
     return reach >= a.large ? a.large : std::min(a.large, extent + 2 * reach);
 }
 
-/// The box of whole rows for which fits(box) holds whose windows are computed least often: for every box that they reach.
-/// Whole planes before a second one would cut a volume into slices, and each window reaches several. {0, 0, 0} where not
-/// even one row fits.
-template <class Fits>
-[[nodiscard]] constexpr std::array<std::int64_t, 3> best_box(const std::array<shape::axis, 3>& axes,
-                                                             const Fits& fits) noexcept {
-    // Windows that reach `extent` neighbours, for each of these.
-    const auto windows_of = [&](std::size_t i, std::int64_t extent) {
-        const shape::axis& a = axes[i];
-        const auto n = static_cast<double>(extent);
-        if (extent == a.large) return static_cast<double>(a.small) / n;
-        const double reach = static_cast<double>(a.kernel - 1) * static_cast<double>(a.dilation);
-        return ((n - 1 + reach) / static_cast<double>(a.stride) + 1) / n;
-    };
-    constexpr std::int64_t most_planes = 64;  // that are tried
-    std::array<std::int64_t, 3> best{};
-    double least = 0;
-    for (std::int64_t planes = 1; planes <= std::min(axes[0].large, most_planes); ++planes) {
-        std::int64_t rows = 0;
-        for (std::int64_t high = axes[1].large; rows < high;) {
-            const std::int64_t mid = rows + (high - rows + 1) / 2;
-            if (fits({planes, mid, axes[2].large})) {
-                rows = mid;
-            } else {
-                high = mid - 1;
-            }
-        }
-        if (rows == 0) break;
-        rows = shape::ceil_div(axes[1].large, shape::ceil_div(axes[1].large, rows));  // of about equal sizes
-        const double windows = windows_of(0, planes) * windows_of(1, rows);
-        if (best[0] == 0 || windows < least) {
-            best = {planes, rows, axes[2].large};
-            least = windows;
-        }
-    }
-    return best;
+/// How many of `extent` neighbours and what else their windows read are held at least: what two windows cover.
+[[nodiscard]] constexpr std::int64_t least_held(const shape::axis& a, std::int64_t extent) noexcept {
+    const std::int64_t hull = hull_at_most(a, extent);
+    const std::int64_t reach = (a.kernel - 1) * a.dilation;
+    return reach >= a.large ? hull : std::min(hull, 2 * (reach + 1));
 }
 
 /// Chooses path, panels, boxes and scratch. Of the strides, forward needs `small` and `indices`, backward `large` too.
@@ -176,12 +151,16 @@ template <class Fits>
     m.indices = indices;
     m.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
 
-    // Positions that a box holds in scratch: forward what is staged, backward the hull, also for its sums.
+    while (m.slide < 2 && m.axes[m.slide].large == 1 && m.axes[m.slide].small == 1) ++m.slide;
+    const shape::axis& slices = m.axes[m.slide];
+    // Positions that a box holds in scratch: forward what is staged, backward the hull, also for its sums; of that
+    // twice as many slices as a window covers, so that no more than half of them are moved when a window needs others.
     const auto positions_of = [&](const std::array<std::int64_t, 3>& box) {
         std::int64_t positions = 1;
         for (std::size_t i = 0; i < 3; ++i)
-            positions *=
-                backward ? hull_at_most(m.axes[i], box[i]) : reads_at_most(m.axes[i], shape::side::small, box[i]);
+            positions *= !backward      ? reads_at_most(m.axes[i], shape::side::small, box[i])
+                         : i == m.slide ? least_held(slices, box[i])
+                                        : hull_at_most(m.axes[i], box[i]);
         return positions;
     };
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
@@ -214,33 +193,57 @@ template <class Fits>
     m.panels = shape::ceil_div(p.channels, m.panel_width);
     std::array<std::int64_t, 3> extent{};
     for (std::size_t i = 0; i < 3; ++i) extent[i] = backward ? m.axes[i].large : m.axes[i].small;
-    const auto cut = [&](std::int64_t floats) {
+    if (backward && !m.gathered) {
+        // Windows between boxes are computed for each: the inner axis with most windows beside one another is cut.
+        std::array<std::int64_t, 3> box = extent;
+        while (positions_of(box) * m.sum_width > budget) {
+            const auto windows = [&](std::size_t i) {
+                return static_cast<double>(box[i]) /
+                       static_cast<double>((m.axes[i].kernel - 1) * m.axes[i].dilation + 1);
+            };
+            const std::size_t i = m.slide == 0 && (box[2] == 1 || (box[1] > 1 && windows(1) >= windows(2))) ? 1 : 2;
+            if (i == m.slide || box[i] == 1) break;
+            box[i] = shape::ceil_div(box[i], 2);
+        }
+        m.boxes = box_grid(p.batch, extent, box);
+        constexpr std::int64_t enough_tasks = 16;  // for many threads
+        if (m.tasks() > 0 && m.tasks() < enough_tasks) {
+            const std::int64_t most = slices.large / 4 / ((slices.kernel - 1) * slices.dilation + 1);
+            const std::int64_t parts = std::min(shape::ceil_div(enough_tasks, m.tasks()), most);
+            if (parts > 1) box[m.slide] = shape::ceil_div(slices.large, parts);
+            m.boxes = box_grid(p.batch, extent, box);
+        }
+    } else {
         m.boxes = box_grid(p.batch, extent, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
             const std::int64_t positions = box[0] * box[1] * box[2];
             if (images > 1) return false;
-            if (backward) return (m.gathered ? positions : positions_of(box)) * m.sum_width <= floats;
-            return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= floats);
+            if (backward) return positions * m.sum_width <= budget;
+            return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= budget);
         });
-        if (backward && !m.gathered && m.boxes.box(0) < m.axes[0].large) {
-            const std::array<std::int64_t, 3> box = best_box(m.axes, [&](const std::array<std::int64_t, 3>& of) {
-                return positions_of(of) * m.sum_width <= floats;
-            });
-            if (box[0] > 0) m.boxes = box_grid(p.batch, extent, box);
-        }
-    };
-    cut(budget);
-    constexpr std::int64_t enough_tasks = 16;  // for many threads
-    if (backward && !m.staged && !m.gathered && m.tasks() < enough_tasks) cut(std::max(max_scratch, budget / 4));
+    }
 
     if (m.tasks() == 0) return m;
     slice_layout slice;
     const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
-    m.at_staging = slice.reserve<float>(m.staged ? positions_of(box) * m.panel_width : 0);
-    const std::int64_t sums = m.gathered ? box[0] * box[1] * box[2] : positions_of(box);
-    m.at_sums = slice.reserve<float>(backward ? sums * m.sum_width : 0);
+    std::int64_t held = positions_of(box) * m.panel_width;  // floats
     m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
+    if (m.gathered) {
+        m.held = box[m.slide];
+        held = box[0] * box[1] * box[2] * m.sum_width;
+    } else if (backward) {
+        const std::int64_t whole = hull_at_most(slices, box[m.slide]);
+        const std::int64_t least = least_held(slices, box[m.slide]);
+        const std::int64_t slice_floats = held / least;
+        m.held = std::clamp(max_held / slice_floats, least, whole);
+        held = m.held * slice_floats;
+        // the columns that a segment reads are held together
+        if (m.slide == 2 && m.held < whole)
+            m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
+    }
+    m.at_staging = slice.reserve<float>(m.staged ? held : 0);
+    m.at_sums = slice.reserve<float>(backward ? held : 0);
     const std::int64_t line = m.columns * m.panel_width;
-    m.at_value = slice.reserve<float>(line);
+    m.at_value = slice.reserve<float>(backward ? m.panel_width : line);
     m.at_place = slice.reserve<float>(line);
     m.at_high = slice.reserve<float>(m.gathered ? line : 0);
     m.at_gradient = slice.reserve<float>(backward ? line : 0);

@@ -19,6 +19,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/maximum_plan.hpp>
@@ -289,7 +290,12 @@ private:
             const std::int64_t last = std::min(g.channels, first + g.panel_width);
             index_findings found;
             for_each_run(g, n, first, last, [&](const element_run& run) {
-                if (!run.reach_of(indices, 0, g.plane).within) found.note_strays(g, run, indices);
+                constexpr std::int64_t most = 256;  // elements between two requests for what follows
+                for (std::int64_t e = 0; e < run.count; e += most) {
+                    const element_run part = run.part(e, std::min(most, run.count - e));
+                    if (part.at_step == 1) ask_to_read(indices + part.at, part.count);
+                    if (!part.reach_of(indices, 0, g.plane).within) found.note_strays(g, part, indices);
+                }
             });
             all.add(found);
         }
@@ -381,6 +387,8 @@ public:
         bool all_within = true;
         for (std::int64_t e = 0; e < run.count; e += most) {
             const element_run part = run.part(e, std::min(most, run.count - e));
+            if (part.at_step == 1) ask_to_read(indices + part.at, part.count);
+            if (part.from_step == 1) ask_to_read(gradients + part.from, part.count);
             const auto [within, last] = part.reach_of(indices, first_, places_);
             clear_to(within ? last - first_ + 1 : places_);
             float* const sums = data_ + e * run.channel_step * channel_step_;
@@ -415,7 +423,9 @@ private:
     void clear_to(std::int64_t end) noexcept {
         if (end <= clean_) return;
         if (place_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
-            std::fill_n(data_ + clean_ * place_step_, (end - clean_) * place_step_, 0.0F);
+            const std::int64_t count = (end - clean_) * place_step_;
+            ask_to_write(data_ + end * place_step_, std::min<std::int64_t>(count, 1024));
+            std::fill_n(data_ + clean_ * place_step_, count, 0.0F);
         } else {
             for (std::int64_t p = clean_; p < end; ++p)
                 for (std::int64_t c = 0; c < channels_; ++c) data_[offset_of(p) + c * channel_step_] = 0.0F;
@@ -431,8 +441,10 @@ private:
         const std::int64_t drift = run.channel_step * channel_step_ - static_cast<std::int64_t>(run.origin_step);
         const std::int64_t n = run.count;
         if (run.at_step == 1 && from_step == 1 && drift == 0) {
+            GRADKERN_UNROLL_FOUR
             for (std::int64_t e = 0; e < n; ++e) sums[at[e] - first] += from[e];
         } else {
+            GRADKERN_UNROLL_FOUR
             for (std::int64_t e = 0; e < n; ++e) sums[at[e * run.at_step] - first + e * drift] += from[e * from_step];
         }
     }
