@@ -49,8 +49,8 @@ template <class T>
     return load_element(row);
 }
 template <class T>
-GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row) noexcept {
-    simd::prefetch(row);
+GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row, std::ptrdiff_t step) noexcept {
+    simd::prefetch(row, step);
 }
 
 /// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers; +0 for x behind the
@@ -97,7 +97,7 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
                     if (x % line_elements<T> < block)
-                        for (const auto& from : rows) prefetch_row(from + (x + prefetch_distance));
+                        for (const auto& from : rows) prefetch_row(from, x + prefetch_distance);
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
                 }
