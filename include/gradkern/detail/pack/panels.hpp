@@ -180,7 +180,17 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
             simd::narrow(in, out, count);
             return;
         }
-        if (out_step == 1 && count >= block) {
+        if (out_step == 1 && count < block && 2 * count >= block) {  // short rows: a part of each vector
+            for (; j + block <= lanes; j += block) {
+                float square[block * block] = {};
+                float turned[block * block];
+                for (std::ptrdiff_t x = 0; x < count; ++x)
+                    simd::store(square + x * block, simd::load(in + x * in_step + j));
+                simd::transpose(square, block, turned, block);
+                for (std::ptrdiff_t i = 0; i < block; ++i)
+                    simd::store_narrow_partial(out + (j + i) * lane_step, simd::load(turned + i * block), count);
+            }
+        } else if (out_step == 1 && count >= block) {
             for (; j + block <= lanes; j += block) {
                 for (std::ptrdiff_t x = 0; x < count; x += block) {
                     x = std::min(x, count - block);
