@@ -94,10 +94,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                 f(p, std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width));
         };
         if (!r.pairs) {
-            for_each_panel([&](std::int64_t p, std::int64_t used) {
-                pack_chunk(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, used, r.panel_width,
-                           packed + p * r.positions * r.panel_width);
-            });
+            const std::int64_t lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width);
+            pack_chunk(r.axes, small_base, r.small, c, lanes, r.panel_width, r.positions * r.panel_width, packed);
         }
         std::array<std::int64_t, 3> tap{};
         std::int64_t taps = 1;  // of a row, neighbours that meet the same positions: they go together
