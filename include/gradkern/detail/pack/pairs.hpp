@@ -51,9 +51,9 @@ template <class T>
     return std::bit_cast<float>(std::uint32_t{high} << 16 | low);
 }
 template <class T>
-GRADKERN_ALWAYS_INLINE void prefetch_row(const paired_row<T>& row) noexcept {
-    simd::prefetch(row.first);
-    simd::prefetch(row.first, row.other);
+GRADKERN_ALWAYS_INLINE void prefetch_row(const paired_row<T>& row, std::ptrdiff_t step) noexcept {
+    simd::prefetch(row.first, step);
+    simd::prefetch(row.first, row.other + step);
 }
 
 }  // namespace detail

@@ -49,8 +49,8 @@ template <class T>
     return load_element(row);
 }
 template <class T>
-GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row) noexcept {
-    simd::prefetch(row);
+GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row, std::ptrdiff_t step) noexcept {
+    simd::prefetch(row, step);
 }
 
 /// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers; +0 for x behind the
@@ -97,7 +97,7 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
                     if (x % line_elements<T> < block)
-                        for (const auto& from : rows) prefetch_row(from + (x + prefetch_distance));
+                        for (const auto& from : rows) prefetch_row(from, x + prefetch_distance);
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
                 }
@@ -110,6 +110,31 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
     }
 }
 
+/// out[x * out_step + j] = source[x * source_step + j] for lanes j in [0, lanes), x in [0, count): two vectors of some
+/// positions at a time. A whole position at a time is a copy of memory, for which g++ has loops half as fast.
+template <class T>
+inline void pack_neighbours(const T* source, std::ptrdiff_t lanes, std::ptrdiff_t source_step, std::ptrdiff_t count,
+                            float* out, std::ptrdiff_t out_step) noexcept {
+    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t piece = 16;
+    for (std::ptrdiff_t begin = 0; begin < count; begin += piece) {
+        const std::ptrdiff_t end = std::min(count, begin + piece);
+        std::ptrdiff_t j = 0;
+        for (; j + 2 * block <= lanes; j += 2 * block) {
+            for (std::ptrdiff_t x = begin; x < end; ++x) {
+                const T* const from = source + x * source_step + j;
+                float* const to = out + x * out_step + j;
+                simd::store(to, simd::load_wide(from));
+                simd::store(to + block, simd::load_wide(from + block));
+            }
+        }
+        if (j == lanes) continue;
+        if (j > 0) j = std::min(j, lanes - block);  // the last vector overlaps its predecessor
+        for (std::ptrdiff_t x = begin; x < end; ++x)
+            simd::widen(source + x * source_step + j, out + x * out_step + j, lanes - j);
+    }
+}
+
 /// out[x * out_step + j] = source[j * lane_step + x * source_step] for lanes j in [0, lanes), x in [0, count).
 template <class T>
 inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
@@ -117,7 +142,7 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
     if (lane_step == 1 && source_step == lanes && out_step == lanes) {
         simd::widen(source, out, count * lanes);
     } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // a few elements are moved sooner than a part of a vector
-        for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(source + x * source_step, out + x * out_step, lanes);
+        pack_neighbours(source, lanes, source_step, count, out, out_step);
     } else if (source_step == 1) {
         pack_columns<T>(strided_rows<T>{source, lane_step}, lanes, count, out, out_step);
     } else {
@@ -180,7 +205,17 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
             simd::narrow(in, out, count);
             return;
         }
-        if (out_step == 1 && count >= block) {
+        if (out_step == 1 && count < block && 2 * count >= block) {  // short rows: a part of each vector
+            for (; j + block <= lanes; j += block) {
+                float square[block * block] = {};
+                float turned[block * block];
+                for (std::ptrdiff_t x = 0; x < count; ++x)
+                    simd::store(square + x * block, simd::load(in + x * in_step + j));
+                simd::transpose(square, block, turned, block);
+                for (std::ptrdiff_t i = 0; i < block; ++i)
+                    simd::store_narrow_partial(out + (j + i) * lane_step, simd::load(turned + i * block), count);
+            }
+        } else if (out_step == 1 && count >= block) {
             for (; j + block <= lanes; j += block) {
                 for (std::ptrdiff_t x = 0; x < count; x += block) {
                     x = std::min(x, count - block);

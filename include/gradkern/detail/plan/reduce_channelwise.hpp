@@ -33,7 +33,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
     const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
     const bool stage = r.staged || !fills_tile(used);  // whole vectors would leave the tensor
     const tile_function* tiles = tiles_for<operand::vector>(used);
-    if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, packed);
+    if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
 
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line;) {

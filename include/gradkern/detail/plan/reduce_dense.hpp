@@ -94,10 +94,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                 f(p, std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width));
         };
         if (!r.pairs) {
-            for_each_panel([&](std::int64_t p, std::int64_t used) {
-                pack_chunk(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, used, r.panel_width,
-                           packed + p * r.positions * r.panel_width);
-            });
+            const std::int64_t lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width);
+            pack_chunk(r.axes, small_base, r.small, c, lanes, r.panel_width, r.positions * r.panel_width, packed);
         }
         std::array<std::int64_t, 3> tap{};
         std::int64_t taps = 1;  // of a row, neighbours that meet the same positions: they go together
@@ -206,27 +204,48 @@ void store_dense(const reduce_plan& r, const float* sum, std::int64_t task, G* d
     const std::int64_t first_panel = task / r.channel_ranges() % r.panel_groups() * r.task_panels;
     const std::int64_t group = task / (r.channel_ranges() * r.panel_groups());
     const std::int64_t channels = std::min(r.task_channels, r.large_channels - first_channel);
+    const std::int64_t panels = std::min(r.task_panels, r.panels - first_panel);
+    const std::int64_t first_lane = first_panel * r.panel_width;
+    const std::int64_t lanes = std::min(panels * r.panel_width, r.small_channels - first_lane);
     const std::int64_t kh = r.axes[1].kernel;
     const std::int64_t kw = r.axes[2].kernel;
+    const std::int64_t row_floats = r.taps() * r.panel_width;
+    G* const to = diff_weights + (group * r.small_channels + first_lane) * r.weights[0] + first_channel * r.weights[1];
+    // Calls f(sums of a panel, its lanes, where the first of them goes).
+    const auto for_each_panel = [&](const auto& f) {
+        for (std::int64_t p = 0; p < panels; ++p)
+            f(sum + p * r.task_channels * row_floats, std::min(r.panel_width, lanes - p * r.panel_width),
+              to + p * r.panel_width * r.weights[0]);
+    };
     const bool taps_contiguous =
         r.weights[4] == 1 && (kh == 1 || r.weights[3] == kw) && (r.axes[0].kernel == 1 || r.weights[2] == kw * kh);
-    for (std::int64_t p = first_panel; p < std::min(first_panel + r.task_panels, r.panels); ++p) {
-        const std::int64_t s0 = p * r.panel_width;
-        const std::int64_t used = std::min(r.panel_width, r.small_channels - s0);
-        G* to = diff_weights + (group * r.small_channels + s0) * r.weights[0] + first_channel * r.weights[1];
-        const float* from = sum + (p - first_panel) * r.task_channels * r.taps() * r.panel_width;
-        if (taps_contiguous && (r.weights[1] == r.taps() || channels == 1)) {  // OIX: one long row a lane
-            unpack_lanes(from, r.panel_width, used, channels * r.taps(), to, r.weights[0], 1, r.accumulate);
-            continue;
-        }
-        std::int64_t tap = 0;
-        for (std::int64_t d = 0; d < r.axes[0].kernel; ++d)
-            for (std::int64_t h = 0; h < kh; ++h)
-                for (std::int64_t x = 0; x < kw; ++x, ++tap)
-                    unpack_lanes(from + tap * r.panel_width, r.taps() * r.panel_width, used, channels,
-                                 to + d * r.weights[2] + h * r.weights[3] + x * r.weights[4], r.weights[0],
-                                 r.weights[1], r.accumulate);
+    if (taps_contiguous && r.weights[0] != 1) {
+        // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
+        const bool rows_join = r.weights[1] == r.taps();
+        for_each_panel([&](const float* from, std::int64_t used, G* target) {
+            for (std::int64_t l = 0; l < (rows_join ? 1 : channels); ++l)
+                unpack_lanes(from + l * row_floats, r.panel_width, used, (rows_join ? channels : 1) * r.taps(),
+                             target + l * r.weights[1], r.weights[0], 1, r.accumulate);
+        });
+        return;
     }
+    // Where lanes are neighbours, the rows of a few channels are written over all panels at a time. No CPU fetches the
+    // next ones by itself: they lie far behind.
+    const std::int64_t some = r.weights[0] == 1 ? 4 : channels;
+    std::int64_t tap = 0;
+    for (std::int64_t d = 0; d < r.axes[0].kernel; ++d)
+        for (std::int64_t h = 0; h < kh; ++h)
+            for (std::int64_t x = 0; x < kw; ++x, ++tap)
+                for (std::int64_t l = 0; l < channels; l += some)
+                    for_each_panel([&](const float* from, std::int64_t used, G* target) {
+                        G* const row =
+                            target + d * r.weights[2] + h * r.weights[3] + x * r.weights[4] + l * r.weights[1];
+                        for (std::int64_t next = some; next < std::min(2 * some, channels - l); ++next)
+                            for (std::int64_t j = 0; j < used; j += line_elements<G>)
+                                simd::prefetch_to_write(row, next * r.weights[1] + j * r.weights[0]);
+                        unpack_lanes(from + l * row_floats + tap * r.panel_width, row_floats, used,
+                                     std::min(some, channels - l), row, r.weights[0], r.weights[1], r.accumulate);
+                    });
 }
 
 }  // namespace detail

@@ -210,18 +210,30 @@ struct line_position {
     }
 };
 
-/// Packs the channels [first, first + used) of a chunk of the small side as [position][width].
+/// Packs the first `lanes` channels of a chunk of the small side as panels [position][width], `panel_floats` apart.
 template <class T>
 inline void pack_chunk(const std::array<shape::axis, 3>& axes, const T* small, const shape::canonical_strides& strides,
-                       const chunk_grid::chunk& c, std::int64_t used, std::int64_t width, float* out) noexcept {
+                       const chunk_grid::chunk& c, std::int64_t lanes, std::int64_t width, std::int64_t panel_floats,
+                       float* out) noexcept {
     const std::int64_t row = c.columns();
     const bool rows_join = strides[3] == row * strides[4];  // lines that follow each other in memory are one
     line_position at(axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line;) {
         const std::int64_t lines = rows_join ? std::min(c.last_line - line, axes[1].small - at.h) : 1;
-        pack_lanes(small + at.offset(strides, c.first_column), strides[1], used, strides[4], lines * row, out, width);
-        clear_lanes(used, width, lines * row, out, width);
-        out += lines * row * width;
+        const std::int64_t count = lines * row;
+        const T* const from = small + at.offset(strides, c.first_column);
+        // Neighbouring channels are read about as they lie in memory: some positions of all panels at a time.
+        const std::int64_t piece = strides[1] == 1 && lanes > width ? 16 : count;
+        for (std::int64_t x = 0; x < count; x += piece) {
+            const std::int64_t n = std::min(piece, count - x);
+            float* to = out + x * width;
+            for (std::int64_t j = 0; j < lanes; j += width, to += panel_floats) {
+                const std::int64_t used = std::min(width, lanes - j);
+                pack_lanes(from + j * strides[1] + x * strides[4], strides[1], used, strides[4], n, to, width);
+                clear_lanes(used, width, n, to, width);
+            }
+        }
+        out += count * width;
         line += lines;
         at.h += lines - 1;
         at.advance(axes);
