@@ -136,6 +136,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     }
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
+    const std::ptrdiff_t a_ahead = call.a_ahead;
     const bool adjoin = A == operand::scalar && terms_a_turn > 1 && a_step != 1 && rows_adjoin(call.a, call.rows);
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
         const float* a[Rows];
@@ -172,8 +173,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             if (adjoin) {
                 const float* first = a[0];
                 GRADKERN_NO_UNROLL
-                for (; left != 0; --left, first += a_step)
+                for (; left != 0; --left, first += a_step) {
+                    simd::prefetch(first, a_ahead);
                     add_term([&](int i) GRADKERN_INLINE_LAMBDA { return first + row(i); });
+                }
             }
         }
         std::ptrdiff_t at = 0;

@@ -97,6 +97,15 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
             const std::int64_t lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width);
             pack_chunk(r.axes, small_base, r.small, c, lanes, r.panel_width, r.positions * r.panel_width, packed);
         }
+        // 1x1: from what a tile reads in place to what one reads for the next chunk, more than a CPU fetches by itself. Other
+        // kernels read each position several times.
+        std::int64_t ahead = 0;
+        if (r.taps() == 1 && !r.staged && r.large[1] == 1 && i + 1 < r.chunks.count) {
+            const line_position here(r.axes, c.first_line);
+            const line_position next(r.axes, r.chunks[i + 1].first_line);
+            ahead = (next.n - here.n) * r.large[0] + (next.d - here.d) * r.axes[0].stride_in(r.large[2]) +
+                    (next.h - here.h) * r.axes[1].stride_in(r.large[3]);
+        }
         std::array<std::int64_t, 3> tap{};
         std::int64_t taps = 1;  // of a row, neighbours that meet the same positions: they go together
         for (; tap[2] < r.axes[2].kernel; tap[2] += taps) {
@@ -185,7 +194,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                                   .b = packed + p * r.positions * r.panel_width,
                                                   .b_step = r.panel_width,
                                                   .c = to.data(),
-                                                  .mode = tile_mode::add});
+                                                  .mode = tile_mode::add,
+                                                  .a_ahead = ahead});
                             });
                         });
                     }

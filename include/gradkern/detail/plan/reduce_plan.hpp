@@ -116,7 +116,7 @@ struct reduce_plan {
     const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.quads)));
     // Positions so far apart are a page or half of one each: channels of many at a time go to one place first. With several
     // taps that is done for each of them.
-    const bool far = !r.channelwise && large[1] == 1 && r.axes[2].stride_in(large[4]) >= (r.taps() == 1 ? 256 : 512);
+    const bool far = !r.channelwise && large[1] == 1 && r.axes[2].stride_in(large[4]) >= 512;
     r.staged =
         !in_place || (far && options.algorithm == algorithm::automatic) || options.algorithm == algorithm::dense_staged;
 
