@@ -183,7 +183,8 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     if (forward) drop_unread_positions(g);
     if (in[1] != 1) join_unit_axes(g);  // else panels that go together fetch the next line ahead
 
-    constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
+    constexpr std::int64_t task_floats = 64 * 1024;   // packed weights of a task stay in L2
+    constexpr std::int64_t most_staged = 128 * 1024;  // of a block; lines of less are too short to be fetched ahead
     // Lanes across groups pay off where a group has too few channels to fill them.
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
@@ -196,7 +197,6 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.weights_in_place = unit_axes && f32 && g.w_reduce == 1;
     g.segment =
         g.out_channels <= position_rows ? position_vectors(static_cast<int>(g.out_channels)) * lanes : tile_lanes;
-    constexpr std::int64_t most_staged = 128 * 1024;  // floats
     // But weights may be: then only few of them, or many positions, pay for it.
     const bool turned_weights = !g.weights_in_place && std::min(g.in_channels, g.out_channels) >= lanes;
     const bool pointwise = unit_axes && in[1] != 1 && out[1] != 1 && g.in_channels <= most_staged / g.segment &&
@@ -265,14 +265,11 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     };
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : same_lines ? 1024 : g.out_staged ? 2048 : 4096;
-    // Small where the weights stay in L2 from block to block.
-    const std::int64_t staging_floats =
-        g.points && g.out_channels <= task_floats / g.in_channels ? most_staged / 4 : most_staged;
     if (g.points) extents_of = {1, 1, shape::ceil_div(g.point_count(), g.segment)};
     g.blocks = box_grid(g.points ? std::min<std::int64_t>(g.batch, 1) : g.batch, extents_of,
                         [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
                             return images * box[0] * box[1] * box[2] * (g.points ? g.segment : 1) <= block_positions &&
-                                   (!may_stage || staged_floats(images, box) <= staging_floats);
+                                   (!may_stage || staged_floats(images, box) <= most_staged);
                         });
     if (several) {  // as long as there are tasks for many threads
         constexpr std::int64_t tasks = 16;
