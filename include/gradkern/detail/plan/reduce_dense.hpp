@@ -21,8 +21,8 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The inside positions of one tap in a chunk, in the columns [first, last) of each line: `a` on the large side, `b` in the
-/// packed chunk. Neighbouring stretches become one, unless they will be staged with a stride (pack_every) or by pairs: then
-/// each stays in its line. Lengths are in positions.
+/// packed chunk or on the small side. Neighbouring stretches become one, unless they will be staged with a stride
+/// (pack_every) or by pairs: then each stays in its line. Lengths are in positions.
 [[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const chunk_grid::chunk& c,
                                                    const std::array<std::int64_t, 3>& tap, std::int64_t first,
                                                    std::int64_t last, stretch* list) noexcept {
@@ -39,10 +39,11 @@ namespace detail {
         if (d < 0 || d >= r.axes[0].large || h < 0 || h >= r.axes[1].large) continue;
         const std::int64_t a =
             at.n * r.large[0] + d * r.large[2] + h * r.large[3] + r.axes[2].position(first, tap[2]) * r.large[4];
-        const std::int64_t b = ((line - c.first_line) * line_terms + first_term) * r.panel_width;
+        const std::int64_t b = r.small_in_place ? at.offset(r.small, first)
+                                                : ((line - c.first_line) * line_terms + first_term) * r.panel_width;
         if (join && count > 0) {
             stretch& e = list[count - 1];
-            if (e.a + e.length * step == a && e.b + e.length * r.panel_width == b) {
+            if (e.a + e.length * step == a && e.b + e.length * r.small_step() == b) {
                 e.length += last - first;
                 continue;
             }
@@ -93,7 +94,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
             for (std::int64_t p = 0; p < panels; ++p)
                 f(p, std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width));
         };
-        if (!r.pairs) {
+        if (!r.pairs && !r.small_in_place) {
             const std::int64_t lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width);
             pack_chunk(r.axes, small_base, r.small, c, lanes, r.panel_width, r.positions * r.panel_width, packed);
         }
@@ -158,7 +159,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                 list[e].length = length;
                                 at += length;
                             }
-                            stretches = join_stretches(list, stretches, taps * cl, r.panel_width);
+                            stretches = join_stretches(list, stretches, taps * cl, r.small_step());
                             source = staging;
                             a_step = taps * cl;
                             row_step = 1;
@@ -170,6 +171,10 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                             const tile_function* tiles = tiles_for<operand::scalar>(used);
                             if constexpr (has_pairs<T>) {
                                 if (r.pairs) tiles = tiles_for<operand::pair>(used);
+                            }
+                            const float* panel = packed + p * r.positions * r.panel_width;
+                            if constexpr (std::is_same_v<T, float>) {
+                                if (r.small_in_place) panel = small_base + p * r.panel_width;
                             }
                             float* panel_sum =
                                 sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
@@ -191,8 +196,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                                   .rows = count,
                                                   .a = a.data(),
                                                   .a_step = a_step,
-                                                  .b = packed + p * r.positions * r.panel_width,
-                                                  .b_step = r.panel_width,
+                                                  .b = panel,
+                                                  .b_step = r.small_step(),
                                                   .c = to.data(),
                                                   .mode = tile_mode::add,
                                                   .a_ahead = ahead});

@@ -47,7 +47,8 @@ struct reduce_plan {
     bool channelwise = false;
     bool quads = false;  // channelwise, groups of 4 and 4 channels
     bool staged = false;
-    bool pairs = false;  // of bf16 positions, each in place of a float
+    bool pairs = false;           // of bf16 positions, each in place of a float
+    bool small_in_place = false;  // dense
     chunk_grid chunks{};
     std::int64_t panel_width = 0;    // lanes
     std::int64_t panels = 0;         // in one group (dense) or in all (channelwise)
@@ -67,6 +68,8 @@ struct reduce_plan {
     [[nodiscard]] constexpr std::int64_t taps() const noexcept {
         return axes[0].kernel * axes[1].kernel * axes[2].kernel;
     }
+    /// Dense: from position to position of the small side, packed or in place.
+    [[nodiscard]] constexpr std::int64_t small_step() const noexcept { return small_in_place ? small[4] : panel_width; }
     /// Channelwise: floats of the large side for one position.
     [[nodiscard]] constexpr std::int64_t large_floats() const noexcept {
         return quads ? panel_width : large_channels * panel_width;
@@ -151,7 +154,10 @@ struct reduce_plan {
                                      std::min<std::int64_t>(r.large_channels, channel_block), r.large_channels);
         r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
-        r.at_small = slice.reserve<float>(r.task_panels * r.positions * r.panel_width);
+        // A few tiles read the small side as quickly in place, where it is whole vectors.
+        const bool whole = width % r.panel_width == 0 || fills_tile(width % r.panel_width);
+        r.small_in_place = f32 && small[1] == 1 && whole && r.taps() * r.large_channels <= 4 * tile_rows;
+        r.at_small = slice.reserve<float>(r.small_in_place ? 0 : r.task_panels * r.positions * r.panel_width);
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
