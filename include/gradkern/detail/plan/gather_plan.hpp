@@ -236,9 +236,12 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
                  (!g.staged || (plain_lanes && options.algorithm == algorithm::automatic));
     g.joint_panels = g.all_panels();
     const bool whole = width % g.panel_width == 0 || g.is_whole(width % g.panel_width);  // the last panel, too
-    // Panels of a 1x1 kernel read the same channels, and write neighbours: activations come from memory once.
+    // Where no two windows share a position, panels that go together, over positions they write side by side, read
+    // activations from memory once.
+    const auto apart = [](const shape::axis& a) { return a.kernel == 1 || a.kernel <= a.stride; };
+    const bool apart_windows = g.taps() == 1 || (forward && apart(g.axes[0]) && apart(g.axes[1]) && apart(g.axes[2]));
     const bool same_lines =
-        g.groups == 1 && g.taps() == 1 && !g.channelwise && !g.positionwise && in[1] == 1 && out[1] == 1;
+        g.groups == 1 && apart_windows && !g.channelwise && !g.positionwise && in[1] == 1 && out[1] == 1;
     const bool several = g.together || same_lines || (g.positionwise && g.groups == 1);  // panels in a task
     if (several) {
         if (g.channelwise && !g.staged && !whole) --g.joint_panels;
