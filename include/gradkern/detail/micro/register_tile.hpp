@@ -55,7 +55,7 @@ enum class operand : std::uint8_t { scalar, vector, quad, outer, pair };
 struct tile_call {
     const stretch* list = nullptr;  ///< `count` stretches
     std::ptrdiff_t count = 0;
-    std::ptrdiff_t rows = 0;  ///< as many as the kernel has, or one less
+    std::ptrdiff_t rows = 0;          ///< as many as the kernel has, or one less
     const float* const* a = nullptr;  ///< one pointer a row
     std::ptrdiff_t a_step = 1;
     const float* b = nullptr;
@@ -82,8 +82,8 @@ inline constexpr int tile_vectors = 2;
 #endif
 inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
-// Neighbouring terms of operand::scalar that one turn of the loop adds. With 16 registers two or four make g++ spill
-// (94 became 61 and 79 GF/s).
+// Neighbouring terms of operand::scalar that one turn of the loop adds in tiles of several vectors. With 16 registers two
+// or four make g++ spill (94 became 61 and 79 GF/s).
 #if defined(__AVX512F__)
 inline constexpr int terms_a_turn = 4;
 #else
@@ -137,14 +137,15 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
-    const bool adjoin = A == operand::scalar && terms_a_turn > 1 && a_step != 1 && rows_adjoin(call.a, call.rows);
+    constexpr bool several_terms = A == operand::scalar && Vectors > 1 && terms_a_turn > 1;
+    const bool adjoin = several_terms && a_step != 1 && rows_adjoin(call.a, call.rows);
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
         const float* a[Rows];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) a[i] = call.a[row(i)] + e->a;
         const float* b = call.b + e->b;
         std::ptrdiff_t left = e->length;
-        if constexpr (A == operand::scalar && terms_a_turn > 1) {
+        if constexpr (several_terms) {
             // One term; number(i) is where row i's is. Half of them are read once for each vector: fewer instructions, and
             // no more reads than the two a cycle that there may be.
             const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {

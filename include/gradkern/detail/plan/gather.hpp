@@ -9,7 +9,8 @@
 //     panels     of tile_lanes output channels: their weights are packed just before use [block of 64 k][tap][k][lane]
 //     class      output positions that share one set of inside taps (shape/axis.hpp): borders need no branch
 //     tile       rows of the register tile = positions of one class, from any line or image, by row pointers
-//     panel      of a task: one, or many: of groups whose channels share lines of memory, or of windows that share no position
+//     panel      of a task: one, or many: of groups whose channels share lines of memory, or of windows that share no
+//                position
 //     part       at most 576 terms (plan/summation.hpp)
 //     stretch    (block of 64 channels, tap), channels innermost
 //
