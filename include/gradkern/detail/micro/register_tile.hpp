@@ -69,13 +69,13 @@ struct tile_call {
 
 // Rows x vectors that leave registers for the operands: 16 registers hold 6x2 accumulators, two vectors of b and one
 // broadcast without spills (7x2 spills); 32 registers take 12x2 (AVX-512; 8x2 takes 10 % longer where another thread
-// shares the core) or 4x4 vectors of 4 (NEON).
-#if defined(__AVX512F__)
-inline constexpr int tile_rows = 12;
-inline constexpr int tile_vectors = 2;
-#elif defined(__aarch64__)
+// shares the core) or 4x4 vectors of 4 (NEON; emulated lanes, for tests).
+#if defined(__aarch64__) || (defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
 inline constexpr int tile_rows = 4;
 inline constexpr int tile_vectors = 4;
+#elif defined(__AVX512F__)
+inline constexpr int tile_rows = 12;
+inline constexpr int tile_vectors = 2;
 #else
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = 2;
