@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,18 +37,51 @@ void expect_reference_by_every_path(random_source& random, const conv_case& c, c
     }
 }
 
+// The number before a word of a plan's description.
+std::int64_t number_before(const std::string& text, const std::string& word) {
+    const std::size_t end = text.find(' ' + word);
+    if (end == std::string::npos) return 0;
+    return std::stoll(text.substr(text.rfind(' ', end - 1) + 1));
+}
+
+// Many shapes on every path, and enough of them on both sides of every boundary at which a path cuts its work.
 TEST(convolution, integers_are_exact_by_every_path) {
     random_source random("convolution.integers");
-    for (int i = 0; i < 1500; ++i, random.next_case()) {
+    std::map<std::string, int> shapes;  // by path
+    int gathers = 0, reductions = 0, several_panels = 0, several_blocks = 0, several_chunks = 0;
+    for (int i = 0; i < 6500; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const conv_case c = random_conv_case(random);
+        const conv_case c = i % 5 < 2 ? random_conv_case(random, 600'000, {}, true) : random_conv_case(random, 120'000);
         SCOPED_TRACE(c.text());
         const bool strided = random.chance(1, 3);
         const tensors t(random, c, strided);
         t.fill_integers(random);
         expect_reference_by_every_path(random, c, t, strided);
         if (HasFatalFailure()) return;
+
+        std::set<std::string> paths;
+        bool panels = false, blocks = false, chunks = false;
+        for (const gk::algorithm a : all_algorithms) {
+            test_tensor<float> out(c.result());
+            const std::string text = t.plan(c, out, a).description;
+            paths.insert(text.substr(text.find(": ") + 2, text.find(", activations") - text.find(": ") - 2));
+            panels = panels || number_before(text, "panels") > 1;
+            blocks = blocks || number_before(text, "blocks") > 1;
+            chunks = chunks || number_before(text, "chunks") > 1;
+        }
+        for (const std::string& path : paths) ++shapes[path];
+        const bool gather = paths.begin()->starts_with("gather");
+        ++(gather ? gathers : reductions);
+        several_panels += panels ? 1 : 0;
+        several_blocks += blocks ? 1 : 0;
+        several_chunks += chunks ? 1 : 0;
     }
+    for (const char* path : {"gather, dense", "gather, channelwise", "gather, channelwise by fours",
+                             "gather, positionwise", "reduce, dense", "reduce, channelwise"})
+        EXPECT_GE(shapes[path], 500) << path;
+    EXPECT_GE(5 * several_panels, gathers + reductions);
+    EXPECT_GE(5 * several_blocks, gathers);
+    EXPECT_GE(5 * several_chunks, reductions);
 }
 
 // More panels of weights than one task packs at once, and a last one that is not whole: panels of groups that share tasks

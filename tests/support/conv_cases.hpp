@@ -215,21 +215,22 @@ struct conv_row {
 }
 
 /// A random legal problem of at most `limit` multiplications: all ranks, formats, pads, groups; channels around the
-/// widths of vectors and blocks.
+/// widths of vectors and blocks. `many_positions`: as many as blocks of them hold, of few channels.
 [[nodiscard]] inline conv_case random_conv_case(random_source& random, std::int64_t limit = 300'000,
-                                                std::optional<conv_operator> op = {}) {
+                                                std::optional<conv_operator> op = {}, bool many_positions = false) {
     for (;;) {
         conv_case c;
         c.op = op.value_or(static_cast<conv_operator>(random.integer(0, 5)));
         const auto r = static_cast<std::size_t>(random.integer(1, 3));
         const auto channels = [&] {
+            if (many_positions) return random.pick<std::int64_t>({1, 1, 2, 3, 4, 6});
             return random.pick<std::int64_t>(
                 {1, 2, 3, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 129});
         };
         std::int64_t groups = 1;
         std::int64_t s_channels = channels();  // of the small and the large side in a group
         std::int64_t l_channels = channels();
-        const bool long_sums = random.chance(1, 8);
+        const bool long_sums = !many_positions && random.chance(1, 8);
         switch (long_sums ? 6 : random.integer(0, 5)) {
             case 0:  // depthwise
                 groups = channels();
@@ -246,6 +247,10 @@ struct conv_row {
                 l_channels = random.integer(1, 9);
                 break;
             case 3: groups = random.integer(1, 3); break;
+            case 4:
+                groups = random.integer(1, 17);
+                s_channels = l_channels = 4;
+                break;
             case 6:  // sums of several parts on one side
                 s_channels = random.integer(1, 4);
                 l_channels = random.pick<std::int64_t>({63, 64, 65, 100, 129});
@@ -254,7 +259,12 @@ struct conv_row {
             default: break;
         }
         const std::int64_t n = random.chance(1, 40) ? 0 : random.integer(1, 3);
-        const std::int64_t most = r == 1 ? (random.chance(1, 5) ? 700 : 40) : r == 2 ? 15 : 6;
+        const std::int64_t most = many_positions ? (r == 1   ? 9000
+                                                    : r == 2 ? 95
+                                                             : 20)
+                                  : r == 1       ? (random.chance(1, 5) ? 700 : 40)
+                                  : r == 2       ? 15
+                                                 : 6;
         gk::extents space;
         gk::extents kernel;
         gk::extents strides;
@@ -268,7 +278,7 @@ struct conv_row {
         const std::int64_t most_dilation = random.chance(2, 3) ? 1 : 4;
         const std::int64_t most_pad = random.chance(1, 3) ? 0 : 4;
         for (std::size_t i = 0; i < r; ++i) {
-            space.push_back(random.chance(1, 6) ? 1 : random.integer(1, most));
+            space.push_back(random.chance(1, 6) ? 1 : random.integer(many_positions ? most / 2 : 1, most));
             kernel.push_back(pointwise ? 1 : random.integer(1, r == 3 ? 3 : 5));
             strides.push_back(random.integer(1, most_stride));
             dilations.push_back(random.integer(1, most_dilation));
@@ -328,6 +338,7 @@ struct conv_row {
 struct planned {
     gk::status status{};
     std::function<std::size_t(std::ptrdiff_t)> workspace_bytes{};
+    std::string description{};
     /// Runs with the inputs and the output it was planned with.
     std::function<gk::status(std::span<std::byte>, gk::executor_ref)> run{};
     /// The same with another output: what the output's `data` would be.
@@ -341,9 +352,12 @@ template <class T, class G, class B>
                                 const gk::plan_options& options) {
     const auto erase = [&out](const auto& plan, auto run) -> planned {
         if (!plan) return {plan.error()};
+        std::string description(plan->describe({}), ' ');
+        plan->describe(description);
         return {
             {},
             [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
+            std::move(description),
             [p = *plan, run, to = out.data](std::span<std::byte> ws, gk::executor_ref e) { return run(p, to, ws, e); },
             [p = *plan, run](void* to, std::span<std::byte> ws, gk::executor_ref e) {
                 return run(p, static_cast<G*>(to), ws, e);
