@@ -426,6 +426,21 @@ TEST(MaxPoolLimits, enormous_planes_and_windows) {
     EXPECT_EQ(std::count(dx.begin(), dx.end(), 0.0F), count - 1);
 }
 
+/// A window of 2^60 positions: what it reads times the lanes of a vector is more than 63 bits hold.
+TEST(MaxPoolLimits, planning_windows_too_large_to_count) {
+    constexpr std::int64_t size = std::int64_t{1} << 30;
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        const max_pool_attributes a{.kernel = {size, size}, .strides = {1, 1}, .data_format = format};
+        const extents src = format == data_format::ncx ? extents{1, 1, size, size} : extents{1, size, size, 1};
+        const auto forward = gradkern::plan_max_pool<bfloat16>(src, a);
+        ASSERT_TRUE(forward.has_value());
+        EXPECT_LE(forward->workspace_bytes(), std::size_t{1} << 20);
+        const auto backward = gradkern::plan_max_pool_backward<bfloat16>(src, extents{1, 1, 1, 1}, a);
+        ASSERT_TRUE(backward.has_value());
+        EXPECT_LE(backward->workspace_bytes(), std::size_t{32} << 20);
+    }
+}
+
 /// 2^40 windows, of which two have an inside tap: the others take no time.
 TEST(MaxPoolLimits, windows_between_dilated_taps_cost_nothing) {
     constexpr std::int64_t far = std::int64_t{1} << 40;

@@ -225,11 +225,11 @@ struct window_range {
     if (m.tasks() == 0) return m;
     slice_layout slice;
     const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
-    std::int64_t held = positions_of(box) * m.panel_width;  // floats
+    // Floats of what is held. Planes that windows are gathered from may be too large to count.
+    std::int64_t held = (m.gathered ? box[0] * box[1] * box[2] : positions_of(box)) * m.sum_width;
     m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
     if (m.gathered) {
         m.held = box[m.slide];
-        held = box[0] * box[1] * box[2] * m.sum_width;
     } else if (backward) {
         const std::int64_t whole = hull_at_most(slices, box[m.slide]);
         const std::int64_t least = least_held(slices, box[m.slide]);
