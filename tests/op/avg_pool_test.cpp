@@ -504,6 +504,22 @@ TEST(AvgPool, enormous_kernels_are_quick) {
     EXPECT_TRUE(x.equals(expected));
 }
 
+/// So many channels that the last strip of them is a single one: its tiles go to the output like the others.
+TEST(AvgPool, gradients_whose_last_strip_is_one_channel) {
+    constexpr std::int64_t channels = 512 * 8192 + 1;
+    for (const std::int64_t columns : {1, 2}) {
+        const avg_pool_attributes a{.kernel = {columns}, .strides = {columns}, .data_format = data_format::nxc};
+        test_tensor<bfloat16> dy({1, 1, channels});
+        test_tensor<bfloat16> dx({1, columns, channels});
+        dy.fill([](std::int64_t i) { return static_cast<float>(i % 7); });
+        const auto plan = *gradkern::plan_avg_pool_backward<bfloat16>(dy.layout(), a, dx.layout());
+        const gradkern_test::guarded_bytes workspace(plan.workspace_bytes());
+        ASSERT_TRUE(plan.run(dy.data(), dx.data(), {workspace.data(), workspace.size()}).ok());
+        for (std::int64_t i = 0; i < dx.count(); ++i)
+            ASSERT_EQ(dx.value(i), static_cast<float>(i % channels % 7) / static_cast<float>(columns)) << i;
+    }
+}
+
 /// Attributes of any size are computed or refused, whatever they are.
 TEST(AvgPool, extreme_attributes) {
     random_source random("avg_pool.extreme");

@@ -460,7 +460,8 @@ private:
     }
 
     /// Backward where each position belongs to one window at most: calls repeat(quotients of a column, or null for
-    /// zeros; first column; columns) for the segment in ascending order.
+    /// zeros; first column; columns) for the segment in ascending order. Where there is a line of results, single values
+    /// that follow one another go there many at a time.
     template <class Repeat>
     void for_each_tile(const Repeat& repeat) noexcept {
         const shape::axis& a = p_.axes[2];
@@ -475,7 +476,7 @@ private:
             const std::int64_t from = a.position(o, 0);
             const bool whole = from >= q && a.kernel <= end - from;
             up_to(nullptr, std::min(end, from));
-            if (inner_ == 1 && whole && a.kernel == a.stride) {
+            if (!p_.direct_tiles && inner_ == 1 && whole && a.kernel == a.stride) {
                 const std::int64_t n = std::min(first_read_ + reads_ - o, (end - from) / a.stride);
                 repeat_each(vertical_ + (o - first_read_), n, a.stride, result_ + (from - first_column_));
                 q = from + n * a.stride;
