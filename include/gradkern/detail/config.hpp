@@ -61,8 +61,9 @@
 #define GRADKERN_DETAIL_OPAQUE(value) static_cast<void>(value)
 #endif
 
-/// Before a loop whose body fills the registers: an unrolled one would spill. Before a loop over an array that is to be
-/// kept in registers: it is unrolled whole. Before a loop whose turns are so short that counting them shows.
+/// GRADKERN_NO_UNROLL before a loop whose body fills the registers: an unrolled one would spill.
+/// GRADKERN_UNROLL before a loop over an array that is to be kept in registers: it is unrolled whole.
+/// GRADKERN_UNROLL_FOUR before a loop whose turns are so short that counting them shows.
 #if defined(__clang__)
 #define GRADKERN_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #define GRADKERN_UNROLL _Pragma("clang loop unroll(full)")

@@ -69,6 +69,10 @@ inline constexpr bool has_dot_bf16 = false;
 /// All lanes +0.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec zero() noexcept { return broadcast(0.0f); }
 
+/// Elements in a line of the cache.
+template <class T>
+inline constexpr std::ptrdiff_t line_elements = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
+
 /// Asks for the line of the cache that holds p[step]. Nothing is read: the address may be anywhere.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch(const T* p, std::ptrdiff_t step = 0) noexcept {

@@ -22,12 +22,12 @@ inline constexpr std::ptrdiff_t lines_at_once = 32;
 /// itself a CPU runs ahead too little, of stores least. (Inlined by force: g++ drops calls of functions that only ask.)
 template <class T>
 GRADKERN_ALWAYS_INLINE void ask_to_read(const T* next, std::ptrdiff_t n) noexcept {
-    constexpr std::ptrdiff_t line = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
+    constexpr std::ptrdiff_t line = simd::line_elements<T>;
     for (std::ptrdiff_t i = 0; i < n; i += line) simd::prefetch(next, 64 * line + i);
 }
 template <class T>
 GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexcept {
-    constexpr std::ptrdiff_t line = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
+    constexpr std::ptrdiff_t line = simd::line_elements<T>;
     for (std::ptrdiff_t i = 0; i < n; i += line) simd::prefetch_to_write(next, 64 * line + i);
 }
 

@@ -25,10 +25,6 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
 /// by itself.
 inline constexpr std::ptrdiff_t prefetch_distance = 96;
 
-/// Elements in a line of the cache.
-template <class T>
-inline constexpr std::ptrdiff_t line_elements = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
-
 /// Rows that lie `step` elements apart.
 template <class T>
 struct strided_rows {
@@ -91,12 +87,12 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                 float* const to = out + x * out_step + j;
                 if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // no detour: 5 % of a depthwise layer
                     const float* const from = row(j);
-                    if (x % line_elements<T> < block)  // once a line
+                    if (x % simd::line_elements<T> < block)  // once a line
                         for (std::ptrdiff_t i = 0; i < block; ++i)
                             simd::prefetch(from, i * row.step + x + prefetch_distance);
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
-                    if (x % line_elements<T> < block)
+                    if (x % simd::line_elements<T> < block)
                         for (const auto& from : rows) prefetch_row(from, x + prefetch_distance);
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
@@ -221,7 +217,7 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
                     x = std::min(x, count - block);
                     const float* const from = in + x * in_step + j;
                     T* const to = out + j * lane_step + x;
-                    if (x % line_elements<T> < block)
+                    if (x % simd::line_elements<T> < block)
                         for (std::ptrdiff_t i = 0; i < block; ++i)
                             simd::prefetch_to_write(to, i * lane_step + prefetch_distance);
                     if constexpr (std::is_same_v<T, float>) {

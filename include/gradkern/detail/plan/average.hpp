@@ -487,7 +487,7 @@ private:
         }
         up_to(nullptr, end);
     }
-    /// ... into the line of results.
+    /// Repeats each value over its tile, into the line of results.
     void repeat_tiles() noexcept {
         for_each_tile([&](const float* value, std::int64_t x, std::int64_t n) {
             float* const out = result_ + x * inner_;
@@ -498,7 +498,7 @@ private:
             }
         });
     }
-    /// ... or straight to the output.
+    /// Repeats each value over its tile, straight to the output.
     void store_tiles(T* out) noexcept {
         for_each_tile([&](const float* value, std::int64_t x, std::int64_t n) { store_columns(value, x, n, out); });
     }

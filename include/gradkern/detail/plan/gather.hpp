@@ -148,7 +148,9 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                        : tiles_for<operand::scalar>(width);
             };
             const std::ptrdiff_t most_rows = g.channelwise ? vector_rows : tile_rows;
-            const std::ptrdiff_t unit = row_unit(g.channelwise && !g.quads ? operand::vector : operand::scalar);
+            const std::ptrdiff_t unit = row_unit(g.quads         ? operand::quad
+                                                 : g.channelwise ? operand::vector
+                                                                 : operand::scalar);
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {

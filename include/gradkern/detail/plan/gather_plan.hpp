@@ -132,6 +132,20 @@ constexpr void drop_unread_positions(gather_plan& g) noexcept {
     return a.kernel == 1 && a.pad_begin == 0 && a.small == a.large && (a.stride == 1 || a.small == 1);
 }
 
+/// Floats of a staging area: lines of less are too short for a CPU to fetch them ahead.
+inline constexpr std::int64_t most_staged = 128 * 1024;
+
+/// Whether a 1x1 kernel of one group had better have positions in the lanes: no activations are transposed then.
+[[nodiscard]] constexpr bool points_pay_off(const gather_plan& g) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    if (g.in[1] == 1 || g.out[1] == 1) return false;  // nor else
+    if (g.point_count() < lanes || g.in_channels > most_staged / g.segment) return false;
+    if (g.weights_in_place) return true;
+    // Packing weights for each block takes longer than transposing few activations, and than blocks of few positions.
+    const bool few_weights = std::min(g.in_channels, g.out_channels) < lanes;
+    return g.in_channels <= 512 && (few_weights || g.point_count() >= 64 * lanes);
+}
+
 /// Makes one axis of those that follow one another in both memories, if their windows are single positions.
 constexpr void join_unit_axes(gather_plan& g) noexcept {
     shape::axis& last = g.axes[2];
@@ -183,26 +197,20 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     if (forward) drop_unread_positions(g);
     if (in[1] != 1) join_unit_axes(g);  // else panels that go together fetch the next line ahead
 
-    constexpr std::int64_t task_floats = 64 * 1024;   // packed weights of a task stay in L2
-    constexpr std::int64_t most_staged = 128 * 1024;  // of a block; lines of less are too short to be fetched ahead
+    constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
     // Lanes across groups pay off where a group has too few channels to fill them.
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
     g.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
     // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave
-    // most lanes empty, and for 1x1 kernels where channels lie apart: no activations are transposed then.
+    // most lanes empty, and for many 1x1 kernels.
     const bool narrow = 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
                         g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
     const bool unit_axes = is_unit(g.axes[0]) && is_unit(g.axes[1]) && is_unit(g.axes[2]);
     g.weights_in_place = unit_axes && f32 && g.w_reduce == 1;
     g.segment =
         g.out_channels <= position_rows ? position_vectors(static_cast<int>(g.out_channels)) * lanes : tile_lanes;
-    // But weights may be: then only few of them, or many positions, pay for it.
-    const bool turned_weights = !g.weights_in_place && std::min(g.in_channels, g.out_channels) >= lanes;
-    const bool pointwise = unit_axes && in[1] != 1 && out[1] != 1 && g.in_channels <= most_staged / g.segment &&
-                           g.point_count() >= (turned_weights ? 64 * lanes : lanes) &&
-                           (g.weights_in_place || g.in_channels <= 512);
-    const bool neighbours = g.groups == 1 && (narrow || pointwise);
+    const bool neighbours = g.groups == 1 && (narrow || (unit_axes && points_pay_off(g)));
     g.positionwise = (!forward || g.axes[2].stride == 1) && (options.algorithm == algorithm::positionwise ||
                                                              (options.algorithm == algorithm::automatic && neighbours));
     g.points = g.positionwise && unit_axes;
@@ -268,6 +276,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     };
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : same_lines ? 1024 : g.out_staged ? 2048 : 4096;
+    // Points: one image, or none, of a line whose columns are segments.
     if (g.points) extents_of = {1, 1, shape::ceil_div(g.point_count(), g.segment)};
     g.blocks = box_grid(g.points ? std::min<std::int64_t>(g.batch, 1) : g.batch, extents_of,
                         [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {

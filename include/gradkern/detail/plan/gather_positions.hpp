@@ -10,7 +10,7 @@
 //     staged as           [channel][position]                          [image][plane][row][channel][column]
 //
 // Staged are f32 or pairs of bf16. Weights are packed as [output channel][block of 64 k][tap][k]; those of points are read in
-// place where they are f32. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
+// place where they are f32 and neighbours along the reduction. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
 #pragma once
 
 #include <algorithm>
@@ -80,8 +80,8 @@ struct position_panel {
     const void* bias = nullptr;      // of channel 0
     T* dst = nullptr;                // of the first
 
-    /// Computes the next columns, `left` of them or as many as a tile has, which are read at `source`. Their outputs lie
-    /// `step` apart in each run. Returns their number.
+    /// Computes the next columns, `left` of them or as many as a tile has, and returns their number. Whole tiles are read at
+    /// `source`. The runs tell where the columns belong, which lie `step` apart there; they must hold all of them.
     std::int64_t compute(const float* source, std::int64_t left, const reduction_list& reduction, const point_run* runs,
                          std::int64_t step) const noexcept {
         const bool few = g.out_channels <= position_rows;
@@ -259,21 +259,23 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                 stage_lines(g, from, read, pitch, staging);
             }
 
+            const float* panel_weights = packed;
+            std::int64_t weights_step = g.panel_floats;
+            if constexpr (std::is_same_v<T, float>) {
+                if (g.weights_in_place) {
+                    panel_weights = task_weights;
+                    weights_step = g.w_out;
+                }
+            }
             for (std::int64_t row = 0; row < rows; row += g.panel_rows) {
                 const std::int64_t first = group * g.out_channels + first_row + row;
-                position_panel<T> panel{.g = g,
-                                        .first = first,
-                                        .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
-                                        .weights = packed + row * g.panel_floats,
-                                        .weights_step = g.panel_floats,
-                                        .bias = bias,
-                                        .dst = dst + first * g.out[1]};
-                if constexpr (std::is_same_v<T, float>) {
-                    if (g.weights_in_place) {
-                        panel.weights = task_weights + row * g.w_out;
-                        panel.weights_step = g.w_out;
-                    }
-                }
+                const position_panel<T> panel{.g = g,
+                                              .first = first,
+                                              .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
+                                              .weights = panel_weights + row * weights_step,
+                                              .weights_step = weights_step,
+                                              .bias = bias,
+                                              .dst = dst + first * g.out[1]};
                 if (g.points) {
                     compute_points(panel, staging, pitch, first_point, points, reduction);
                 } else {

@@ -119,7 +119,8 @@ public:
     void finish(const T* source, T* to) noexcept { advance(source, to, end_); }
 
 private:
-    /// Writes the slices before `begin`, and holds those from there on.
+    /// Writes the slices before `begin`, and holds those from there on: in several rounds where a stride steps over more
+    /// slices than are held, which are written as zeros.
     void advance(const T* source, T* to, std::int64_t begin) noexcept {
         std::int64_t& first = hull_.first[m_.slide];
         std::int64_t& extent = hull_.extent[m_.slide];
@@ -203,7 +204,7 @@ public:
         for (std::int64_t p = 0; p < planes_; ++p)
             for (std::int64_t r = 0; r < rows_; ++r)
                 for (std::int64_t c = 0; c < columns_; ++c)
-                    for (std::int64_t j = 0; j < channels_; j += line_elements<T>) {
+                    for (std::int64_t j = 0; j < channels_; j += simd::line_elements<T>) {
                         const std::int64_t at = p * plane_ + r * row_ + column + c * column_ + j;
                         if constexpr (to_write) {
                             simd::prefetch_to_write(line_, at);
@@ -214,7 +215,7 @@ public:
     }
 
 private:
-    /// A few positions an axis will do.
+    /// From one window to the next `stride` positions are new, of which only the first few are asked for.
     [[nodiscard]] static std::int64_t count(const shape::axis& a) noexcept {
         return std::min<std::int64_t>(a.stride, 4);
     }
@@ -421,7 +422,7 @@ private:
         } else {
             constexpr std::int64_t ahead = 8;  // channels
             for (std::int64_t j = 0; j < used_; ++j) {
-                for (std::int64_t w = 0; w < count && j + ahead < used_; w += line_elements<std::int64_t>)
+                for (std::int64_t w = 0; w < count && j + ahead < used_; w += simd::line_elements<std::int64_t>)
                     simd::prefetch_to_write(to, (j + ahead) * y[1] + w * y[4]);
                 store(count, j, m_.panel_width, base + j * per_channel, 0, to + j * y[1], y[4]);
             }

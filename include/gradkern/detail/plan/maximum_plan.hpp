@@ -225,23 +225,23 @@ struct window_range {
     if (m.tasks() == 0) return m;
     slice_layout slice;
     const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
-    // Floats of what is held. Planes that windows are gathered from may be too large to count.
-    std::int64_t held = (m.gathered ? box[0] * box[1] * box[2] : positions_of(box)) * m.sum_width;
+    // Planes that windows are gathered from may be too large to count.
+    std::int64_t held_floats = (m.gathered ? box[0] * box[1] * box[2] : positions_of(box)) * m.sum_width;
     m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
     if (m.gathered) {
         m.held = box[m.slide];
     } else if (backward) {
         const std::int64_t whole = hull_at_most(slices, box[m.slide]);
         const std::int64_t least = least_held(slices, box[m.slide]);
-        const std::int64_t slice_floats = held / least;
+        const std::int64_t slice_floats = held_floats / least;
         m.held = std::clamp(max_held / slice_floats, least, whole);
-        held = m.held * slice_floats;
+        held_floats = m.held * slice_floats;
         // the columns that a segment reads are held together
         if (m.slide == 2 && m.held < whole)
             m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
     }
-    m.at_staging = slice.reserve<float>(m.staged ? held : 0);
-    m.at_sums = slice.reserve<float>(backward ? held : 0);
+    m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
+    m.at_sums = slice.reserve<float>(backward ? held_floats : 0);
     const std::int64_t line = m.columns * m.panel_width;
     m.at_value = slice.reserve<float>(backward ? m.panel_width : line);
     m.at_place = slice.reserve<float>(line);

@@ -124,7 +124,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         }
                     }
                 };
-                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows, 1, tile);
+                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows,
+                           row_unit(r.quads ? operand::outer : operand::vector), tile);
             }
         }
         line += run;

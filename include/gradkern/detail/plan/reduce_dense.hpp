@@ -256,7 +256,7 @@ void store_dense(const reduce_plan& r, const float* sum, std::int64_t task, G* d
                         G* const row =
                             target + d * r.weights[2] + h * r.weights[3] + x * r.weights[4] + l * r.weights[1];
                         for (std::int64_t next = some; next < std::min(2 * some, channels - l); ++next)
-                            for (std::int64_t j = 0; j < used; j += line_elements<G>)
+                            for (std::int64_t j = 0; j < used; j += simd::line_elements<G>)
                                 simd::prefetch_to_write(row, next * r.weights[1] + j * r.weights[0]);
                         unpack_lanes(from + l * row_floats + tap * r.panel_width, row_floats, used,
                                      std::min(some, channels - l), row, r.weights[0], r.weights[1], r.accumulate);
