@@ -90,6 +90,24 @@ void expect_no_influence_of_lanes(random_source& random, const conv_case& c, gk:
     }
 }
 
+// Sums that one lane would compute as one task are split by channels for several.
+TEST(convolution_contract, weight_gradients_of_few_channels_use_every_lane) {
+    random_source random("convolution.few_channels");
+    for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+        const conv_case c = make_case({conv_operator::convolution_backward_weights, 1, 1, 64, 64, {9, 9}, 3, 1, 1, 1},
+                                      format, gk::weights_format::oix);
+        const tensors t(random, c, false);
+        t.fill_reals(random);
+        test_tensor<float> expected(c.result());
+        ASSERT_TRUE(t.run(c, expected).ok());
+        test_tensor<float> out(c.result());
+        const planned p = t.plan(c, out, gk::algorithm::automatic);
+        shuffling_executor executor(4);
+        expect_same_bits(c, t, expected, p, out, p.workspace_bytes(4), 0, executor);
+        EXPECT_EQ(executor.calls(), 4);
+    }
+}
+
 TEST(convolution_contract, lanes_order_and_workspace_do_not_change_bits) {
     random_source random("convolution.lanes");
     gk::thread_pool pool(3);

@@ -18,9 +18,10 @@ namespace detail {
 
 /// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
 template <class T, class G>
-void run_reduce(const reduce_plan& r, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
-                executor_ref executor) noexcept {
-    const slices memory(workspace, r.slice_bytes);
+void run_reduce(const reduce_plan& plan, const T* large, const T* small, G* diff_weights,
+                std::span<std::byte> workspace, executor_ref executor) noexcept {
+    const slices memory(workspace, plan.slice_bytes);
+    const reduce_plan r = plan.for_lanes(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
     run_tasks(executor, r.tasks(), memory, [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
             auto* sum = reinterpret_cast<float*>(slice + r.at_sum);

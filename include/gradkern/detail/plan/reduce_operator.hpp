@@ -32,7 +32,7 @@ public:
 
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks())),
+        return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.for_lanes(lanes).tasks())),
                         workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(lanes, bias_plan_.tasks())));
     }
 

@@ -83,6 +83,17 @@ struct reduce_plan {
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
         return channelwise ? panel_groups() : groups * panel_groups() * channel_ranges();
     }
+    /// Dense: the same with tasks of fewer channels where there are fewer tasks than lanes. Not for one lane, since each task
+    /// packs the small side for itself. No sum is split, so that the bits stay.
+    [[nodiscard]] constexpr reduce_plan for_lanes(std::int64_t lanes) const noexcept {
+        reduce_plan r = *this;
+        if (channelwise || tasks() == 0 || tasks() >= lanes) return r;
+        const std::int64_t ranges = shape::ceil_div(lanes, tasks() / channel_ranges());
+        const std::int64_t least = std::min<std::int64_t>(task_channels, tile_rows);
+        r.task_channels = std::max(shape::ceil_div(large_channels, ranges), least);
+        r.sum_floats = task_panels * r.task_channels * taps() * panel_width;
+        return r;
+    }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
 };
 
