@@ -18,26 +18,13 @@ namespace detail {
 /// How many lines one call of sum_lines takes; longer lists are added in several.
 inline constexpr std::ptrdiff_t lines_at_once = 32;
 
-/// Ask for the lines of the cache of a stream of loads or stores, n elements from `next` on, 4 KB before their turn: by
-/// itself a CPU runs ahead too little, of stores least. (Inlined by force: g++ drops calls of functions that only ask.)
-template <class T>
-GRADKERN_ALWAYS_INLINE void ask_to_read(const T* next, std::ptrdiff_t n) noexcept {
-    constexpr std::ptrdiff_t line = simd::line_elements<T>;
-    for (std::ptrdiff_t i = 0; i < n; i += line) simd::prefetch(next, 64 * line + i);
-}
-template <class T>
-GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexcept {
-    constexpr std::ptrdiff_t line = simd::line_elements<T>;
-    for (std::ptrdiff_t i = 0; i < n; i += line) simd::prefetch_to_write(next, 64 * line + i);
-}
-
 /// out[x] = T(line[x]) for x < n, as a part of a stream of stores.
 template <simd::float_element T>
 inline void write_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
-        ask_to_write(out + x, 4 * lanes);
+        simd::ask_to_write(out + x, 4 * lanes);
         for (std::ptrdiff_t i = x; i < x + 4 * lanes; i += lanes) simd::store_narrow(out + i, simd::load(line + i));
     }
     if (x < n) simd::narrow(line + x, out + x, n - x);
@@ -66,8 +53,9 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
             s2 = simd::load_wide(out + x + 2 * lanes);
             s3 = simd::load_wide(out + x + 3 * lanes);
         }
-        if (count > 0) ask_to_read(lines[count - 1] + x, 4 * lanes);  // others have been read as the last one before
-        ask_to_write(out + x, 4 * lanes);
+        if (count > 0)
+            simd::ask_to_read(lines[count - 1] + x, 4 * lanes);  // others have been read as the last one before
+        simd::ask_to_write(out + x, 4 * lanes);
         for (std::ptrdiff_t k = 0; k < count; ++k) {
             const In* line = lines[k] + x;
             s0 = simd::add(s0, simd::load_wide(line));
@@ -160,7 +148,7 @@ GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float*
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + lanes <= n; x += lanes) {
-        ask_to_write(out + x, lanes);
+        simd::ask_to_write(out + x, lanes);
         simd::vec q = divide(x, simd::load_wide(source + x));
         if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
         if constexpr (Onto == addend::output) q = simd::add(simd::load(out + x), q);

@@ -247,9 +247,14 @@ inline constexpr int outer_rows = vector_rows * tile_vectors / 4;
 /// for odd numbers are left out, and the last row is computed twice.
 [[nodiscard]] constexpr int row_unit(operand a) noexcept { return a == operand::vector || a == operand::outer ? 1 : 2; }
 
+/// How many rows the kernel for `rows` of them has.
+[[nodiscard]] constexpr int kernel_rows(operand a, int rows) noexcept {
+    return (rows + row_unit(a) - 1) / row_unit(a) * row_unit(a);
+}
+
 template <operand A, int Vectors, int... I>
 constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequence<int, I...>) noexcept {
-    return {{&register_tile<A, (I / row_unit(A) + 1) * row_unit(A), Vectors>...}};
+    return {{&register_tile<A, kernel_rows(A, I + 1), Vectors>...}};
 }
 
 /// Kernels for 1 ... tile_rows or vector_rows rows.

@@ -33,10 +33,11 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Kernels for a few rows: one vector wide, two, and as wide as can be.
+/// Kernels for a few rows: one vector wide, two, and as wide as can be. The narrow ones are those of all tiles.
 template <operand A, int Rows>
-inline constexpr std::array<tile_function, 3> position_tiles{
-    {&register_tile<A, Rows, 1>, &register_tile<A, Rows, 2>, &register_tile<A, Rows, position_vectors(Rows)>}};
+inline constexpr std::array<tile_function, 3> position_tiles{{&register_tile<A, kernel_rows(A, Rows), 1>,
+                                                              &register_tile<A, kernel_rows(A, Rows), 2>,
+                                                              &register_tile<A, Rows, position_vectors(Rows)>}};
 
 /// Rows of a panel at most.
 inline constexpr std::int64_t max_panel_rows = std::max<std::int64_t>(position_rows, tile_rows);
@@ -154,13 +155,9 @@ inline void stage_lines(const gather_plan& g, const T* src, const staging_box& r
 
 /// One panel over the staged points of a block.
 template <class T>
-inline void compute_points(const position_panel<T>& panel, const float* staging, std::int64_t pitch, std::int64_t first,
-                           std::int64_t count, reduction_list reduction) noexcept {
+inline void compute_points(const position_panel<T>& panel, const float* staging, std::int64_t first, std::int64_t count,
+                           const reduction_list& reduction) noexcept {
     const gather_plan& g = panel.g;
-    std::array<shape::tap_class, 3> c;
-    for (shape::tap_class& one : c) one.taps = 1;
-    fill_reduction(g, c, {}, pitch, reduction);
-    swap_operands(reduction);
     point_walk outputs(g.batch, g.extents(), g.out, first);
     std::array<point_run, 8 * simd::lanes> runs;  // a tile has no more columns
     for (std::int64_t at = 0; at < count; at += g.segment) {
@@ -223,8 +220,8 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
     run_tasks(executor, g.tasks(), memory, [&](std::byte* slice, auto&& next) {
         auto* packed = reinterpret_cast<float*>(slice + g.at_panel);
         auto* staging = reinterpret_cast<float*>(slice + g.at_staging);
-        const reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
-                                       reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
+        reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
+                                 reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
         std::int64_t staged_key = -1;  // which (block, group) the staging area holds
         std::int64_t packed_key = -1;  // the panels of which task of a block are packed
         for (std::int64_t task = next(); task >= 0; task = next()) {
@@ -259,6 +256,13 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                 stage_lines(g, from, read, pitch, staging);
             }
 
+            if (g.points) {  // one list for all panels
+                std::array<shape::tap_class, 3> c;
+                for (shape::tap_class& one : c) one.taps = 1;
+                fill_reduction(g, c, {}, pitch, reduction);
+                swap_operands(reduction);
+            }
+
             const float* panel_weights = packed;
             std::int64_t weights_step = g.panel_floats;
             if constexpr (std::is_same_v<T, float>) {
@@ -277,7 +281,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                                               .bias = bias,
                                               .dst = dst + first * g.out[1]};
                 if (g.points) {
-                    compute_points(panel, staging, pitch, first_point, points, reduction);
+                    compute_points(panel, staging, first_point, points, reduction);
                 } else {
                     compute_lines(panel, staging, pitch, read, box, reduction);
                 }

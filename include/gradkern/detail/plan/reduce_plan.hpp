@@ -134,6 +134,7 @@ struct reduce_plan {
     r.staged =
         !in_place || (far && options.algorithm == algorithm::automatic) || options.algorithm == algorithm::dense_staged;
 
+    const bool whole = width % r.panel_width == 0 || fills_tile(width % r.panel_width);  // panels, the last one too
     slice_layout slice;
     const std::int64_t lines = std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1));
     r.positions = std::min(chunk_positions, r.chunks.lines * r.axes[2].small);
@@ -151,8 +152,7 @@ struct reduce_plan {
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
-        const bool may_stage = r.staged || (width % r.panel_width != 0 && !fills_tile(width % r.panel_width));
-        r.at_large = slice.reserve<float>(may_stage ? staging : 0);
+        r.at_large = slice.reserve<float>(r.staged || !whole ? staging : 0);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);
     } else {
@@ -166,7 +166,6 @@ struct reduce_plan {
         r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
         // A few tiles read the small side as quickly in place, where it is whole vectors.
-        const bool whole = width % r.panel_width == 0 || fills_tile(width % r.panel_width);
         r.small_in_place = f32 && small[1] == 1 && whole && r.taps() * r.large_channels <= 4 * tile_rows;
         r.at_small = slice.reserve<float>(r.small_in_place ? 0 : r.task_panels * r.positions * r.panel_width);
         // Few channels leave a tile most of its rows: taps fill them.

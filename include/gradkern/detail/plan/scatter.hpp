@@ -19,7 +19,6 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/maximum_plan.hpp>
@@ -293,7 +292,7 @@ private:
                 constexpr std::int64_t most = 256;  // elements between two requests for what follows
                 for (std::int64_t e = 0; e < run.count; e += most) {
                     const element_run part = run.part(e, std::min(most, run.count - e));
-                    if (part.at_step == 1) ask_to_read(indices + part.at, part.count);
+                    if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
                     if (!part.reach_of(indices, 0, g.plane).within) found.note_strays(g, part, indices);
                 }
             });
@@ -387,8 +386,8 @@ public:
         bool all_within = true;
         for (std::int64_t e = 0; e < run.count; e += most) {
             const element_run part = run.part(e, std::min(most, run.count - e));
-            if (part.at_step == 1) ask_to_read(indices + part.at, part.count);
-            if (part.from_step == 1) ask_to_read(gradients + part.from, part.count);
+            if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
+            if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
             const auto [within, last] = part.reach_of(indices, first_, places_);
             clear_to(within ? last - first_ + 1 : places_);
             float* const sums = data_ + e * run.channel_step * channel_step_;
@@ -424,7 +423,7 @@ private:
         if (end <= clean_) return;
         if (place_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
             const std::int64_t count = (end - clean_) * place_step_;
-            ask_to_write(data_ + end * place_step_, std::min<std::int64_t>(count, 1024));
+            simd::ask_to_write(data_ + end * place_step_, std::min<std::int64_t>(count, 1024));
             std::fill_n(data_ + clean_ * place_step_, count, 0.0F);
         } else {
             for (std::int64_t p = clean_; p < end; ++p)
