@@ -36,7 +36,7 @@ def arguments():
     a.add_argument("--only", default="", help="layers whose name, e.g. mbv2_dw3x3_144_56/forward/NCX, contains one of these words")
     a.add_argument("--types", default="f32")
     a.add_argument("--threads", type=int, default=1)
-    a.add_argument("--batch", type=int, default=0, help="images of pools, instead of those of the layer")
+    a.add_argument("--batch", default="x1", help="images of pools: a number, or x8 for 8 times those of the layer")
     a.add_argument("--channels", type=int, default=0, help="channels of pools, instead of those of the layer")
     a.add_argument("--inf", action="store_true", help="put Inf into the first tap of the weights of data gradients")
     a.add_argument("--onednn", default="", help="prefix of `pip install onednn onednn-devel`")
@@ -101,7 +101,7 @@ class Job:
 
     def __init__(self, torch, lib, index, layer, dtype, opt):
         self.torch, self.lib, self.layer, self.dtype = torch, lib, layer, dtype
-        self.handle = ctypes.c_void_p(lib.gradkern_make(index, TYPES.index(dtype), opt.threads, opt.batch, opt.channels))
+        self.handle = ctypes.c_void_p(lib.gradkern_make(index, TYPES.index(dtype), opt.threads, layer["batch"], opt.channels))
         self.element = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
         self.address, self.bytes = [], 0
         for i in range(4):
@@ -327,8 +327,8 @@ def main():
     title = "gradkern (%s, g++ %s) beside PyTorch %s (%s)%s, %d thread%s, %d rounds, %s, %s%s" % (
         lib.gradkern_isa().decode(), compiler, torch.__version__, torch.backends.cpu.get_cpu_capability(),
         (" and oneDNN " + dnn.onednn_version().decode() if dnn else "") + (", held to " + opt.peer_isa) * bool(opt.peer_isa), opt.threads, "s"[:opt.threads - 1], opt.rounds,
-        cpu, time.strftime("%Y-%m-%d"), "".join([", Inf in the first tap"] * opt.inf + [", pools of %d images" % opt.batch] *
-                                                bool(opt.batch) + [", of %d channels" % opt.channels] * bool(opt.channels)))
+        cpu, time.strftime("%Y-%m-%d"), "".join([", Inf in the first tap"] * opt.inf + [", pools of %s images" % opt.batch] *
+                                                (opt.batch != "x1") + [", of %d channels" % opt.channels] * bool(opt.channels)))
     print(title, file=sys.stderr)
     rows, wrong = [], False
     clock = time.process_time if opt.threads == 1 else time.perf_counter
@@ -345,7 +345,8 @@ def main():
             name = "%s/%s/%s" % (layer["name"], layer["role"], layer["format"])
             conv = layer["kind"].startswith("conv")
             if layer["kind"].endswith("pool"):
-                layer["batch"] = opt.batch or layer["batch"]
+                layer = dict(layer)
+                layer["batch"] = layer["batch"] * int(opt.batch[1:]) if opt.batch[0] == "x" else int(opt.batch)
                 layer["in_channels"] = layer["out_channels"] = opt.channels or layer["in_channels"]
             if not any(w in name for w in words) or (opt.inf and (not conv or layer["role"] != "backward_data")):
                 continue

@@ -186,15 +186,19 @@ void gradkern_free(void* p) { delete static_cast<job*>(p); }
 
 /// Multiply-adds in registers on each thread: two threads that have a core each take as long as one.
 void gradkern_spin(int threads) {
+    static volatile float start = 2.0F;  // unknown to the compiler, which would do all this beforehand
+    [[maybe_unused]] static volatile float sink;
 #pragma omp parallel num_threads(threads)
     {
-        float x[64];
-        for (float& v : x) v = 1.0F;
-        for (int i = 0; i < 2000000; ++i) {
+        float x[128];
+        float number = start;
+        for (float& v : x) v = number++;
+        for (int i = 0; i < 500000; ++i) {
             for (float& v : x) v = v * 0.999F + 0.001F;
         }
-        [[maybe_unused]] static volatile float sink;
-        sink = x[0];
+        float sum = 0;
+        for (const float v : x) sum += v;
+        sink = sum;
     }
 }
 
