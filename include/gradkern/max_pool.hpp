@@ -269,8 +269,14 @@ public:
                                            workspace.size(), workspace_bytes(1));
         if (!s) return s;
         detail::index_findings found;
-        if (plan_.look_first) found = detail::look_at_indices(plan_, indices, executor);
-        if (found.local) found = detail::run_scatter(plan_, diff_dst, indices, diff_src, workspace, executor);
+        detail::scatter_plan plan = plan_;
+        if (plan_.wants_to_slide()) {
+            found = detail::look_at_indices<true>(plan_, indices, executor);
+            plan = detail::slide_along(plan_, found.behind);
+        } else if (plan_.look_first) {
+            found = detail::look_at_indices<false>(plan_, indices, executor);
+        }
+        if (found.local) found = detail::run_scatter(plan, diff_dst, indices, diff_src, workspace, executor);
         if (!found.in_range) {
             const std::int64_t bad = detail::first_bad_index(plan_, indices);
             return error{errc::index_out_of_range,

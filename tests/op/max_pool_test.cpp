@@ -374,6 +374,49 @@ TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_lane) {
     }
 }
 
+/// Indices that drift along large planes: sums in scratch slide with them, as far as the furthest step back allows.
+TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
+    using T = TypeParam;
+    random_source random("max_pool.drift");
+    for (const std::int64_t channels : {20, 150, 256}) {
+        for (const std::int64_t back : {0, 70, 900, 6000}) {
+            for (const bool accumulate : {false, true}) {
+                for (const bool strays : {false, true}) {
+                    const std::int64_t places = 6000;
+                    const std::int64_t windows = 90;
+                    const extents src{1, places, channels};
+                    const extents dst{1, windows, channels};
+                    const max_pool_indices_attributes a{};
+                    call_options options{};
+                    options.plan.output = accumulate ? output_mode::accumulate : output_mode::overwrite;
+                    const test_tensor<T> dy(dst);
+                    dy.fill_random(random);
+                    const index_tensor index(dst, {});
+                    for (std::int64_t k = 0; k < index.count(); ++k) {
+                        const std::int64_t at = (k / channels + 1) * (places / windows) - 1;  // never the last ones
+                        const std::int64_t place = std::max<std::int64_t>(0, at - random.integer(0, back));
+                        index[k] = strays && k % 97 == 0 ? -1 : place * channels + k % channels;
+                    }
+                    const test_tensor<T> expected(src);
+                    const test_tensor<T> dx(src);
+                    std::vector<float> sums(static_cast<std::size_t>(places * channels));
+                    for (std::int64_t k = 0; k < index.count(); ++k)
+                        if (index[k] >= 0) sums[static_cast<std::size_t>(index[k])] += static_cast<float>(dy.data()[k]);
+                    expected.fill([&](std::int64_t k) {
+                        return sums[static_cast<std::size_t>(k)] + (accumulate ? static_cast<float>(k % 5) : 0.0F);
+                    });
+                    dx.fill([](std::int64_t k) { return k % 5; });
+                    const auto plan = *gradkern::plan_max_pool_backward_from_indices<T>(dst, dst, a, src, options.plan);
+                    const guarded_bytes memory(plan.workspace_bytes());
+                    ASSERT_TRUE(plan.run(dy.data(), index.view().data, dx.data(), {memory.data(), memory.size()}).ok());
+                    EXPECT_TRUE(dx.equals(expected)) << channels << " channels, " << back << " back";
+                    EXPECT_TRUE(memory.zones_intact());
+                }
+            }
+        }
+    }
+}
+
 /// Scratch belongs to a block of a plane: a larger plane needs no more of it, and gradients that go straight into an
 /// output of floats need none.
 TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {

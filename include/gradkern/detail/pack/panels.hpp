@@ -193,6 +193,10 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
             }
             return;
         }
+        if (lane_step == 1 && in_step == lanes && out_step == lanes) {
+            simd::narrow(in, out, count * lanes);
+            return;
+        }
         if (lane_step == 1) {
             for (std::ptrdiff_t x = 0; x < count; ++x) simd::narrow(in + x * in_step, out + x * out_step, lanes);
             return;

@@ -3,7 +3,8 @@
 // A run looks at all indices first (or, with index_check::each, at each of them on the way): is every one in range, and
 // does every one point into the plane of its own element? Then comes the scatter. A task is a block of places of
 // diff_src, of one panel of channels of one image; it adds the gradients whose indices point into it to f32 sums, in
-// ascending order of the elements (n, c, o), and writes the sums.
+// ascending order of the elements (n, c, o), and writes the sums. Where indices keep roughly to the order of memory, as
+// those of any pool do, sums in scratch slide along a plane: few places are held at a time.
 // That is where all indices stay in their planes; else, right and slow, blocks of sums over all planes look at all elements.
 // f32 outputs that are overwritten hold their own sums, so that a block is a whole plane.
 #pragma once
@@ -14,6 +15,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -35,6 +37,8 @@ namespace detail {
 /// Floats of one lane's sums at most (4 MB). With fewer, panels of 16-bit tensors become so narrow that lines of memory
 /// are read in parts.
 inline constexpr std::int64_t scatter_sums = 1024 * 1024;
+/// Floats of sums that stay in the cache beside all else.
+inline constexpr std::int64_t scatter_held = 64 * 1024;
 
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
@@ -54,13 +58,20 @@ struct scatter_plan {
     std::int64_t plane = 0;     // places
     std::uint64_t inverse = 1;  // of the odd part of index.per_place, modulo 2^64
     int shift = 0;              // per_place = odd part << shift
+    std::int64_t width = 1;     // of a panel at most: neighbouring channels
     std::int64_t panel_width = 1;
     std::int64_t panels = 0;
     std::int64_t block = 1;  // places
     std::int64_t blocks = 0;
-    std::int64_t sums = 0;  // floats of a slice
+    std::int64_t held = 1;    // places of a block whose sums are in scratch at a time
+    std::int64_t behind = 0;  // where those are not all: see index_findings
+    std::int64_t sums = 0;    // floats of a slice
     std::int64_t slice_bytes = 0;
 
+    /// Whether the sums of a block are too many for the cache, so that they had better slide along it.
+    [[nodiscard]] constexpr bool wants_to_slide() const noexcept {
+        return look_first && !direct && block * panel_width > scatter_held;
+    }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
 
     /// The place of index i in the plane of channel c of image n. For every other index, whatever its value, the result is
@@ -135,13 +146,15 @@ struct scatter_plan {
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
     g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums);
     // Neighbouring channels share lines of memory: a panel of them is walked together.
-    if (out[1] == 1) g.panel_width = std::min<std::int64_t>(g.channels, 128);
+    if (out[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
+    g.panel_width = g.width;
     if (!g.direct) {
         g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
         if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
     }
     g.panels = shape::ceil_div(g.channels, g.panel_width);
     g.blocks = shape::ceil_div(g.plane, g.block);
+    g.held = g.block;
     if (!g.direct && g.tasks() > 0) {
         slice_layout slice;
         constexpr std::int64_t few = 3 * 1024;  // floats: small enough for a workspace on the stack
@@ -150,6 +163,22 @@ struct scatter_plan {
         g.slice_bytes = slice.bytes();
     }
     return g;
+}
+
+/// The plan for indices none of which points more than `behind` places before where others ahead of it have pointed.
+[[nodiscard]] constexpr scatter_plan slide_along(const scatter_plan& g, std::int64_t behind) noexcept {
+    if (!g.wants_to_slide() || behind >= g.plane) return g;
+    scatter_plan s = g;
+    const std::int64_t least = behind + behind / 2 + 1;  // more than is needed, so that less of it is moved
+    s.panel_width = g.width;
+    while (s.panel_width > g.panel_width && least * s.panel_width > g.sums) s.panel_width /= 2;
+    s.panels = shape::ceil_div(s.channels, s.panel_width);
+    s.held = std::max(least, scatter_held / s.panel_width);
+    if (s.held >= g.plane || s.held * s.panel_width > g.sums) return g;
+    s.block = s.plane;
+    s.blocks = 1;
+    s.behind = behind;
+    return s;
 }
 
 /// Elements of one image that are walked in one loop: windows of one channel, or channels of one window.
@@ -175,17 +204,21 @@ struct element_run {
 
     /// Where the indices of a run point.
     struct reach {
-        bool within;        // all of them into [first, first + places) of the planes of their elements
-        std::int64_t last;  // place, if so; else 0
+        bool within;         // all of them into [first, first + places) of the planes of their elements
+        std::int64_t last;   // place, if so; else 0
+        std::int64_t least;  // the same, where it is wanted
     };
     /// Multiples of per_place become multiples of a power of two, 2^shift: bits below it, and the sign bits of distances
     /// from both ends, tell whether there is a stray. Compilers collect bits by vectors, but comparisons one by one.
-    [[nodiscard]] reach reach_of(const std::int64_t* indices, std::int64_t first, std::int64_t places) const noexcept {
+    template <bool wants_least = false>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE reach reach_of(const std::int64_t* indices, std::int64_t first,
+                                                        std::int64_t places) const noexcept {
         const std::uint64_t base = static_cast<std::uint64_t>(first) << own.shift;
         const std::uint64_t end = static_cast<std::uint64_t>(places) << own.shift;
         std::uint64_t outside = 0;
         std::uint64_t between = 0;
         std::int64_t last = 0;
+        std::int64_t least = std::numeric_limits<std::int64_t>::max();
         const auto look = [&](std::int64_t apart, std::uint64_t inverse) GRADKERN_INLINE_LAMBDA {
             const std::int64_t* const index = indices + at;
             const std::uint64_t step = origin_step;
@@ -196,6 +229,7 @@ struct element_run {
                 outside |= there | (end - 1 - there);
                 between |= there;
                 last = std::max(last, static_cast<std::int64_t>(there));
+                if constexpr (wants_least) least = std::min(least, static_cast<std::int64_t>(there));
             }
         };
         if (at_step == 1 && own.inverse == 1) {
@@ -207,7 +241,7 @@ struct element_run {
         }
         const std::uint64_t low_bits = (std::uint64_t{1} << own.shift) - 1;
         const bool within = static_cast<std::int64_t>(outside) >= 0 && (between & low_bits) == 0;
-        return {within, within ? first + (last >> own.shift) : 0};
+        return {within, within ? first + (last >> own.shift) : 0, within ? first + (least >> own.shift) : 0};
     }
 };
 
@@ -250,7 +284,8 @@ GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, 
 /// What was found out about indices.
 struct index_findings {
     bool in_range = true;
-    bool local = true;  ///< every index points into the plane of its own element
+    bool local = true;        ///< every index points into the plane of its own element
+    std::int64_t behind = 0;  ///< places at most by which one points before where others ahead of it point
 
     /// Takes note of the indices of a run that are no places of the planes of their elements.
     void note_strays(const scatter_plan& g, const element_run& run, const std::int64_t* indices) noexcept {
@@ -270,30 +305,42 @@ public:
     void add(const index_findings& f) noexcept {
         if (!f.in_range) in_range_.store(false, std::memory_order_relaxed);
         if (!f.local) local_.store(false, std::memory_order_relaxed);
+        std::int64_t most = behind_.load(std::memory_order_relaxed);
+        while (most < f.behind && !behind_.compare_exchange_weak(most, f.behind, std::memory_order_relaxed)) {
+        }
     }
-    [[nodiscard]] index_findings get() const noexcept { return {in_range_.load(), local_.load()}; }
+    [[nodiscard]] index_findings get() const noexcept { return {in_range_.load(), local_.load(), behind_.load()}; }
 
 private:
     std::atomic<bool> in_range_{true};
     std::atomic<bool> local_{true};
+    std::atomic<std::int64_t> behind_{0};
 };
 
-/// Looks at all indices, and writes nothing.
-[[nodiscard]] inline index_findings look_at_indices(const scatter_plan& g, const std::int64_t* indices,
-                                                    executor_ref executor) noexcept {
+/// Looks at all indices, and writes nothing. `in_order`: whether it is asked how far they keep to the order of memory.
+template <bool in_order>
+[[nodiscard]] index_findings look_at_indices(const scatter_plan& g, const std::int64_t* indices,
+                                             executor_ref executor) noexcept {
     shared_findings all;
-    run_tasks(executor, g.batch * g.panels, slices({}, 0), [&](std::byte*, auto&& next) {
+    const std::int64_t panels = shape::ceil_div(g.channels, g.width);
+    run_tasks(executor, g.batch * panels, slices({}, 0), [&](std::byte*, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
-            const std::int64_t n = task / g.panels;
-            const std::int64_t first = task % g.panels * g.panel_width;
-            const std::int64_t last = std::min(g.channels, first + g.panel_width);
+            const std::int64_t n = task / panels;
+            const std::int64_t first = task % panels * g.width;
+            const std::int64_t last = std::min(g.channels, first + g.width);
             index_findings found;
+            std::int64_t furthest = 0;
             for_each_run(g, n, first, last, [&](const element_run& run) {
                 constexpr std::int64_t most = 256;  // elements between two requests for what follows
                 for (std::int64_t e = 0; e < run.count; e += most) {
                     const element_run part = run.part(e, std::min(most, run.count - e));
                     if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
-                    if (!part.reach_of(indices, 0, g.plane).within) found.note_strays(g, part, indices);
+                    const element_run::reach reach = part.template reach_of<in_order>(indices, 0, g.plane);
+                    if (!reach.within) found.note_strays(g, part, indices);
+                    if constexpr (in_order) {
+                        furthest = std::max(furthest, reach.last);
+                        found.behind = std::max(found.behind, reach.within ? furthest - reach.least : g.plane);
+                    }
                 }
             });
             all.add(found);
@@ -363,33 +410,41 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
               });
 }
 
-/// The f32 sums of a block of places of a panel. They are cleared no further than runs have reached, so that they are
-/// still in the cache when gradients are added to them.
+/// The f32 sums of a block of places of a panel: in the output itself (`direct`), or in scratch, all of them or those
+/// that are held while they slide along. They are cleared no further than runs have reached, so that they are still in
+/// the cache when gradients are added to them.
+template <class T, bool direct>
 class block_sums {
 public:
-    /// `data`: the sum of the first place and channel; others are `place_step` and `channel_step` floats on. Where
-    /// `place_step` is 0 places lie as in the output.
-    block_sums(const scatter_plan& g, float* data, std::int64_t first, std::int64_t last, std::int64_t channels,
-               std::int64_t place_step, std::int64_t channel_step) noexcept
-        : g_(g),
-          data_(data),
-          first_(first),
-          places_(last - first),
-          channels_(channels),
-          place_step_(place_step),
-          channel_step_(channel_step) {}
+    /// The block is [first, last) of the panel of `used` channels at `out`.
+    block_sums(const scatter_plan& g, T* out, std::int64_t used, std::int64_t first, std::int64_t last,
+               float* scratch) noexcept
+        : g_(g), out_(out), used_(used), first_(first), places_(std::min(g.held, last - first)), last_(last) {
+        if constexpr (direct) {
+            data_ = out;
+            channels_ = used;
+            place_step_ = g.places_run ? g.out[4] : 0;
+            channel_step_ = g.out[1];
+        } else {
+            data_ = scratch;
+            channels_ = g.panel_width;
+            place_step_ = g.panel_width;
+        }
+    }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
-    template <class T>
-    [[nodiscard]] bool add(const element_run& run, const T* gradients, const std::int64_t* indices) noexcept {
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE bool add(const element_run& run, const T* gradients,
+                                                  const std::int64_t* indices) noexcept {
         constexpr std::int64_t most = 64;  // elements, whose indices stay in the innermost cache
         bool all_within = true;
         for (std::int64_t e = 0; e < run.count; e += most) {
             const element_run part = run.part(e, std::min(most, run.count - e));
             if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
             if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
-            const auto [within, last] = part.reach_of(indices, first_, places_);
-            clear_to(within ? last - first_ + 1 : places_);
+            element_run::reach reach = part.reach_of(indices, first_, places_);
+            if constexpr (!direct)
+                if (!reach.within && first_ + places_ < last_) reach = slide_for(part, indices);
+            clear_to(reach.within ? reach.last - first_ + 1 : places_);
             float* const sums = data_ + e * run.channel_step * channel_step_;
             std::array<float, static_cast<std::size_t>(most)> wide;
             const float* from = wide.data();
@@ -401,22 +456,59 @@ public:
                 // as many lanes of one position as there are elements
                 pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
-            if (within && place_step_ == g_.index.per_place) {
+            if (reach.within && place_step_ == g_.index.per_place) {
                 add_all(part, from, from_step, indices, sums);
             } else {
                 add_those_within(part, from, from_step, indices, sums);
             }
-            all_within = all_within && within;
+            all_within = all_within && reach.within;
         }
         return all_within;
     }
 
-    /// Clears what no run has reached.
-    void clear_rest() noexcept { clear_to(places_); }
+    /// Completes what no run has reached, and writes what has not been written.
+    void finish() noexcept {
+        if constexpr (direct) {
+            clear_to(places_);
+        } else {
+            slide_to(last_);
+        }
+    }
 
 private:
     [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t place) const noexcept {
         return place_step_ != 0 ? place * place_step_ : g_.offset_of(first_ + place);
+    }
+
+    /// Slides as far as the elements of a run point. Returns where they do.
+    GRADKERN_NOINLINE element_run::reach slide_for(const element_run& run, const std::int64_t* indices) noexcept {
+        slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.behind);
+        return run.reach_of(indices, first_, places_);
+    }
+
+    /// Writes the sums of all places before `begin`, and holds those from there on.
+    void slide_to(std::int64_t begin) noexcept {
+        while (first_ < begin) {
+            const std::int64_t done = std::min(begin - first_, places_);
+            clear_to(done);
+            write(done);
+            std::copy(data_ + done * place_step_, data_ + clean_ * place_step_, data_);
+            clean_ -= done;
+            first_ += done;
+            places_ = std::min(g_.held, last_ - first_);
+        }
+    }
+
+    /// Writes the sums of the first `count` places.
+    void write(std::int64_t count) const noexcept {
+        // places whose lines are asked for before they are written
+        const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : count;
+        for (std::int64_t p = 0; p < count; p += most) {
+            const std::int64_t here = std::min(most, count - p);
+            T* const to = out_ + g_.offset_of(first_ + p);
+            if (g_.out[1] == 1) simd::ask_to_write(to, here * g_.out[4]);
+            unpack_lanes(data_ + p * place_step_, place_step_, used_, here, to, g_.out[1], g_.out[4], g_.accumulate);
+        }
     }
 
     void clear_to(std::int64_t end) noexcept {
@@ -461,12 +553,15 @@ private:
     }
 
     const scatter_plan& g_;
-    float* data_;
+    T* out_;
+    std::int64_t used_;
     std::int64_t first_;
     std::int64_t places_;
-    std::int64_t channels_;
-    std::int64_t place_step_;
-    std::int64_t channel_step_;
+    std::int64_t last_;
+    float* data_ = nullptr;
+    std::int64_t channels_ = 0;
+    std::int64_t place_step_ = 0;
+    std::int64_t channel_step_ = 1;
     std::int64_t clean_ = 0;  // places
 };
 
@@ -486,31 +581,22 @@ template <class T>
             const std::int64_t used = last_channel - first_channel;
             T* const panel = out + n * g.out[0] + first_channel * g.out[1];
 
-            // sums[place][channel], or the output itself
-            auto* const scratch = reinterpret_cast<float*>(slice);
-            block_sums sums = [&] {
-                if constexpr (std::is_same_v<T, float>) {
-                    if (g.direct)
-                        return block_sums(g, panel, first_place, last_place, used, g.places_run ? g.out[4] : 0,
-                                          g.out[1]);
+            const auto scatter = [&](auto sums) {
+                index_findings found;
+                for_each_run(g, n, first_channel, last_channel, [&](const element_run& run) GRADKERN_INLINE_LAMBDA {
+                    if (!sums.add(run, gradient, indices)) found.note_strays(g, run, indices);
+                });
+                sums.finish();
+                all.add(found);
+            };
+            if constexpr (std::is_same_v<T, float>) {
+                if (g.direct) {
+                    scatter(block_sums<T, true>(g, panel, used, first_place, last_place, nullptr));
+                    continue;
                 }
-                return block_sums(g, scratch, first_place, last_place, g.panel_width, g.panel_width, 1);
-            }();
-            index_findings found;
-            for_each_run(g, n, first_channel, last_channel, [&](const element_run& run) {
-                if (!sums.add(run, gradient, indices)) found.note_strays(g, run, indices);
-            });
-            sums.clear_rest();
-            all.add(found);
-            if (g.direct) continue;
-            if (g.places_run) {
-                unpack_lanes(scratch, g.panel_width, used, last_place - first_place, panel + first_place * g.out[4],
-                             g.out[1], g.out[4], g.accumulate);
-            } else {
-                for (std::int64_t p = first_place; p < last_place; ++p)
-                    unpack_lanes(scratch + (p - first_place) * g.panel_width, g.panel_width, used, 1,
-                                 panel + g.offset_of(p), g.out[1], std::ptrdiff_t{1}, g.accumulate);
             }
+            auto* const scratch = reinterpret_cast<float*>(slice);
+            scatter(block_sums<T, false>(g, panel, used, first_place, last_place, scratch));
         }
     });
     return all.get();
