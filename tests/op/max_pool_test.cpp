@@ -84,6 +84,35 @@ pool_case random_case(random_source& random, std::int64_t largest = 9) {
     }
 }
 
+/// Large windows that overlap, whose rows are compared once for all lines that share them.
+pool_case overlapping_case(random_source& random) {
+    for (;;) {
+        pool_case p;
+        max_pool_attributes& a = p.attributes;
+        const std::int64_t rank = random.integer(2, 3);
+        const std::int64_t channels = random.pick<std::int64_t>({1, 7, 16, 17, 70});
+        a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
+        a.ignore_nan = random.chance(1, 2);
+        a.rounding_type = random.pick({rounding_type::floor, rounding_type::ceil});
+        a.storage_order = random.pick({storage_order::row_major, storage_order::column_major});
+        p.src = {random.integer(1, 2)};
+        if (a.data_format == data_format::ncx) p.src.push_back(channels);
+        for (std::int64_t i = 0; i < rank; ++i) {
+            const bool outer = rank == 3 && i == 0;
+            p.src.push_back(random.integer(outer ? 2 : 4, outer ? 4 : 12));
+            a.kernel.push_back(outer ? random.integer(1, 3) : random.integer(4, 7));
+            a.strides.push_back(random.integer(1, 2));
+            a.pads_begin.push_back(random.integer(0, 3));
+            a.pads_end.push_back(random.integer(0, 3));
+        }
+        if (a.data_format == data_format::nxc) p.src.push_back(channels);
+        const auto dst = gradkern::infer_max_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        return p;
+    }
+}
+
 /// Few different numbers, so that maxima tie; sometimes zeros of both signs, infinities and NaN.
 float random_number(random_source& random, bool finite) {
     if (!finite && random.chance(1, 4))
@@ -124,7 +153,7 @@ TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
     random_source random("max_pool.forward");
     for (int i = 0; i < 1500; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random);
+        const pool_case p = i % 5 == 0 ? overlapping_case(random) : random_case(random);
         const bool strided = random.chance(1, 2);
         const bool finite = random.chance(1, 2);
         const auto strides = [&](const extents& shape) {
@@ -168,7 +197,7 @@ TYPED_TEST(MaxPool, backward_has_the_references_bits) {
     random_source random("max_pool.backward");
     for (int i = 0; i < 1000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random, 7);
+        const pool_case p = i % 5 == 0 ? overlapping_case(random) : random_case(random, 7);
         const bool strided = random.chance(1, 2);
         const bool finite = random.chance(1, 2);
         const test_tensor<T> x(p.src, strided ? random_input_strides(random, p.src) : extents{});

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -86,6 +87,22 @@ private:
     std::array<float, most> listed_;
 };
 
+/// Stores one window's results: V vectors of neighbouring channels, a single one with `used` lanes.
+template <std::size_t V>
+GRADKERN_ALWAYS_INLINE void store_window(const std::array<simd::vec, V>& best,
+                                         const std::array<simd::vec, V>& best_place, simd::vec first_place,
+                                         std::ptrdiff_t used, float* value, float* place) noexcept {
+    for (std::size_t v = 0; v < V; ++v) {
+        const std::ptrdiff_t lane = static_cast<std::ptrdiff_t>(v) * simd::lanes;
+        if (V > 1 || used >= simd::lanes) {
+            simd::store(value + lane, best[v]);
+        } else {
+            simd::store_partial(value + lane, best[v], used);
+        }
+        simd::store(place + lane, simd::add_bits(first_place, best_place[v]));
+    }
+}
+
 /// One window whose first tap is at `first`: V vectors of neighbouring channels, a single one with `used` lanes.
 template <class T, std::size_t V, bool ignore_nan>
 GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places& places, const T* first,
@@ -118,15 +135,7 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
             }
         }
     }
-    for (std::size_t v = 0; v < V; ++v) {
-        const std::ptrdiff_t lane = static_cast<std::ptrdiff_t>(v) * simd::lanes;
-        if (V > 1 || used >= simd::lanes) {
-            simd::store(value + lane, best[v]);
-        } else {
-            simd::store_partial(value + lane, best[v], used);
-        }
-        simd::store(place + lane, simd::add_bits(first_place, best_place[v]));
-    }
+    store_window<V>(best, best_place, first_place, used, value, place);
 }
 
 /// `used` neighbouring channels. Places stay below place_limit. All channels of a window come before the next window, so
@@ -145,6 +154,56 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
             window_max_of<T, 4, ignore_nan>(r, places, first + j, 4 * lanes, first_place, value + j, place + j);
         for (; j < used; j += lanes)
             window_max_of<T, 1, ignore_nan>(r, places, first + j, used - j, first_place, value + j, place + j);
+    }
+}
+
+/// The results of one row of taps of each window of a line, as window_max has left them.
+struct row_results {
+    const float* value;
+    const float* place;        // within the row
+    std::int64_t first_place;  // of the row
+};
+
+/// One window from the results of its rows, which are `at` floats on.
+template <std::size_t V, bool ignore_nan>
+GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, std::int64_t at, std::ptrdiff_t used,
+                                           float* value, float* place) noexcept {
+    std::array<simd::vec, V> best;
+    std::array<simd::vec, V> best_place;
+    const auto load = [&](const float* from, std::size_t v) GRADKERN_INLINE_LAMBDA {
+        return simd::load(from + at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
+    };
+    const simd::vec first_place = broadcast_bits(rows[0].first_place);
+    for (std::size_t v = 0; v < V; ++v) {
+        best[v] = load(rows[0].value, v);
+        best_place[v] = simd::add_bits(first_place, load(rows[0].place, v));
+    }
+    for (const row_results& row : rows.subspan(1)) {
+        const simd::vec row_place = broadcast_bits(row.first_place);
+        for (std::size_t v = 0; v < V; ++v) {
+            const simd::vec x = load(row.value, v);
+            const simd::mask m = takes<ignore_nan>(x, best[v]);
+            best[v] = simd::select(m, x, best[v]);
+            best_place[v] = simd::select(m, simd::add_bits(row_place, load(row.place, v)), best_place[v]);
+        }
+    }
+    store_window<V>(best, best_place, simd::zero(), used, value, place);
+}
+
+/// `windows` windows, `used` neighbouring channels of each, from the results of their rows in the order of the taps:
+/// the first row with the largest maximum holds the first maximum, the last row with a NaN the last NaN. The results of
+/// a row are whole vectors, `step` floats from window to window.
+template <bool ignore_nan>
+void max_of_rows(std::span<const row_results> rows, std::int64_t windows, std::int64_t step, std::ptrdiff_t used,
+                 const window_results& to) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    for (std::int64_t i = 0; i < windows; ++i) {
+        float* const value = to.value + i * to.value_step;
+        float* const place = to.place + i * to.place_step;
+        std::ptrdiff_t j = 0;
+        for (; used - j >= 4 * lanes; j += 4 * lanes)
+            max_of_rows_of<4, ignore_nan>(rows, i * step + j, 4 * lanes, value + j, place + j);
+        for (; j < used; j += lanes) max_of_rows_of<1, ignore_nan>(rows, i * step + j, used - j, value + j, place + j);
     }
 }
 

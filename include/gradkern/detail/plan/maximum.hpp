@@ -1,7 +1,8 @@
 // The max engine: max pooling forward, and its gradient by finding every maximum again.
 //
 // A task is one box of outputs of one image and one panel of channels. Loops: line of windows (d, h) > segment of
-// it > run of windows with the same inside taps (window_max.hpp) > taps. Forward a segment is then written out.
+// it > run of windows with the same inside taps (window_max.hpp) > taps. Large windows that overlap take the maxima of
+// rows first, which neighbouring lines share. Forward a segment is then written out.
 // Backward its gradients are added to f32 sums at the places of the maxima, in ascending order of the windows, and sums
 // are written when no window to come reaches them: the bits depend on shape and values alone.
 #pragma once
@@ -36,12 +37,20 @@ struct window_source {
     std::int64_t place_origin = 0;  // subtracted from every place
 };
 
-/// Computes the windows [first, last) of line (d, h), `used` channels of each.
+/// What the inside taps of window o read along one axis: the first position, and how many.
+struct inside_reads {
+    std::int64_t first;
+    std::int64_t count;
+};
+[[nodiscard]] inline inside_reads reads_of_window(const shape::axis& a, std::int64_t o) noexcept {
+    const shape::tap_sequence taps = a.inside_taps(o);
+    return {a.position(o, taps.first), taps.count};
+}
+
+/// Computes the windows [first, last) of a line that reads these planes and rows, `used` channels of each.
 template <class T, bool ignore_nan>
-void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, std::int64_t h, std::int64_t first,
-                 std::int64_t last, std::int64_t used, window_results to) noexcept {
-    const shape::tap_sequence planes = m.axes[0].inside_taps(d);
-    const shape::tap_sequence rows = m.axes[1].inside_taps(h);
+void max_segment(const max_plan& m, const window_source<T>& s, inside_reads planes, inside_reads rows,
+                 std::int64_t first, std::int64_t last, std::int64_t used, window_results to) noexcept {
     window_run run;
     shape::tap_class_walk walk(m.axes[2], shape::side::small, first, last);
     for (shape::tap_class c; walk.next(c);) {
@@ -50,8 +59,7 @@ void max_segment(const max_plan& m, const window_source<T>& s, std::int64_t d, s
         if (planes.count == 0 || rows.count == 0 || c.taps == 0) {
             window_max_of_none(run, used, to);
         } else {
-            const std::array<std::int64_t, 3> at{m.axes[0].position(d, planes.first), m.axes[1].position(h, rows.first),
-                                                 c.first_read};
+            const std::array<std::int64_t, 3> at{planes.first, rows.first, c.first_read};
             const T* source = s.data;
             run.first_place = -s.place_origin;
             for (std::size_t i = 0; i < 3; ++i) {
@@ -248,6 +256,7 @@ public:
           staging_(reinterpret_cast<float*>(slice + m.at_staging)),
           sums_(reinterpret_cast<float*>(slice + m.at_sums)),
           gradient_(reinterpret_cast<float*>(slice + m.at_gradient)),
+          rows_(reinterpret_cast<float*>(slice + m.at_rows)),
           results_{reinterpret_cast<float*>(slice + m.at_value), reinterpret_cast<float*>(slice + m.at_place),
                    m.gathered ? reinterpret_cast<float*>(slice + m.at_high) : nullptr, m.panel_width, m.panel_width} {}
 
@@ -368,12 +377,46 @@ private:
     /// Computes the windows [first, last) of line (d, h).
     template <class S>
     void max_windows(const window_source<S>& source, std::int64_t d, std::int64_t h, std::int64_t first,
-                     std::int64_t last, const window_results& to) const noexcept {
-        if (m_.ignore_nan) {
-            max_segment<S, true>(m_, source, d, h, first, last, used_, to);
-        } else {
-            max_segment<S, false>(m_, source, d, h, first, last, used_, to);
+                     std::int64_t last, const window_results& to) noexcept {
+        const inside_reads planes = reads_of_window(m_.axes[0], d);
+        const inside_reads rows = reads_of_window(m_.axes[1], h);
+        const auto compute = [&]<bool ignore_nan>(std::bool_constant<ignore_nan>) {
+            if (m_.rows_first && planes.count > 0 && rows.count > 0) {
+                if (d != rows_of_) rows_end_ = 0;
+                rows_of_ = d;
+                max_by_rows<ignore_nan>(source, planes, rows, first, last, to);
+            } else {
+                max_segment<S, ignore_nan>(m_, source, planes, rows, first, last, used_, to);
+            }
+        };
+        m_.ignore_nan ? compute(std::true_type{}) : compute(std::false_type{});
+    }
+
+    /// The same, from the maxima of rows: those of rows that lines before have read are kept.
+    template <bool ignore_nan, class S>
+    void max_by_rows(const window_source<S>& source, inside_reads planes, inside_reads rows, std::int64_t first,
+                     std::int64_t last, const window_results& to) noexcept {
+        const std::int64_t kernel = m_.axes[1].kernel;
+        const std::int64_t line = m_.columns * m_.panel_width;
+        const std::int64_t left = reads_of_window(m_.axes[2], first).first * source.place_steps[2];
+        window_source<S> in_row = source;  // places count from the first one that the line's windows read
+        in_row.place_steps = {0, 0, source.place_steps[2]};
+        in_row.place_origin = left;
+        std::array<row_results, max_rows> kept;
+        std::size_t count = 0;
+        for (std::int64_t p = 0; p < planes.count; ++p) {
+            const std::int64_t d = planes.first + p * m_.axes[0].dilation;
+            for (std::int64_t h = rows.first; h < rows.first + rows.count; ++h) {
+                float* const row = rows_ + (p * kernel + h % kernel) * 2 * line;
+                if (h >= rows_end_)
+                    max_segment<S, ignore_nan>(m_, in_row, {d, 1}, {h, 1}, first, last, used_,
+                                               {row, row + line, nullptr, m_.panel_width, m_.panel_width});
+                kept[count++] = {row, row + line,
+                                 d * source.place_steps[0] + h * source.place_steps[1] + left - source.place_origin};
+            }
         }
+        rows_end_ = rows.first + rows.count;
+        max_of_rows<ignore_nan>({kept.data(), count}, last - first, m_.panel_width, used_, to);
     }
 
     /// Calls f(d, h, first, last) for segments of lines of windows.
@@ -489,6 +532,9 @@ private:
     float* staging_;
     float* sums_;
     float* gradient_;
+    float* rows_;
+    std::int64_t rows_of_ = -1;  // the windows' d
+    std::int64_t rows_end_ = 0;  // maxima of rows from there on are missing
     window_results results_;
 };
 

@@ -33,6 +33,7 @@ inline constexpr std::int64_t max_results = 8 * 1024;   ///< floats of the windo
 inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging area, and of sums, that are aimed at
 inline constexpr std::int64_t max_held = 32 * 1024;     ///< floats of slices held at a time that are aimed at
 inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
+inline constexpr std::int64_t max_rows = 64;            ///< rows of a window whose maxima are kept
 
 /// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
 struct index_rule {
@@ -79,6 +80,7 @@ struct max_plan {
     bool gathered = false;
     std::int64_t panel_width = 0;  // lanes
     std::int64_t columns = 0;      // windows of a line that are computed at once
+    bool rows_first = false;       // maxima of rows of windows are kept for the lines that share them
     std::int64_t sum_width = 0;    // floats of sums per position
     std::int64_t panels = 0;
     box_grid boxes{};
@@ -91,6 +93,7 @@ struct max_plan {
     std::int64_t at_place = 0;
     std::int64_t at_high = 0;
     std::int64_t at_gradient = 0;
+    std::int64_t at_rows = 0;
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
@@ -127,6 +130,15 @@ struct window_range {
     const std::int64_t hull = hull_at_most(a, extent);
     const std::int64_t reach = (a.kernel - 1) * a.dilation;
     return reach >= a.large ? hull : std::min(hull, 2 * (reach + 1));
+}
+
+/// Whether windows had better be computed row by row: a row serves all lines of windows that overlap there, and every
+/// window has taps in each of its rows.
+[[nodiscard]] constexpr bool saves_comparisons(const shape::axis& rows, const shape::axis& columns) noexcept {
+    if (rows.dilation != 1 || columns.dilation != 1 || rows.stride >= rows.kernel || rows.small == 1) return false;
+    if (columns.pad_begin >= columns.kernel || columns.position(columns.small - 1, 0) >= columns.large) return false;
+    // Comparing rows reads their maxima and places again: of the 9 taps of 3x3 with stride 1 too few are saved.
+    return (rows.kernel - rows.stride) * columns.kernel >= 3 * rows.kernel;
 }
 
 /// Chooses path, panels, boxes and scratch. Of the strides, forward needs `small` and `indices`, backward `large` too.
@@ -240,13 +252,17 @@ struct window_range {
         if (m.slide == 2 && m.held < whole)
             m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
     }
+    const std::int64_t line = m.columns * m.panel_width;
+    m.rows_first = !m.gathered && saves_comparisons(m.axes[1], m.axes[2]) && m.columns == m.axes[2].small &&
+                   m.axes[0].kernel <= max_rows / m.axes[1].kernel &&
+                   m.axes[0].kernel * m.axes[1].kernel * line <= max_scratch;
     m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
     m.at_sums = slice.reserve<float>(backward ? held_floats : 0);
-    const std::int64_t line = m.columns * m.panel_width;
     m.at_value = slice.reserve<float>(backward ? m.panel_width : line);
     m.at_place = slice.reserve<float>(line);
     m.at_high = slice.reserve<float>(m.gathered ? line : 0);
     m.at_gradient = slice.reserve<float>(backward ? line : 0);
+    m.at_rows = slice.reserve<float>(m.rows_first ? 2 * m.axes[0].kernel * m.axes[1].kernel * line : 0);
     m.slice_bytes = slice.bytes();
     return m;
 }
