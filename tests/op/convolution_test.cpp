@@ -183,6 +183,49 @@ TEST(convolution, pointwise_layers) {
     }
 }
 
+// Few output channels and wide lines: columns lie in the lanes, but rows where a class has one column, as at borders. Those
+// of several planes, images and blocks, with tails of both axes.
+TEST(convolution, few_channels_of_wide_lines) {
+    const struct row {
+        std::int64_t n, small, large;
+        gk::extents space;
+        std::int64_t kernel, stride, dilation, pad;
+    } rows[]{
+        {2, 40, 3, {37, 70}, 7, 2, 1, 3},    // an image, its gradient: five classes of one column
+        {2, 9, 2, {21, 67}, 5, 1, 1, 2},     // two columns at each border
+        {1, 33, 4, {33, 140}, 3, 1, 2, 2},   // dilated: classes of two columns
+        {2, 8, 1, {3, 18, 65}, 3, 2, 1, 1},  // planes
+        {1, 130, 3, {24, 130}, 3, 1, 1, 1},  // blocks of some rows, several parts
+        {1, 130, 3, {4, 1100}, 3, 1, 1, 1},  // blocks of a part of a row
+        {3, 32, 4, {9, 64}, 4, 3, 1, 1},     // phases without a border
+    };
+    random_source random("convolution.few_channels");
+    for (const row& r : rows) {
+        for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data}) {
+            const bool forward = op == conv_operator::convolution;
+            for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+                for (const bool strided : {false, true}) {
+                    const conv_case c =
+                        make_case({op, r.n, 1, forward ? r.large : r.small, forward ? r.small : r.large, r.space,
+                                   r.kernel, r.stride, r.dilation, r.pad},
+                                  format, random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                    SCOPED_TRACE(c.text());
+                    const tensors t(random, c, strided);
+                    t.fill_integers(random);
+                    expect_reference_by_every_path(random, c, t, strided);
+                    if (HasFatalFailure()) return;
+                    t.fill_reals(random);
+                    test_tensor<float> out(c.result());
+                    test_tensor<float> positionwise(c.result());
+                    ASSERT_TRUE(t.run(c, out, gk::algorithm::dense).ok());
+                    ASSERT_TRUE(t.run(c, positionwise, gk::algorithm::positionwise).ok());
+                    ASSERT_TRUE(positionwise.equals(out));
+                }
+            }
+        }
+    }
+}
+
 TEST(convolution, reals_keep_the_bound_and_their_bits) {
     random_source random("convolution.reals");
     for (int i = 0; i < 1000; ++i, random.next_case()) {

@@ -193,6 +193,18 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         acc[i][v] = simd::fma(simd::quad_lane<v>(x), bv, acc[i][v]);
                     });
                 }
+            } else if constexpr (A == operand::scalar && Rows < Vectors) {
+                // The few numbers wait in registers, not the many vectors: 16 registers do not hold those, and g++ would read
+                // them once for each row.
+                vec x[Rows];
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) x[i] = simd::broadcast(a[i][at]);
+                GRADKERN_UNROLL
+                for (int v = 0; v < Vectors; ++v) {
+                    const vec bv = simd::keep(simd::load(b + v * width));
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows; ++i) acc[i][v] = simd::fma(x[i], bv, acc[i][v]);
+                }
             } else {
                 constexpr int terms = A == operand::quad ? 4 : 1;
                 unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {

@@ -56,6 +56,7 @@ struct gather_plan {
     std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
     std::int64_t panel_width = 0;   // lanes
     std::int64_t panel_rows = 1;    // positionwise: output channels, each packed on its own
+    bool turned = false;            // positionwise: rows lie in the lanes of classes of one column
     std::int64_t segment = 0;       // points: columns of a tile at most
     std::int64_t tap_pitch = 0;     // floats from tap to tap in a packed panel
     std::int64_t panel_floats = 0;
@@ -63,6 +64,7 @@ struct gather_plan {
     std::int64_t staged_channels = 0;  // floats per staged position
     std::int64_t at_panel = 0;         // byte offsets in a slice
     std::int64_t at_staging = 0;
+    std::int64_t at_turned = 0;
     std::int64_t at_results = 0;
     std::int64_t at_list = 0;
     std::int64_t at_parts = 0;
@@ -293,6 +295,12 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
     g.at_staging = slice.reserve<float>(any && may_stage ? staged_floats(g.blocks.images(), box) + slack : 0);
+    // Classes of one column would leave all lanes but one empty: rows fill them, where there are enough.
+    g.turned = g.positionwise && !g.points && 2 * box[1] >= lanes && (!forward || g.axes[1].stride == 1);
+    const std::int64_t turned_lines = g.blocks.images() * reads_at_most(g.axes[0], outputs, box[0]) *
+                                      std::min(g.axes[2].kernel, reads_at_most(g.axes[2], outputs, 1)) * g.terms;
+    const std::int64_t turned_pitch = position_pitch(reads_at_most(g.axes[1], outputs, box[1]));
+    g.at_turned = slice.reserve<float>(any && g.turned ? turned_lines * turned_pitch + slack : 0);
     const std::int64_t results = g.out_staged ? g.blocks.images() * box[0] * box[1] * box[2] * g.panel_width : 0;
     g.at_results = slice.reserve<float>(any ? results : 0);
     std::int64_t stretches = g.channel_blocks();

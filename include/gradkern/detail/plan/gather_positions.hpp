@@ -5,6 +5,8 @@
 //     kernels             1x1 ("points")                               all others
 //     positions           of all lines and images in one line          of a line of outputs
 //     class               one                                          of columns: neighbours read neighbours
+//     border              none                                     a class of one column has rows in the lanes, where there
+//                                                                  are enough: its staged columns are turned into lines
 //     segment             as many positions as the tile has lanes; lanes behind the last one compute what nobody reads
 //     panel, part         as in gather.hpp, in the same order: channels innermost
 //     staged as           [channel][position]                          [image][plane][row][channel][column]
@@ -140,17 +142,38 @@ private:
 template <class T>
 inline void stage_lines(const gather_plan& g, const T* src, const staging_box& read, std::int64_t pitch,
                         float* to) noexcept {
+    const std::int64_t row = g.terms * pitch;
     for (std::int64_t n = 0; n < read.images; ++n)
-        for (std::int64_t d = 0; d < read.extent[0]; ++d)
-            for (std::int64_t h = 0; h < read.extent[1]; ++h, to += g.terms * pitch) {
-                const T* const line = src + (read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
-                                      (read.first[1] + h) * g.in[3] + read.first[2] * g.in[4];
+        for (std::int64_t d = 0; d < read.extent[0]; ++d, to += read.extent[1] * row) {
+            const T* const plane = src + (read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
+                                   read.first[1] * g.in[3] + read.first[2] * g.in[4];
+            if (g.in[4] == 1 && !g.pairs) {  // rows of a channel follow one another
+                for (std::int64_t k = 0; k < g.in_channels; ++k)
+                    pack_lanes(plane + k * g.in[1], 1, read.extent[2], g.in[3], read.extent[1], to + k * pitch, row);
+                continue;
+            }
+            for (std::int64_t h = 0; h < read.extent[1]; ++h) {
+                const T* const line = plane + h * g.in[3];
                 if (!g.pairs) {
-                    pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                    pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to + h * row, pitch);
                 } else if constexpr (has_pairs<T>) {
-                    pack_row_pairs(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to, pitch);
+                    pack_row_pairs(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to + h * row, pitch);
                 }
             }
+        }
+}
+
+/// The staged columns that a class of one column reads, as lines: [image][plane][tap][channel][row].
+inline void turn_columns(const gather_plan& g, const float* staging, const staging_box& read, std::int64_t pitch,
+                         const shape::tap_class& column, float* to, std::int64_t to_pitch) noexcept {
+    for (std::int64_t plane = 0; plane < read.images * read.extent[0]; ++plane) {
+        for (std::int64_t t = 0; t < column.taps; ++t) {
+            const float* const from = staging + (column.first_read + t * column.read_per_tap - read.first[2]);
+            for (std::int64_t k = 0; k < g.terms; ++k, to += to_pitch)
+                for (std::int64_t h = 0; h < read.extent[1]; ++h) to[h] = from[(h * g.terms + k) * pitch];
+        }
+        staging += read.extent[1] * g.terms * pitch;
+    }
 }
 
 /// One panel over the staged points of a block.
@@ -168,47 +191,74 @@ inline void compute_points(const position_panel<T>& panel, const float* staging,
     }
 }
 
-/// One panel over the staged lines of a box.
+/// One panel over the outputs of a box whose columns are one class. The inputs `read` begin at `source` with strides `in`;
+/// positions of `lane_axis`, whose stride there is 1, lie in the lanes.
 template <class T>
-inline void compute_lines(const position_panel<T>& panel, const float* staging, std::int64_t pitch,
-                          const staging_box& read, const box_grid::item& box, reduction_list reduction) noexcept {
+inline void compute_columns(const position_panel<T>& panel, const float* source, const staging_box& read,
+                            const shape::canonical_strides& in, std::size_t lane_axis, const shape::tap_class& columns,
+                            const box_grid::item& box, reduction_list& reduction) noexcept {
     const gather_plan& g = panel.g;
-    const std::int64_t row = g.terms * pitch;
-    const shape::canonical_strides in{read.extent[0] * read.extent[1] * row, pitch, read.extent[1] * row, row, 1};
-    const std::int64_t origin =
-        read.first_image * in[0] + read.first[0] * in[2] + read.first[1] * in[3] + read.first[2];
-    // Columns of one class of a line: the first one reads at `source` and is written to `to`.
-    const auto compute = [&](const shape::tap_class& c, const float* source, std::int64_t to) {
-        const std::int64_t step = c.position_step * g.out[4];
-        for (point_run run{to, c.positions}; run.count > 0;) {
-            const std::int64_t columns = panel.compute(source, run.count, reduction, &run, step);
-            source += columns;
-            run.offset += columns * step;
-            run.count -= columns;
-        }
-    };
-    std::array<shape::tap_class, 3> c;
+    std::array<shape::tap_class, 3> c{{{}, {}, columns}};
+    const shape::tap_class& lane = c[lane_axis];
+    const shape::tap_class& line = c[3 - lane_axis];
     shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
     while (planes.next(c[0])) {
-        shape::tap_class_walk lines(g.axes[1], g.outputs, box.first[1], box.last[1]);
-        while (lines.next(c[1])) {
-            for (std::int64_t n = box.first_image; n < box.last_image; ++n)
+        shape::tap_class_walk rows(g.axes[1], g.outputs, box.first[1], box.last[1]);
+        while (rows.next(c[1])) {
+            fill_reduction(g, c, in, in[1], reduction);
+            swap_operands(reduction);
+            std::int64_t from = 0;
+            std::int64_t to = 0;
+            for (std::size_t i = 0; i < 3; ++i) {
+                from += (c[i].first_read - read.first[i]) * in[2 + i];
+                to += c[i].first_position * g.out[2 + i];
+            }
+            const std::int64_t step = lane.position_step * g.out[2 + lane_axis];
+            for (std::int64_t n = 0; n < read.images; ++n)
                 for (std::int64_t d = 0; d < c[0].positions; ++d)
-                    for (std::int64_t h = 0; h < c[1].positions; ++h) {
-                        const std::int64_t from = n * in[0] - origin +
-                                                  (c[0].first_read + d * c[0].read_per_position) * in[2] +
-                                                  (c[1].first_read + h * c[1].read_per_position) * in[3];
-                        const std::int64_t to = n * g.out[0] +
-                                                (c[0].first_position + d * c[0].position_step) * g.out[2] +
-                                                (c[1].first_position + h * c[1].position_step) * g.out[3];
-                        shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
-                        while (walk.next(c[2])) {
-                            fill_reduction(g, c, in, pitch, reduction);
-                            swap_operands(reduction);
-                            compute(c[2], staging + (from + c[2].first_read), to + c[2].first_position * g.out[4]);
+                    for (std::int64_t l = 0; l < line.positions; ++l) {
+                        const float* at = source + from + n * in[0] + d * c[0].read_per_position * in[2] +
+                                          l * line.read_per_position * in[5 - lane_axis];
+                        point_run run{to + (read.first_image + n) * g.out[0] + d * c[0].position_step * g.out[2] +
+                                          l * line.position_step * g.out[5 - lane_axis],
+                                      lane.positions};
+                        while (run.count > 0) {
+                            const std::int64_t done = panel.compute(at, run.count, reduction, &run, step);
+                            at += done;
+                            run.offset += done * step;
+                            run.count -= done;
                         }
                     }
         }
+    }
+}
+
+/// One panel over the staged lines of a box, all columns of a class after the other: what a row reads of one is soon gone
+/// from L1 in any order. `turned` has room for the columns that a class of one column reads.
+template <class T>
+inline void compute_lines(const position_panel<T>& panel, const float* staging, std::int64_t pitch,
+                          const staging_box& read, const box_grid::item& box, reduction_list reduction,
+                          float* turned) noexcept {
+    const gather_plan& g = panel.g;
+    const auto strides = [&](std::int64_t channel, std::int64_t row, std::int64_t column, std::int64_t plane) {
+        return shape::canonical_strides{read.extent[0] * plane, channel, plane, row, column};
+    };
+    shape::tap_class columns;
+    shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
+    while (walk.next(columns)) {
+        if (columns.positions > 1 || !g.turned) {
+            const std::int64_t row = g.terms * pitch;
+            compute_columns(panel, staging, read, strides(pitch, row, 1, read.extent[1] * row), 2, columns, box,
+                            reduction);
+            continue;
+        }
+        const std::int64_t turned_pitch = position_pitch(read.extent[1]);
+        const std::int64_t column = g.terms * turned_pitch;
+        turn_columns(g, staging, read, pitch, columns, turned, turned_pitch);
+        columns.first_read = read.first[2];
+        columns.read_per_tap = columns.taps > 1 ? 1 : 0;
+        compute_columns(panel, turned, read, strides(turned_pitch, 1, column, columns.taps * column), 1, columns, box,
+                        reduction);
     }
 }
 
@@ -220,6 +270,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
     run_tasks(executor, g.tasks(), memory, [&](std::byte* slice, auto&& next) {
         auto* packed = reinterpret_cast<float*>(slice + g.at_panel);
         auto* staging = reinterpret_cast<float*>(slice + g.at_staging);
+        auto* turned = reinterpret_cast<float*>(slice + g.at_turned);
         reduction_list reduction{reinterpret_cast<stretch*>(slice + g.at_list),
                                  reinterpret_cast<std::ptrdiff_t*>(slice + g.at_parts)};
         std::int64_t staged_key = -1;  // which (block, group) the staging area holds
@@ -283,7 +334,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                 if (g.points) {
                     compute_points(panel, staging, first_point, points, reduction);
                 } else {
-                    compute_lines(panel, staging, pitch, read, box, reduction);
+                    compute_lines(panel, staging, pitch, read, box, reduction, turned);
                 }
             }
         }

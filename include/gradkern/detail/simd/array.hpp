@@ -73,6 +73,8 @@ GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
     return a;
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return a; }
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] /= b.lane[i];
     return a;

@@ -85,6 +85,8 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
     return vec(registers::opaque(register_type(a * b)));
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return vec(registers::opaque(register_type(a))); }
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {
     return vec(registers::min(register_type(a), register_type(b)));
 }
@@ -180,6 +182,8 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
     GRADKERN_DETAIL_OPAQUE(product);
     return product;
 }
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return a; }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
     if constexpr (is_fused) {
