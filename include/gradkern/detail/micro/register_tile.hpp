@@ -65,6 +65,10 @@ struct tile_call {
     tile_mode mode = tile_mode::set;
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
     std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
+    std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
+    std::ptrdiff_t a_next = 0;
+    std::ptrdiff_t b_next = 0;
+    std::ptrdiff_t c_next = 0;
 };
 
 // Rows x vectors that leave registers for the operands: 16 registers hold 6x2 accumulators, two vectors of b and one
@@ -114,137 +118,146 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
     const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
     const auto row = [&](int i) GRADKERN_INLINE_LAMBDA { return i < Rows - 1 ? i : call.rows - 1; };
-    vec acc[Rows][Vectors];
-    GRADKERN_UNROLL
-    for (int i = 0; i < Rows; ++i) {
-        GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::zero();
-    }
-    if (call.mode == tile_mode::resume) {
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::load(call.c[row(i)] + v * c_step);
-        }
-    }
-    // The lines of c are on their way while the sum is computed; it is the first touch of an output.
-    GRADKERN_UNROLL
-    for (int i = 0; i < Rows; ++i) {
-        simd::prefetch_to_write(call.c[row(i)], call.c_ahead);
-        simd::prefetch_to_write(call.c[row(i)], call.c_ahead + Vectors * width - 1);
-        if constexpr (A == operand::vector || A == operand::quad) simd::prefetch(call.a[row(i)], call.a_ahead);
-    }
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
     constexpr bool several_terms = A == operand::scalar && Vectors > 1 && terms_a_turn > 1;
     const bool adjoin = several_terms && a_step != 1 && rows_adjoin(call.a, call.rows);
-    for (const stretch* e = call.list; e != call.list + call.count; ++e) {
-        const float* a[Rows];
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) a[i] = call.a[row(i)] + e->a;
-        const float* b = call.b + e->b;
-        std::ptrdiff_t left = e->length;
-        if constexpr (several_terms) {
-            // One term; number(i) is where row i's is. Half of them are read once for each vector: fewer instructions, and
-            // no more reads than the two a cycle that there may be.
-            const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {
-                vec bv[Vectors];
-                GRADKERN_UNROLL
-                for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
-                GRADKERN_UNROLL
-                for (int i = 0; i < Rows / 2; ++i) {
-                    GRADKERN_UNROLL
-                    for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(number(i), bv[v], acc[i][v]);
-                }
-                GRADKERN_UNROLL
-                for (int i = Rows / 2; i < Rows; ++i) {
-                    const vec x = simd::broadcast(*number(i));
-                    GRADKERN_UNROLL
-                    for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
-                }
-                b += b_step;
-            };
-            for (; a_step == 1 && left >= terms_a_turn; left -= terms_a_turn) {
-                GRADKERN_UNROLL
-                for (int k = 0; k < terms_a_turn; ++k) add_term([&](int i) GRADKERN_INLINE_LAMBDA { return a[i] + k; });
-                GRADKERN_UNROLL
-                for (int i = 0; i < Rows; ++i) a[i] += terms_a_turn;
-            }
-            if (adjoin) {
-                const float* first = a[0];
-                GRADKERN_NO_UNROLL
-                for (; left != 0; --left, first += a_step) {
-                    simd::prefetch(first, a_ahead);
-                    add_term([&](int i) GRADKERN_INLINE_LAMBDA { return first + row(i); });
-                }
-            }
-        }
-        std::ptrdiff_t at = 0;
-        // The eight terms a turn that clang likes spill, too (60 GF/s).
-        GRADKERN_NO_UNROLL
-        for (; left != 0; --left) {
-            if constexpr (A == operand::outer) {
-                const vec bv = simd::load(b);
-                GRADKERN_UNROLL
-                for (int i = 0; i < Rows; ++i) {
-                    const vec x = simd::load(a[i] + at);
-                    unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                        acc[i][v] = simd::fma(simd::quad_lane<v>(x), bv, acc[i][v]);
-                    });
-                }
-            } else if constexpr (A == operand::scalar && Rows < Vectors) {
-                // The few numbers wait in registers, not the many vectors: 16 registers do not hold those, and g++ would read
-                // them once for each row.
-                vec x[Rows];
-                GRADKERN_UNROLL
-                for (int i = 0; i < Rows; ++i) x[i] = simd::broadcast(a[i][at]);
-                GRADKERN_UNROLL
-                for (int v = 0; v < Vectors; ++v) {
-                    const vec bv = simd::keep(simd::load(b + v * width));
-                    GRADKERN_UNROLL
-                    for (int i = 0; i < Rows; ++i) acc[i][v] = simd::fma(x[i], bv, acc[i][v]);
-                }
-            } else {
-                constexpr int terms = A == operand::quad ? 4 : 1;
-                unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
-                    vec bv[Vectors];
-                    GRADKERN_UNROLL
-                    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + (l * Vectors + v) * width);
-                    GRADKERN_UNROLL
-                    for (int i = 0; i < Rows; ++i) {
-                        vec x = simd::zero();
-                        if constexpr (A == operand::scalar) x = simd::broadcast(a[i][at]);
-                        if constexpr (A == operand::pair) x = simd::broadcast_pair(a[i] + at);
-                        GRADKERN_UNROLL
-                        for (int v = 0; v < Vectors; ++v) {
-                            if constexpr (A == operand::vector || A == operand::quad)
-                                x = simd::load(a[i] + at + v * width);
-                            if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
-                            if constexpr (A == operand::pair) {
-                                acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);
-                            } else {
-                                acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
-                            }
-                        }
-                    }
-                });
-            }
-            at += a_step;
-            b += b_step;
-        }
-    }
-    if (call.mode == tile_mode::add) {
+    std::ptrdiff_t a_at = 0;  // of a tile
+    std::ptrdiff_t c_at = 0;
+    const float* b_at = call.b;
+    for (std::ptrdiff_t tile = call.tiles; tile != 0;
+         --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
+        vec acc[Rows][Vectors];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::add(simd::load(call.c[row(i)] + v * c_step), acc[i][v]);
+            for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::zero();
         }
-    }
-    GRADKERN_UNROLL
-    for (int i = 0; i < Rows; ++i) {
+        if (call.mode == tile_mode::resume) {
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) {
+                GRADKERN_UNROLL
+                for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::load(call.c[row(i)] + c_at + v * c_step);
+            }
+        }
+        // The lines of c are on their way while the sum is computed; it is the first touch of an output.
         GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) simd::store(call.c[row(i)] + v * c_step, acc[i][v]);
+        for (int i = 0; i < Rows; ++i) {
+            simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead);
+            simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead + Vectors * width - 1);
+            if constexpr (A == operand::vector || A == operand::quad)
+                simd::prefetch(call.a[row(i)], a_at + call.a_ahead);
+        }
+        for (const stretch* e = call.list; e != call.list + call.count; ++e) {
+            const float* a[Rows];
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) a[i] = call.a[row(i)] + a_at + e->a;
+            const float* b = b_at + e->b;
+            std::ptrdiff_t left = e->length;
+            if constexpr (several_terms) {
+                // One term; number(i) is where row i's is. Half of them are read once for each vector: fewer instructions, and
+                // no more reads than the two a cycle that there may be.
+                const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {
+                    vec bv[Vectors];
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows / 2; ++i) {
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(number(i), bv[v], acc[i][v]);
+                    }
+                    GRADKERN_UNROLL
+                    for (int i = Rows / 2; i < Rows; ++i) {
+                        const vec x = simd::broadcast(*number(i));
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                    }
+                    b += b_step;
+                };
+                for (; a_step == 1 && left >= terms_a_turn; left -= terms_a_turn) {
+                    GRADKERN_UNROLL
+                    for (int k = 0; k < terms_a_turn; ++k)
+                        add_term([&](int i) GRADKERN_INLINE_LAMBDA { return a[i] + k; });
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows; ++i) a[i] += terms_a_turn;
+                }
+                if (adjoin) {
+                    const float* first = a[0];
+                    GRADKERN_NO_UNROLL
+                    for (; left != 0; --left, first += a_step) {
+                        simd::prefetch(first, a_ahead);
+                        add_term([&](int i) GRADKERN_INLINE_LAMBDA { return first + row(i); });
+                    }
+                }
+            }
+            std::ptrdiff_t at = 0;
+            // The eight terms a turn that clang likes spill, too (60 GF/s).
+            GRADKERN_NO_UNROLL
+            for (; left != 0; --left) {
+                if constexpr (A == operand::outer) {
+                    const vec bv = simd::load(b);
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows; ++i) {
+                        const vec x = simd::load(a[i] + at);
+                        unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
+                            acc[i][v] = simd::fma(simd::quad_lane<v>(x), bv, acc[i][v]);
+                        });
+                    }
+                } else if constexpr (A == operand::scalar && Rows < Vectors) {
+                    // The few numbers wait in registers, not the many vectors: 16 registers do not hold those, and g++ would read
+                    // them once for each row.
+                    vec x[Rows];
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows; ++i) x[i] = simd::broadcast(a[i][at]);
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) {
+                        const vec bv = simd::keep(simd::load(b + v * width));
+                        GRADKERN_UNROLL
+                        for (int i = 0; i < Rows; ++i) acc[i][v] = simd::fma(x[i], bv, acc[i][v]);
+                    }
+                } else {
+                    constexpr int terms = A == operand::quad ? 4 : 1;
+                    unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
+                        vec bv[Vectors];
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + (l * Vectors + v) * width);
+                        GRADKERN_UNROLL
+                        for (int i = 0; i < Rows; ++i) {
+                            vec x = simd::zero();
+                            if constexpr (A == operand::scalar) x = simd::broadcast(a[i][at]);
+                            if constexpr (A == operand::pair) x = simd::broadcast_pair(a[i] + at);
+                            GRADKERN_UNROLL
+                            for (int v = 0; v < Vectors; ++v) {
+                                if constexpr (A == operand::vector || A == operand::quad)
+                                    x = simd::load(a[i] + at + v * width);
+                                if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
+                                if constexpr (A == operand::pair) {
+                                    acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);
+                                } else {
+                                    acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
+                                }
+                            }
+                        }
+                    });
+                }
+                at += a_step;
+                b += b_step;
+            }
+        }
+        if (call.mode == tile_mode::add) {
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) {
+                GRADKERN_UNROLL
+                for (int v = 0; v < Vectors; ++v)
+                    acc[i][v] = simd::add(simd::load(call.c[row(i)] + c_at + v * c_step), acc[i][v]);
+            }
+        }
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) simd::store(call.c[row(i)] + c_at + v * c_step, acc[i][v]);
+        }
     }
 }
 

@@ -44,6 +44,9 @@ public:
         direct_ = std::is_same_v<T, float> && out_[1] == 1 && whole && !accumulate_ && bias == nullptr;
     }
 
+    /// Whether row pointers are those of the tensor: tiles of the next panels may follow behind the same.
+    [[nodiscard]] bool is_direct() const noexcept { return direct_; }
+
     /// Row pointers for the next tile, whose rows belong at the offsets `to`.
     [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to) noexcept {
         if constexpr (std::is_same_v<T, float>) {

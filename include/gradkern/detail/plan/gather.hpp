@@ -62,16 +62,18 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             const box_grid::item box = g.blocks[block];
             const auto [first_panel, last_panel] = g.panels_of(task % g.block_tasks());
             const std::int64_t panels = last_panel - first_panel;
-            // Calls f(number in the task, group, first lane in the group or in all, lanes used) for each panel.
+            // Calls f(number in the task, group, first lane in the group or in all, lanes used) for each panel; it returns how
+            // many it has served.
             const std::int64_t group = first_panel / g.panels;  // of the first panel, often the only one
             const std::int64_t first_lane = first_panel % g.panels * g.panel_width;
             const std::int64_t lanes_used = std::min(g.panel_width, all_lanes - first_lane);
             const auto for_each_panel = [&](const auto& f) {
                 std::int64_t of = group;
                 std::int64_t lane = first_lane;
-                for (std::int64_t p = 0; p < panels; ++p) {
-                    f(p, of, lane, std::min(g.panel_width, all_lanes - lane));
-                    lane += g.panel_width;
+                for (std::int64_t p = 0; p < panels;) {
+                    const std::int64_t served = f(p, of, lane, std::min(g.panel_width, all_lanes - lane));
+                    p += served;
+                    lane += served * g.panel_width;
                     if (lane >= all_lanes) {
                         lane = 0;
                         ++of;
@@ -84,6 +86,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                     for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
                         packed[j] = load_as_float(bias, g.bias_type, (of * g.out_channels + lane + j) * g.bias_step);
                     pack_weight_panel(g, weights, of, lane, used, packed + g.panel_width);
+                    return 1;
                 });
                 packed_key = first_panel;
             }
@@ -187,7 +190,13 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .b_step = reduction.b_step,
                                                .c = output.rows(count, to.data()),
                                                .a_ahead = a_ahead,
-                                               .c_ahead = c_ahead};
+                                               .c_ahead = c_ahead,
+                                               .a_next = g.channelwise ? g.panel_width : 0,
+                                               .b_next = g.panel_floats,
+                                               .c_next = g.panel_width};
+                                // Whole panels of a group, one after the other.
+                                if (output.is_direct() && used == g.panel_width)
+                                    call.tiles = std::min(panels - p, (all_lanes - lane) / used);
                                 const tile_function tile = tiles_of_width(used)[count - 1];
                                 for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
                                     call.count = reduction.parts[part];
@@ -196,6 +205,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                     call.list += call.count;
                                 }
                                 if (panels > 1) output.flush();
+                                return call.tiles;
                             });
                         });
                     }

@@ -83,8 +83,14 @@ struct position_panel {
     const void* bias = nullptr;      // of channel 0
     T* dst = nullptr;                // of the first
 
-    /// Computes the next columns, `left` of them or as many as a tile has, and returns their number. Whole tiles are read at
-    /// `source`. The runs tell where the columns belong, which lie `step` apart there; they must hold all of them.
+    /// Whether tiles write straight into a tensor where columns lie `step` apart.
+    [[nodiscard]] bool is_direct(std::int64_t step) const noexcept {
+        return std::is_same_v<T, float> && step == 1 && !g.accumulate && bias == nullptr;
+    }
+
+    /// Computes the next columns, `left` of them or as many as a tile has, and returns their number; as many as whole tiles
+    /// have that go straight into the first run. Whole tiles are read at `source`. The runs tell where the columns belong,
+    /// which lie `step` apart there; they must hold all of them.
     std::int64_t compute(const float* source, std::int64_t left, const reduction_list& reduction, const point_run* runs,
                          std::int64_t step) const noexcept {
         const bool few = g.out_channels <= position_rows;
@@ -92,8 +98,7 @@ struct position_panel {
         if constexpr (has_pairs<T>) {
             if (g.pairs) tile = position_tile_for<operand::pair>(rows, left, few);
         }
-        const bool direct =
-            std::is_same_v<T, float> && step == 1 && tile.width <= runs->count && !g.accumulate && bias == nullptr;
+        const bool direct = is_direct(step) && tile.width <= runs->count;
         alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
         std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w;
         std::array<float*, static_cast<std::size_t>(max_panel_rows)> c;
@@ -111,14 +116,17 @@ struct position_panel {
                        .a_step = reduction.a_step,
                        .b = source,
                        .b_step = reduction.b_step,
-                       .c = c.data()};
+                       .c = c.data(),
+                       .tiles = direct ? std::min(left, runs->count) / tile.width : 1,
+                       .b_next = tile.width,
+                       .c_next = tile.width};
         for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
             call.count = reduction.parts[part];
             call.mode = part == 0 ? tile_mode::set : tile_mode::add;
             tile.run(call);
             call.list += call.count;
         }
-        const std::int64_t columns = std::min(left, tile.width);
+        const std::int64_t columns = std::min(left, call.tiles * tile.width);
         for (std::size_t j = 0; j < rows && !direct; ++j)
             store(static_cast<std::int64_t>(j), c[j], columns, runs, step);
         return columns;
@@ -182,12 +190,22 @@ inline void compute_points(const position_panel<T>& panel, const float* staging,
                            const reduction_list& reduction) noexcept {
     const gather_plan& g = panel.g;
     point_walk outputs(g.batch, g.extents(), g.out, first);
+    const bool direct = panel.is_direct(outputs.step());
     std::array<point_run, 8 * simd::lanes> runs;  // a tile has no more columns
-    for (std::int64_t at = 0; at < count; at += g.segment) {
-        const std::int64_t columns = std::min(g.segment, count - at);
-        std::size_t last = 0;
-        for (std::int64_t i = 0; i < columns; i += runs[last++].count) runs[last] = outputs.next(columns - i);
+    point_run rest;                               // of the last run
+    for (std::int64_t at = 0; at < count;) {
+        std::int64_t columns = 0;
+        for (point_run* run = runs.data(); columns < std::min(g.segment, count - at); ++run) {
+            if (rest.count == 0) rest = outputs.next(count - at - columns);
+            // several tiles, or a part of one
+            const std::int64_t tiles = direct && columns == 0 ? rest.count / g.segment : 0;
+            *run = {rest.offset, tiles > 0 ? tiles * g.segment : std::min(rest.count, g.segment - columns)};
+            rest.offset += run->count * outputs.step();
+            rest.count -= run->count;
+            columns += run->count;
+        }
         panel.compute(staging + at, columns, reduction, runs.data(), outputs.step());
+        at += columns;
     }
 }
 
