@@ -249,7 +249,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     // Where no two windows share a position, panels that go together, over positions they write side by side, read
     // activations from memory once.
     const auto apart = [](const shape::axis& a) { return a.kernel == 1 || a.kernel <= a.stride; };
-    const bool apart_windows = g.taps() == 1 || (forward && apart(g.axes[0]) && apart(g.axes[1]) && apart(g.axes[2]));
+    const bool apart_windows = g.taps() == 1 || (apart(g.axes[0]) && apart(g.axes[1]) && apart(g.axes[2]));
     const bool same_lines =
         g.groups == 1 && apart_windows && !g.channelwise && !g.positionwise && in[1] == 1 && out[1] == 1;
     const bool several = g.together || same_lines || (g.positionwise && g.groups == 1);  // panels in a task
@@ -276,6 +276,10 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
         }
         return floats;
     };
+    // Panels are packed again for each block. From 2 MB of weights on, half as many blocks gain more than an area in L2.
+    const bool many_weights =
+        g.in_channels * g.taps() >= shape::ceil_div(4 * most_staged, std::max<std::int64_t>(g.out_channels, 1));
+    const std::int64_t staging = many_weights && !g.positionwise ? 2 * most_staged : most_staged;
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : same_lines ? 1024 : g.out_staged ? 2048 : 4096;
     // Points: one image, or none, of a line whose columns are segments.
@@ -283,7 +287,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.blocks = box_grid(g.points ? std::min<std::int64_t>(g.batch, 1) : g.batch, extents_of,
                         [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
                             return images * box[0] * box[1] * box[2] * (g.points ? g.segment : 1) <= block_positions &&
-                                   (!may_stage || staged_floats(images, box) <= most_staged);
+                                   (!may_stage || staged_floats(images, box) <= staging);
                         });
     if (several) {  // as long as there are tasks for many threads
         constexpr std::int64_t tasks = 16;
