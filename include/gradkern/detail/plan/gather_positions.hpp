@@ -210,11 +210,12 @@ inline void compute_points(const position_panel<T>& panel, const float* staging,
 }
 
 /// One panel over the outputs of a box whose columns are one class. The inputs `read` begin at `source` with strides `in`;
-/// positions of `lane_axis`, whose stride there is 1, lie in the lanes.
+/// positions of `lane_axis`, whose stride there is 1, lie in the lanes. One body for both axes: not inlined.
 template <class T>
-inline void compute_columns(const position_panel<T>& panel, const float* source, const staging_box& read,
-                            const shape::canonical_strides& in, std::size_t lane_axis, const shape::tap_class& columns,
-                            const box_grid::item& box, reduction_list& reduction) noexcept {
+GRADKERN_NOINLINE void compute_columns(const position_panel<T>& panel, const float* source, const staging_box& read,
+                                       const shape::canonical_strides& in, std::size_t lane_axis,
+                                       const shape::tap_class& columns, const box_grid::item& box,
+                                       reduction_list& reduction) noexcept {
     const gather_plan& g = panel.g;
     std::array<shape::tap_class, 3> c{{{}, {}, columns}};
     const shape::tap_class& lane = c[lane_axis];
