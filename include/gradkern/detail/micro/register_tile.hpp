@@ -268,32 +268,32 @@ using tile_function = void (*)(const tile_call&) noexcept;
 inline constexpr int vector_rows = tile_rows < 8 ? tile_rows : 8;
 inline constexpr int outer_rows = vector_rows * tile_vectors / 4;
 
-/// Kernels have multiples of so many rows. They are what takes longest to compile: where a row more costs little, those
-/// for odd numbers are left out, and the last row is computed twice.
-[[nodiscard]] constexpr int row_unit(operand a) noexcept { return a == operand::vector || a == operand::outer ? 1 : 2; }
+/// Kernels are what takes longest to compile: those for odd numbers of rows are left out, and the last row is computed twice.
+/// Not where rows are taps, and a tile has few of them, often an odd number.
+inline constexpr int row_unit = 2;
 
-/// How many rows the kernel for `rows` of them has.
-[[nodiscard]] constexpr int kernel_rows(operand a, int rows) noexcept {
-    return (rows + row_unit(a) - 1) / row_unit(a) * row_unit(a);
+/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`.
+[[nodiscard]] constexpr int kernel_rows(int rows, int unit = row_unit) noexcept {
+    return (rows + unit - 1) / unit * unit;
 }
 
-template <operand A, int Vectors, int... I>
+template <operand A, int Vectors, int Unit, int... I>
 constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequence<int, I...>) noexcept {
-    return {{&register_tile<A, kernel_rows(A, I + 1), Vectors>...}};
+    return {{&register_tile<A, kernel_rows(I + 1, Unit), Vectors>...}};
 }
 
 /// Kernels for 1 ... tile_rows or vector_rows rows.
-template <operand A, int Vectors>
-inline constexpr auto tiles_of = make_tiles<A, Vectors>(
+template <operand A, int Vectors, int Unit>
+inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
     std::make_integer_sequence<int, A == operand::scalar || A == operand::pair ? tile_rows : vector_rows>{});
 
-inline constexpr auto outer_tiles = make_tiles<operand::outer, 4>(std::make_integer_sequence<int, outer_rows>{});
+inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_integer_sequence<int, outer_rows>{});
 
 /// The kernels for `lanes_used` lanes of a panel: the narrow ones where one vector holds them.
-template <operand A>
+template <operand A, int Unit = row_unit>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
-    return lanes_used <= static_cast<std::ptrdiff_t>(simd::lanes) ? tiles_of<A, 1>.data()
-                                                                  : tiles_of<A, tile_vectors>.data();
+    return lanes_used <= static_cast<std::ptrdiff_t>(simd::lanes) ? tiles_of<A, 1, Unit>.data()
+                                                                  : tiles_of<A, tile_vectors, Unit>.data();
 }
 
 /// Whether the kernels for `lanes_used` lanes read and write no others.

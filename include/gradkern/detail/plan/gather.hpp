@@ -151,9 +151,6 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                        : tiles_for<operand::scalar>(width);
             };
             const std::ptrdiff_t most_rows = g.channelwise ? vector_rows : tile_rows;
-            const std::ptrdiff_t unit = row_unit(g.quads         ? operand::quad
-                                                 : g.channelwise ? operand::vector
-                                                                 : operand::scalar);
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {
@@ -170,7 +167,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             c_ahead = 2 * vector_rows * c[2].position_step * g.out[4];
                         }
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
-                        split_rows(walk.rows(), most_rows, unit, [&](std::ptrdiff_t count) {
+                        split_rows(walk.rows(), most_rows, row_unit, [&](std::ptrdiff_t count) {
                             std::array<std::int64_t, tile_rows> from;
                             std::array<std::int64_t, tile_rows> to;
                             walk.take(count, from.data(), to.data());

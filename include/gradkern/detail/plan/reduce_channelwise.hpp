@@ -32,7 +32,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
     const std::int64_t first_lane = panel * r.panel_width;
     const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
     const bool stage = r.staged || !fills_tile(used);  // whole vectors would leave the tensor
-    const tile_function* tiles = tiles_for<operand::vector>(used);
+    constexpr int unit = 1;                            // of rows, which are taps
+    const tile_function* tiles = tiles_for<operand::vector, unit>(used);
     if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
 
     line_position at(r.axes, c.first_line);
@@ -124,8 +125,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         }
                     }
                 };
-                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows,
-                           row_unit(r.quads ? operand::outer : operand::vector), tile);
+                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows, unit,
+                           tile);
             }
         }
         line += run;

@@ -180,7 +180,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                                 sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
                             std::int64_t t = 0;  // rows of the tile: (tap, channel)
                             std::int64_t channel = 0;
-                            split_rows(taps * cl, tile_rows, row_unit(operand::scalar), [&](std::ptrdiff_t count) {
+                            split_rows(taps * cl, tile_rows, row_unit, [&](std::ptrdiff_t count) {
                                 std::array<const float*, tile_rows> a;
                                 std::array<float*, tile_rows> to;
                                 for (std::ptrdiff_t row = 0; row < count; ++row) {

@@ -160,7 +160,8 @@ struct reduce_plan {
         constexpr std::int64_t sum_budget = 64 * 1024;
         // 1x1: there each number read from the large side is used once for each of them, so that many are wanted.
         const std::int64_t together = (r.taps() == 1 ? 256 : 128) / r.panel_width;
-        r.task_panels = std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min(r.panels, together));
+        r.task_panels =
+            std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min(r.panels, together));
         r.task_channels =
             std::clamp<std::int64_t>(sum_budget / (r.task_panels * r.taps() * r.panel_width),
                                      std::min<std::int64_t>(r.large_channels, channel_block), r.large_channels);
