@@ -151,7 +151,7 @@ TYPED_TEST_SUITE(MaxPool, types);
 TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
     using T = TypeParam;
     random_source random("max_pool.forward");
-    for (int i = 0; i < 1500; ++i, random.next_case()) {
+    for (int i = 0; i < 2000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         const pool_case p = i % 5 == 0 ? overlapping_case(random) : random_case(random);
         const bool strided = random.chance(1, 2);
@@ -195,7 +195,7 @@ TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
 TYPED_TEST(MaxPool, backward_has_the_references_bits) {
     using T = TypeParam;
     random_source random("max_pool.backward");
-    for (int i = 0; i < 1000; ++i, random.next_case()) {
+    for (int i = 0; i < 2000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         const pool_case p = i % 5 == 0 ? overlapping_case(random) : random_case(random, 7);
         const bool strided = random.chance(1, 2);
@@ -231,7 +231,7 @@ TYPED_TEST(MaxPool, backward_has_the_references_bits) {
 TYPED_TEST(MaxPool, backward_from_indices_has_the_references_bits) {
     using T = TypeParam;
     random_source random("max_pool.from_indices");
-    for (int i = 0; i < 1500; ++i, random.next_case()) {
+    for (int i = 0; i < 2000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         const pool_case p = random_case(random, 7);
         const bool strided = random.chance(1, 2);
