@@ -125,7 +125,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     const bool adjoin = several_terms && a_step != 1 && rows_adjoin(call.a, call.rows);
     std::ptrdiff_t a_at = 0;  // of a tile
     std::ptrdiff_t c_at = 0;
-    const float* b_at = call.b;
+    std::ptrdiff_t b_at = 0;
     for (std::ptrdiff_t tile = call.tiles; tile != 0;
          --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
         vec acc[Rows][Vectors];
@@ -153,7 +153,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             const float* a[Rows];
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) a[i] = call.a[row(i)] + a_at + e->a;
-            const float* b = b_at + e->b;
+            const float* b = call.b + b_at + e->b;
             std::ptrdiff_t left = e->length;
             if constexpr (several_terms) {
                 // One term; number(i) is where row i's is. Half of them are read once for each vector: fewer instructions, and

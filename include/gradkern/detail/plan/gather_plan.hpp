@@ -248,7 +248,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     const bool whole = width % g.panel_width == 0 || g.is_whole(width % g.panel_width);  // the last panel, too
     // Where no two windows share a position, panels that go together, over positions they write side by side, read
     // activations from memory once.
-    const auto apart = [](const shape::axis& a) { return a.kernel == 1 || a.kernel <= a.stride; };
+    const auto apart = [](const shape::axis& a) { return a.kernel == 1 || (a.dilation == 1 && a.kernel <= a.stride); };
     const bool apart_windows = g.taps() == 1 || (apart(g.axes[0]) && apart(g.axes[1]) && apart(g.axes[2]));
     const bool same_lines =
         g.groups == 1 && apart_windows && !g.channelwise && !g.positionwise && in[1] == 1 && out[1] == 1;

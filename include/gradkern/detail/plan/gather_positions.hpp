@@ -5,8 +5,8 @@
 //     kernels             1x1 ("points")                               all others
 //     positions           of all lines and images in one line          of a line of outputs
 //     class               one                                          of columns: neighbours read neighbours
-//     border              none                                     a class of one column has rows in the lanes, where there
-//                                                                  are enough: its staged columns are turned into lines
+//     border              none                                         a class of one column has rows in the lanes, where
+//                                                                      there are enough: its columns are turned into lines
 //     segment             as many positions as the tile has lanes; lanes behind the last one compute what nobody reads
 //     panel, part         as in gather.hpp, in the same order: channels innermost
 //     staged as           [channel][position]                          [image][plane][row][channel][column]

@@ -8,6 +8,7 @@
 #include <span>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/shape/checked.hpp>
 
@@ -31,6 +32,11 @@ public:
 private:
     std::int64_t bytes_ = 0;
 };
+
+/// Bytes of the workspace that one-call forms have on the stack, where the caller gave none. Scratch grows with the vectors,
+/// so that what does without a workspace on AVX2 mostly does so on AVX-512, too.
+inline constexpr std::size_t stack_workspace =
+    (simd::lanes > 8 ? 32 : 16) * 1024 + cache_line;  // what any workspace may lose to alignment
 
 /// Bytes that `lanes` slices need in memory of any alignment; SIZE_MAX where they cannot be counted.
 [[nodiscard]] constexpr std::size_t workspace_for(std::int64_t slice_bytes, std::int64_t lanes) noexcept {

@@ -253,16 +253,23 @@ struct window_range {
             m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
     }
     const std::int64_t line = m.columns * m.panel_width;
-    m.rows_first = !m.gathered && saves_comparisons(m.axes[1], m.axes[2]) && m.columns == m.axes[2].small &&
-                   m.axes[0].kernel <= max_rows / m.axes[1].kernel &&
-                   m.axes[0].kernel * m.axes[1].kernel * line <= max_scratch;
     m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
     m.at_sums = slice.reserve<float>(backward ? held_floats : 0);
     m.at_value = slice.reserve<float>(backward ? m.panel_width : line);
     m.at_place = slice.reserve<float>(line);
     m.at_high = slice.reserve<float>(m.gathered ? line : 0);
     m.at_gradient = slice.reserve<float>(backward ? line : 0);
-    m.at_rows = slice.reserve<float>(m.rows_first ? 2 * m.axes[0].kernel * m.axes[1].kernel * line : 0);
+    if (!m.gathered && m.axes[0].kernel <= max_rows / m.axes[1].kernel && saves_comparisons(m.axes[1], m.axes[2]) &&
+        m.columns == m.axes[2].small) {
+        const std::int64_t floats = 2 * m.axes[0].kernel * m.axes[1].kernel * line;
+        slice_layout with_rows = slice;
+        m.at_rows = with_rows.reserve<float>(floats);
+        // What runs without a workspace of the caller's goes on doing so.
+        const bool same_call =
+            workspace_for(slice.bytes(), 1) > stack_workspace || workspace_for(with_rows.bytes(), 1) <= stack_workspace;
+        m.rows_first = floats <= 2 * max_scratch && same_call;
+        if (m.rows_first) slice = with_rows;
+    }
     m.slice_bytes = slice.bytes();
     return m;
 }

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>
@@ -94,10 +94,7 @@ struct placed_tensor {
     return bytes.ok();
 }
 
-/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough. Scratch
-/// grows with the vectors, so that what does without a workspace on AVX2 mostly does so on AVX-512, too.
-inline constexpr std::size_t stack_workspace =
-    (simd::lanes > 8 ? 32 : 16) * 1024 + 64;  // 64: what any workspace may lose to alignment
+/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough.
 template <class Run>
 [[nodiscard]] GRADKERN_NOINLINE status run_on_stack(const Run& run) noexcept {
     alignas(64) std::array<std::byte, stack_workspace> bytes;

@@ -506,7 +506,11 @@ private:
         for (std::int64_t p = 0; p < count; p += most) {
             const std::int64_t here = std::min(most, count - p);
             T* const to = out_ + g_.offset_of(first_ + p);
-            if (g_.out[1] == 1) simd::ask_to_write(to, here * g_.out[4]);
+            if (g_.out[1] == 1 && g_.out[4] == used_) {
+                simd::ask_to_write(to, here * used_);
+            } else if (g_.out[1] == 1) {
+                for (std::int64_t k = 0; k < here; ++k) simd::ask_to_write(to + k * g_.out[4], used_);
+            }
             unpack_lanes(data_ + p * place_step_, place_step_, used_, here, to, g_.out[1], g_.out[4], g_.accumulate);
         }
     }
