@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
@@ -82,30 +83,60 @@ TYPED_TEST(convolution_half, reals_keep_the_bound_and_their_bits) {
 }
 
 // The bits of a 16-bit problem are those of the f32 problem with the same numbers, rounded at the end.
+template <class T, class G>
+void expect_sums_of_f32(random_source& random, const conv_case& c) {
+    SCOPED_TRACE(c.text());
+    conv_tensors<T, G> t(random, c, false);
+    t.mode = gk::output_mode::overwrite;
+    t.has_bias = false;
+    t.fill_reals(random);
+    conv_tensors<float> wide(random, c, false);
+    wide.mode = gk::output_mode::overwrite;
+    wide.has_bias = false;
+    wide.first.fill([&](std::int64_t k) { return t.first.value(k); });
+    wide.second.fill([&](std::int64_t k) { return t.second.value(k); });
+    test_tensor<G> out(c.result());
+    test_tensor<float> sums(c.result());
+    ASSERT_TRUE(t.run(c, out).ok());
+    ASSERT_TRUE(wide.run(c, sums).ok());
+    test_tensor<G> expected(c.result());
+    expected.fill([&](std::int64_t k) { return sums.value(k); });
+    ASSERT_TRUE(out.equals(expected));
+}
+
 TYPED_TEST(convolution_half, sums_are_those_of_f32) {
     using T = typename TypeParam::input;
     using G = typename TypeParam::output;
     random_source random("convolution_half.sums");
     for (int i = 0; i < 100; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const conv_case c = random_conv_case(random, 100'000, some_operator<T, G>(random));
-        SCOPED_TRACE(c.text());
-        conv_tensors<T, G> t(random, c, false);
-        t.mode = gk::output_mode::overwrite;
-        t.has_bias = false;
-        t.fill_reals(random);
-        conv_tensors<float> wide(random, c, false);
-        wide.mode = gk::output_mode::overwrite;
-        wide.has_bias = false;
-        wide.first.fill([&](std::int64_t k) { return t.first.value(k); });
-        wide.second.fill([&](std::int64_t k) { return t.second.value(k); });
-        test_tensor<G> out(c.result());
-        test_tensor<float> sums(c.result());
-        ASSERT_TRUE(t.run(c, out).ok());
-        ASSERT_TRUE(wide.run(c, sums).ok());
-        test_tensor<G> expected(c.result());
-        expected.fill([&](std::int64_t k) { return sums.value(k); });
-        ASSERT_TRUE(out.equals(expected));
+        expect_sums_of_f32<T, G>(random, random_conv_case(random, 100'000, some_operator<T, G>(random)));
+        if (this->HasFatalFailure()) return;
+    }
+}
+
+// Weight gradients stage lines for all taps at once: several blocks of channels, chunks across images and planes,
+// pieces of long lines, few channels, and lines too long for it.
+TYPED_TEST(convolution_half, weight_gradients_of_staged_lines_are_those_of_f32) {
+    constexpr conv_operator weights = conv_operator::convolution_backward_weights;
+    const std::array<conv_row, 9> rows{{
+        {weights, 3, 1, 20, 70, {13, 11}, 3, 1, 1, 1},
+        {weights, 2, 1, 20, 70, {25, 30}, 3, 2, 1, 1},
+        {weights, 2, 2, 18, 20, {19, 23}, 3, 2, 2, 2},
+        {weights, 1, 1, 5, 66, {600}, 5, 1, 2, 3},
+        {weights, 2, 2, 18, 24, {5, 6, 7}, 3, 1, 1, 1},
+        {weights, 3, 1, 5, 30, {9, 8, 11}, 3, 2, 1, 1},
+        {weights, 2, 1, 9, 3, {40, 37}, 7, 2, 1, 3},
+        {weights, 1, 1, 4, 64, {11, 700}, 3, 3, 1, 1},
+        {weights, 1, 1, 4, 30, {20, 700}, 17, 3, 1, 0},
+    }};
+    random_source random("convolution_half.staged_lines");
+    for (const conv_row& r : rows) {
+        for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+            expect_sums_of_f32<typename TypeParam::input, typename TypeParam::output>(
+                random, make_case(r, format, gk::weights_format::oix));
+            if (this->HasFatalFailure()) return;
+        }
     }
 }
 

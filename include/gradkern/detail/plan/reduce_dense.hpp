@@ -1,6 +1,7 @@
 // The dense path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels times a range of
-// large-side channels. Per chunk: column tap, or neighbouring ones where channels are few > tap of the other axes > panel >
-// tile of large-side channels.
+// large-side channels. Per chunk: tap of the outermost axis > channels staged at a time > column tap, or neighbouring
+// ones where channels are few > tap of the middle axis > panel > tile of large-side channels. Where taps are staged one
+// by one: column tap > taps of the other axes > channels > panel > tile.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/points.hpp>
 #include <gradkern/detail/plan/reduce_plan.hpp>
 #include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/shape/check.hpp>
@@ -20,15 +22,24 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// What tiles read of the large side: the tensor, a part of it, or a window of its lines (stage_window). Offsets of a
+/// position, as in the tensor, count from `origin`.
+template <class T>
+struct large_source {
+    const T* data = nullptr;
+    shape::canonical_strides stride{};
+    std::int64_t origin = 0;
+};
+
 /// The inside positions of one tap in a chunk, in the columns [first, last) of each line: `a` on the large side, `b` in the
-/// packed chunk or on the small side. Neighbouring stretches become one, unless they will be staged with a stride
-/// (pack_every) or by pairs: then each stays in its line. Lengths are in positions.
-[[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const chunk_grid::chunk& c,
-                                                   const std::array<std::int64_t, 3>& tap, std::int64_t first,
-                                                   std::int64_t last, stretch* list) noexcept {
+/// packed chunk or on the small side. `join`: neighbouring stretches become one. Lengths are in positions.
+template <class T>
+[[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const large_source<T>& large,
+                                                   const chunk_grid::chunk& c, const std::array<std::int64_t, 3>& tap,
+                                                   std::int64_t first, std::int64_t last, bool join,
+                                                   stretch* list) noexcept {
     std::ptrdiff_t count = 0;
-    const std::int64_t step = r.axes[2].stride_in(r.large[4]);
-    const bool join = !r.pairs && (!r.staged || r.axes[2].stride == 1);
+    const std::int64_t step = r.axes[2].stride_in(large.stride[4]);
     // Where a line begins in the packed chunk, and the first of its positions: all are packed, or pairs of those inside.
     const std::int64_t line_terms = r.pairs ? (last - first + 1) / 2 : c.columns();
     const std::int64_t first_term = r.pairs ? 0 : first - c.first_column;
@@ -37,8 +48,8 @@ namespace detail {
         const std::int64_t d = r.axes[0].position(at.d, tap[0]);
         const std::int64_t h = r.axes[1].position(at.h, tap[1]);
         if (d < 0 || d >= r.axes[0].large || h < 0 || h >= r.axes[1].large) continue;
-        const std::int64_t a =
-            at.n * r.large[0] + d * r.large[2] + h * r.large[3] + r.axes[2].position(first, tap[2]) * r.large[4];
+        const std::int64_t a = at.n * large.stride[0] + d * large.stride[2] + h * large.stride[3] +
+                               r.axes[2].position(first, tap[2]) * large.stride[4] - large.origin;
         const std::int64_t b = r.small_in_place ? at.offset(r.small, first)
                                                 : ((line - c.first_line) * line_terms + first_term) * r.panel_width;
         if (join && count > 0) {
@@ -51,6 +62,89 @@ namespace detail {
         list[count++] = {a, b, last - first};
     }
     return count;
+}
+
+/// Neighbouring lines of the large side, numbered over (batch, depth, height), and the columns wanted of each.
+struct line_window {
+    std::int64_t first_line = 0;
+    std::int64_t lines = 0;
+    std::int64_t first_column = 0;
+    std::int64_t columns = 0;
+    [[nodiscard]] std::int64_t positions() const noexcept { return lines * columns; }
+};
+
+/// All that a chunk meets with tap `tap` of the outermost axis and any of the others.
+[[nodiscard]] inline line_window window_of(const reduce_plan& r, const chunk_grid::chunk& c,
+                                           std::int64_t tap) noexcept {
+    // The positions [low, high) that small ones from `first` to `last` meet.
+    const auto reach = [](const shape::axis& a, std::int64_t first, std::int64_t last, const auto& f) {
+        const std::int64_t low = std::max<std::int64_t>(a.position(first, 0), 0);
+        const std::int64_t high = std::min(a.position(last, a.kernel - 1) + 1, a.large);
+        if (low < high) f(low, high);
+    };
+    line_window w;
+    line_position at(r.axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
+        const std::int64_t d = r.axes[0].position(at.d, tap);
+        if (d < 0 || d >= r.axes[0].large) continue;
+        const std::int64_t plane = (at.n * r.axes[0].large + d) * r.axes[1].large;
+        reach(r.axes[1], at.h, at.h, [&](std::int64_t low, std::int64_t high) {
+            if (w.lines == 0) w.first_line = plane + low;
+            w.lines = plane + high - w.first_line;
+        });
+    }
+    reach(r.axes[2], c.first_column, c.last_column - 1, [&](std::int64_t low, std::int64_t high) {
+        w.first_column = low;
+        w.columns = high - low;
+    });
+    return w;
+}
+
+/// How many channels of the windows of a chunk are staged at a time; 0 where that is more work than to stage the
+/// positions of each tap, or more than the scratch holds.
+[[nodiscard]] inline std::int64_t window_channels(const reduce_plan& r, const chunk_grid::chunk& c,
+                                                  std::int64_t channels) noexcept {
+    // Tiles read many channels with a stride between positions more slowly than the same moved together.
+    const std::int64_t stride = r.axes[2].stride;
+    if (!r.window_of_rows() && stride > 1 && channels > channel_block / stride) return 0;
+    const std::int64_t uses = c.positions() * r.axes[1].kernel * r.axes[2].kernel;
+    std::int64_t positions = 0;
+    for (std::int64_t tap = 0; tap < r.axes[0].kernel; ++tap)
+        positions = std::max(positions, window_of(r, c, tap).positions());
+    if (positions > uses) return 0;
+    for (std::int64_t blocks = shape::ceil_div(channels, channel_block);; ++blocks) {
+        const std::int64_t block = shape::ceil_div(channels, blocks);
+        if (r.window_floats(positions, block) <= r.staged_floats) return block;
+        if (block <= tile_rows) return 0;
+    }
+}
+
+/// Stages `channels` channels of a window as they lie in memory: rows of columns stay rows.
+template <class T>
+[[nodiscard]] inline large_source<float> stage_window(const reduce_plan& r, const T* large, const line_window& w,
+                                                      std::int64_t channels, float* staging) noexcept {
+    const bool rows = r.window_of_rows();
+    const std::int64_t pitch = row_pitch(w.positions());
+    const std::int64_t column = rows ? 1 : channels;
+    const std::int64_t line = w.columns * column;
+    const std::int64_t plane = r.axes[1].large * line;
+    const large_source<float> source{staging,
+                                     {r.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
+                                     w.first_line * line + w.first_column * column};
+    if (w.positions() == 0) return source;
+    point_walk walk(r.batch, {r.axes[0].large, r.axes[1].large, w.columns}, r.large, w.first_line * w.columns);
+    const T* const first = large + w.first_column * r.large[4];
+    if (rows) {
+        stage_points(first, walk, w.positions(), r.large[1], channels, false, staging, pitch);
+        return source;
+    }
+    for (std::int64_t left = w.positions(); left > 0;) {
+        const point_run run = walk.next(left);
+        pack_lanes(first + run.offset, r.large[1], channels, walk.step(), run.count, staging, channels);
+        staging += run.count * channels;
+        left -= run.count;
+    }
+    return source;
 }
 
 /// Makes one stretch of those that continue the one before; returns how many are left.
@@ -66,6 +160,42 @@ namespace detail {
         }
     }
     return last + 1;
+}
+
+/// Stages the positions of some column taps as [position][tap][channel]; returns how many stretches the list has, in
+/// which pairs are positions.
+template <class T>
+[[nodiscard]] inline std::ptrdiff_t stage_tap(const reduce_plan& r, const T* large, const chunk_grid::chunk& c,
+                                              const std::array<std::int64_t, 3>& tap, const tap_group& columns,
+                                              std::int64_t channels, stretch* list, float* staging) noexcept {
+    const std::int64_t step = r.axes[2].stride_in(r.large[4]);
+    const std::int64_t pitch = columns.taps * channels;
+    // staged with a stride (pack_every) or by pairs, each stretch stays in its line
+    const std::ptrdiff_t count = fill_positions(r, large_source<T>{large, r.large}, c, tap, columns.first, columns.last,
+                                                !r.pairs && r.axes[2].stride == 1, list);
+    std::int64_t at = 0;
+    for (std::ptrdiff_t e = 0; e < count; ++e) {
+        const std::int64_t length = r.pairs ? (list[e].length + 1) / 2 : list[e].length;
+        for (std::int64_t t = 0; t < columns.taps; ++t) {
+            const T* from = large + list[e].a + t * r.axes[2].dilation_in(r.large[4]);
+            float* to = staging + at * pitch + t * channels;
+            if constexpr (has_pairs<T>) {
+                if (r.pairs) {
+                    pack_row_pairs(from, r.large[1], channels, step, list[e].length, to, pitch);
+                    continue;
+                }
+            }
+            if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
+                pack_every(from, r.large[1], channels, step, list[e].length, to, pitch);
+            } else {
+                pack_lanes(from, r.large[1], channels, step, list[e].length, to, pitch);
+            }
+        }
+        list[e].a = at * pitch;
+        list[e].length = length;
+        at += length;
+    }
+    return count == 0 ? 0 : join_stretches(list, count, pitch, r.small_step());
 }
 
 /// One task of the dense path.
@@ -84,7 +214,6 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
     const bool none = r.chunks.count == 0;  // an empty batch has no memory: null takes no offset
     const T* large_base = none ? large : large + (group * r.large_channels + first_channel) * r.large[1];
     const T* small_base = none ? small : small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
-    const std::int64_t column_step = r.axes[2].stride_in(r.large[4]);
     const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
 
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
@@ -108,8 +237,77 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                     (next.h - here.h) * r.axes[1].stride_in(r.large[3]);
         }
         std::array<std::int64_t, 3> tap{};
+        // Adds the positions in the list to the sums of `taps` neighbouring column taps from `tap` on, in `cl` channels
+        // from c0 on.
+        const auto add_tap = [&](std::ptrdiff_t stretches, std::int64_t taps, std::int64_t c0, std::int64_t cl,
+                                 const float* source, std::int64_t a_step, std::int64_t row_step,
+                                 std::int64_t tap_step) {
+            const std::int64_t tap_index = (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2];
+            for_each_panel([&](std::int64_t p, std::int64_t used) {
+                const tile_function* tiles = tiles_for<operand::scalar>(used);
+                if constexpr (has_pairs<T>) {
+                    if (r.pairs) tiles = tiles_for<operand::pair>(used);
+                }
+                const float* panel = packed + p * r.positions * r.panel_width;
+                if constexpr (std::is_same_v<T, float>) {
+                    if (r.small_in_place) panel = small_base + p * r.panel_width;
+                }
+                float* panel_sum = sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
+                std::int64_t t = 0;  // rows of the tile: (tap, channel)
+                std::int64_t channel = 0;
+                split_rows(taps * cl, tile_rows, row_unit, [&](std::ptrdiff_t count) {
+                    std::array<const float*, tile_rows> a;
+                    std::array<float*, tile_rows> to;
+                    for (std::ptrdiff_t row = 0; row < count; ++row) {
+                        a[static_cast<std::size_t>(row)] = source + t * tap_step + channel * row_step;
+                        to[static_cast<std::size_t>(row)] = panel_sum + t * r.panel_width + channel * row_floats;
+                        if (++channel < cl) continue;
+                        channel = 0;
+                        ++t;
+                    }
+                    tiles[count - 1]({.list = list,
+                                      .count = stretches,
+                                      .rows = count,
+                                      .a = a.data(),
+                                      .a_step = a_step,
+                                      .b = panel,
+                                      .b_step = r.small_step(),
+                                      .c = to.data(),
+                                      .mode = tile_mode::add,
+                                      .a_ahead = ahead});
+                });
+            });
+        };
+        // channels read in place all at once, staged ones by blocks
+        const std::int64_t block = !r.staged ? channels : r.pairs ? 0 : window_channels(r, c, channels);
+        for (tap[0] = 0; tap[0] < r.axes[0].kernel && block > 0; ++tap[0]) {
+            const line_window window = r.staged ? window_of(r, c, tap[0]) : line_window{};
+            for (std::int64_t c0 = 0; c0 < channels; c0 += block) {
+                const std::int64_t cl = std::min(block, channels - c0);
+                large_source<float> source;
+                if (r.staged) {
+                    source = stage_window(r, large_base + c0 * r.large[1], window, cl, staging);
+                } else if constexpr (std::is_same_v<T, float>) {
+                    source = {large_base, r.large};
+                }
+                std::int64_t taps = 1;
+                for (tap[2] = 0; tap[2] < r.axes[2].kernel; tap[2] += taps) {
+                    const tap_group columns =
+                        tap_group_at(r.axes[2], tap[2], c.first_column, c.last_column, r.task_taps);
+                    taps = columns.taps;
+                    if (columns.first == columns.last) continue;
+                    for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
+                        const std::ptrdiff_t stretches =
+                            fill_positions(r, source, c, tap, columns.first, columns.last, true, list);
+                        if (stretches == 0) continue;
+                        add_tap(stretches, taps, c0, cl, source.data, r.axes[2].stride_in(source.stride[4]),
+                                source.stride[1], r.axes[2].dilation_in(source.stride[4]));
+                    }
+                }
+            }
+        }
         std::int64_t taps = 1;  // of a row, neighbours that meet the same positions: they go together
-        for (; tap[2] < r.axes[2].kernel; tap[2] += taps) {
+        for (tap[2] = 0; tap[2] < r.axes[2].kernel && block == 0; tap[2] += taps) {
             const tap_group columns = tap_group_at(r.axes[2], tap[2], c.first_column, c.last_column, r.task_taps);
             taps = columns.taps;
             if (columns.first == columns.last) continue;
@@ -122,87 +320,11 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
             }
             for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
                 for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
-                    const std::int64_t tap_index = (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2];
-                    std::ptrdiff_t stretches = fill_positions(r, c, tap, columns.first, columns.last, list);
-                    if (stretches == 0) continue;
-                    // channels read in place all at once, staged ones by blocks
-                    const std::int64_t block = r.staged ? std::min(channel_block, channels) : channels;
-                    std::int64_t a_step = column_step;
-                    for (std::int64_t c0 = 0; c0 < channels; c0 += block) {
-                        const std::int64_t cl = std::min(block, channels - c0);
-                        const float* source = nullptr;
-                        std::int64_t row_step = r.large[1];
-                        std::int64_t tap_step = r.axes[2].dilation_in(r.large[4]);
-                        if (r.staged) {
-                            if (c0 > 0)  // staging overwrote the list
-                                stretches = fill_positions(r, c, tap, columns.first, columns.last, list);
-                            std::int64_t at = 0;
-                            for (std::ptrdiff_t e = 0; e < stretches; ++e) {
-                                const std::int64_t length = r.pairs ? (list[e].length + 1) / 2 : list[e].length;
-                                for (std::int64_t t = 0; t < taps; ++t) {
-                                    const T* from = large_base + c0 * r.large[1] + list[e].a + t * tap_step;
-                                    float* to = staging + at * taps * cl + t * cl;
-                                    if constexpr (has_pairs<T>) {
-                                        if (r.pairs) {
-                                            pack_row_pairs(from, r.large[1], cl, column_step, list[e].length, to,
-                                                           taps * cl);
-                                            continue;
-                                        }
-                                    }
-                                    if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
-                                        pack_every(from, r.large[1], cl, column_step, list[e].length, to, taps * cl);
-                                    } else {
-                                        pack_lanes(from, r.large[1], cl, column_step, list[e].length, to, taps * cl);
-                                    }
-                                }
-                                list[e].a = at * taps * cl;
-                                list[e].length = length;
-                                at += length;
-                            }
-                            stretches = join_stretches(list, stretches, taps * cl, r.small_step());
-                            source = staging;
-                            a_step = taps * cl;
-                            row_step = 1;
-                            tap_step = cl;
-                        } else if constexpr (std::is_same_v<T, float>) {
-                            source = large_base;
-                        }
-                        for_each_panel([&](std::int64_t p, std::int64_t used) {
-                            const tile_function* tiles = tiles_for<operand::scalar>(used);
-                            if constexpr (has_pairs<T>) {
-                                if (r.pairs) tiles = tiles_for<operand::pair>(used);
-                            }
-                            const float* panel = packed + p * r.positions * r.panel_width;
-                            if constexpr (std::is_same_v<T, float>) {
-                                if (r.small_in_place) panel = small_base + p * r.panel_width;
-                            }
-                            float* panel_sum =
-                                sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
-                            std::int64_t t = 0;  // rows of the tile: (tap, channel)
-                            std::int64_t channel = 0;
-                            split_rows(taps * cl, tile_rows, row_unit, [&](std::ptrdiff_t count) {
-                                std::array<const float*, tile_rows> a;
-                                std::array<float*, tile_rows> to;
-                                for (std::ptrdiff_t row = 0; row < count; ++row) {
-                                    a[static_cast<std::size_t>(row)] = source + t * tap_step + channel * row_step;
-                                    to[static_cast<std::size_t>(row)] =
-                                        panel_sum + t * r.panel_width + channel * row_floats;
-                                    if (++channel < cl) continue;
-                                    channel = 0;
-                                    ++t;
-                                }
-                                tiles[count - 1]({.list = list,
-                                                  .count = stretches,
-                                                  .rows = count,
-                                                  .a = a.data(),
-                                                  .a_step = a_step,
-                                                  .b = panel,
-                                                  .b_step = r.small_step(),
-                                                  .c = to.data(),
-                                                  .mode = tile_mode::add,
-                                                  .a_ahead = ahead});
-                            });
-                        });
+                    for (std::int64_t c0 = 0; c0 < channels; c0 += channel_block) {
+                        const std::int64_t cl = std::min(channel_block, channels - c0);
+                        const std::ptrdiff_t stretches =
+                            stage_tap(r, large_base + c0 * r.large[1], c, tap, columns, cl, list, staging);
+                        if (stretches > 0) add_tap(stretches, taps, c0, cl, staging, taps * cl, 1, cl);
                     }
                 }
             }

@@ -7,7 +7,8 @@
 //
 //     task      dense: some panels of s x a range of l; channelwise: some panels of s over all groups
 //     chunk     at most 256 positions of the small side, packed or in place
-//     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions
+//     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions. The large side is read in
+//                  place, or staged: its lines that the chunk meets once for all taps, or the positions of each tap
 //     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
 //
 // The lanes of a tile are channels s: no horizontal sums. With relaxed precision and instructions for it, dense tasks take
@@ -31,6 +32,11 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
+
+/// Floats from row to row of `count` floats: never a multiple of a page, so that neighbours share no place of a cache.
+[[nodiscard]] constexpr std::int64_t row_pitch(std::int64_t count) noexcept {
+    return count % 32 == 0 ? count + 16 : count;
+}
 
 /// Everything a run needs but pointers. Made by make_reduce_plan from a checked problem.
 struct reduce_plan {
@@ -57,6 +63,7 @@ struct reduce_plan {
     std::int64_t task_taps = 1;      // dense: column taps that are rows of one tile beside those channels, at most
     std::int64_t sum_floats = 0;     // of one level of the sums
     std::int64_t positions = 0;      // of a chunk at most
+    std::int64_t staged_floats = 0;  // dense: of the large side at a time
     std::int64_t at_small = 0;       // byte offsets in a slice
     std::int64_t at_large = 0;
     std::int64_t at_list = 0;
@@ -70,6 +77,13 @@ struct reduce_plan {
     }
     /// Dense: from position to position of the small side, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept { return small_in_place ? small[4] : panel_width; }
+    /// Dense: whether columns are neighbours where a window of the large side is staged, or channels.
+    [[nodiscard]] constexpr bool window_of_rows() const noexcept { return large[4] == 1; }
+    /// Dense: floats of a staged window.
+    [[nodiscard]] constexpr std::int64_t window_floats(std::int64_t window_positions,
+                                                       std::int64_t channels) const noexcept {
+        return channels * (window_of_rows() ? row_pitch(window_positions) : window_positions);
+    }
     /// Channelwise: floats of the large side for one position.
     [[nodiscard]] constexpr std::int64_t large_floats() const noexcept {
         return quads ? panel_width : large_channels * panel_width;
@@ -128,8 +142,7 @@ struct reduce_plan {
     r.quads = r.channelwise && r.small_channels == 4 && r.large_channels == 4 && lanes % 4 == 0;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
     const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.quads)));
-    // Positions so far apart are a page or half of one each: channels of many at a time go to one place first. With several
-    // taps that is done for each of them.
+    // Positions so far apart are a page or half of one each: channels of many at a time go to one place first.
     const bool far = !r.channelwise && large[1] == 1 && r.axes[2].stride_in(large[4]) >= 512;
     r.staged =
         !in_place || (far && options.algorithm == algorithm::automatic) || options.algorithm == algorithm::dense_staged;
@@ -173,8 +186,18 @@ struct reduce_plan {
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
-        const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
-        r.at_large = slice.reserve<float>(r.staged ? r.positions * rows : 0);
+        if (r.staged) {
+            // At least the positions of one tap; a window of lines for all taps needs no more than the tensor has.
+            constexpr std::int64_t window_budget = 96 * 1024;
+            std::int64_t tensor = 1;
+            for (const std::int64_t extent : {r.batch, r.axes[0].large, r.axes[1].large, r.axes[2].large})
+                tensor = std::min(window_budget, tensor * std::min(window_budget, extent));
+            const std::int64_t window =
+                std::min(window_budget, r.window_floats(tensor, std::min(channel_block, r.large_channels)));
+            const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
+            r.staged_floats = std::max(r.pairs ? 0 : window, r.positions * rows);
+        }
+        r.at_large = slice.reserve<float>(r.staged_floats);
         r.at_list = slice.reserve<stretch>(lines);
     }
     r.at_sum = slice.reserve<float>(r.sum_floats);
