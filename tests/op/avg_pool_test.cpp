@@ -287,7 +287,8 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
-/// Planes of several lines whose windows keep the number of columns: lines are then computed many at a time.
+/// Planes of several lines whose windows keep the number of columns, or divide it by their stride: lines are then
+/// computed many at a time.
 TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
     random_source random("avg_pool.joined");
     int joined = 0;
@@ -301,20 +302,25 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         const bool deep = random.chance(1, 2);
         p.src = {random.integer(1, 2), random.integer(1, 3)};
         const bool tall = random.chance(1, 8);
+        const std::int64_t stride = random.chance(1, 2) ? 1 : random.pick<std::int64_t>({2, 2, 3, 4});
         for (int k = deep ? 0 : 1; k < 3; ++k) {
             const bool is_tall = tall && k == 1;
             const std::int64_t kernel = random.integer(1, is_tall ? 150 : 5);
             const std::int64_t dilation = random.integer(1, 2);
             const std::int64_t reach = (kernel - 1) * dilation;
-            p.src.push_back(is_tall  ? random.integer(60, 300)
-                            : k == 0 ? random.integer(1, 6)
-                                     : random.integer(8, random.chance(1, 6) && !tall ? 200 : 40));
+            const std::int64_t size = is_tall  ? random.integer(60, 300)
+                                      : k == 0 ? random.integer(1, 6)
+                                               : random.integer(8, random.chance(1, 6) && !tall ? 200 : 40);
+            p.src.push_back(k == 2 ? size / stride * stride : size);
             a.kernel.push_back(kernel);
             a.dilations.push_back(dilation);
-            a.strides.push_back(k == 0 ? random.integer(1, 2) : 1);
+            a.strides.push_back(k == 0        ? random.integer(1, 2)
+                                : k == 2      ? stride
+                                : stride == 1 ? 1
+                                              : random.integer(1, 3));
             const std::int64_t begin = random.integer(0, k == 2 ? reach : reach + 1);
             a.pads_begin.push_back(begin);
-            a.pads_end.push_back(k == 2 ? reach - begin : random.integer(0, 3));
+            a.pads_end.push_back(k == 2 ? std::max<std::int64_t>(0, reach + 1 - stride - begin) : random.integer(0, 3));
         }
         const auto dst = gradkern::infer_avg_pool(p.src, a);
         if (!dst) continue;

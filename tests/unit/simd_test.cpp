@@ -117,6 +117,9 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
         floats a;
         floats b;
         floats c;
+        floats whole;
+        floats dividend;
+        floats reciprocal;
         for (std::size_t i = 0; i < count; ++i) {
             // Any patterns, non-finite and subnormal ones included; every other round near one, where rounding shows.
             const auto draw = [&] {
@@ -126,6 +129,13 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
             a[i] = draw();
             b[i] = draw();
             c[i] = round % 4 == 1 ? -(a[i] * b[i]) : draw();
+            whole[i] = static_cast<float>(1 + random() % (round % 3 == 0 ? 64 : (1U << 20) - 1));
+            // every other round next to where quotients are halfway between neighbours, subnormal ones included
+            const double halfway = (static_cast<double>(a[i]) + static_cast<double>(float_of(bits_of(a[i]) + 1))) / 2;
+            const auto near_halfway = static_cast<float>(halfway * static_cast<double>(whole[i]));
+            dividend[i] =
+                round % 4 < 2 ? a[i] : float_of(bits_of(near_halfway) + static_cast<std::uint32_t>(i % 3) - 1);
+            reciprocal[i] = 1.0F / whole[i];
         }
         const vec va = from_array(a);
         const vec vb = from_array(b);
@@ -134,6 +144,8 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
         const floats difference = to_array(simd::sub(va, vb));
         const floats product = to_array(simd::mul(va, vb));
         const floats quotient = to_array(simd::div(va, vb));
+        const floats whole_quotient =
+            to_array(simd::div_whole(from_array(dividend), from_array(whole), from_array(reciprocal)));
         const floats fused = to_array(simd::fma(va, vb, vc));
         const floats separate = to_array(simd::add(simd::mul(va, vb), vc));
         const floats less = to_array(simd::min(va, vb));
@@ -146,6 +158,7 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
             ASSERT_TRUE(same_bits(difference[i], a[i] - b[i])) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(product[i], rounded_product)) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(quotient[i], a[i] / b[i])) << a[i] << ' ' << b[i];
+            ASSERT_TRUE(same_bits(whole_quotient[i], dividend[i] / whole[i])) << dividend[i] << ' ' << whole[i];
             ASSERT_TRUE(same_bits(separate[i], two_roundings)) << a[i] << ' ' << b[i] << ' ' << c[i];
             ASSERT_TRUE(same_bits(fused[i], simd::is_fused ? std::fma(a[i], b[i], c[i]) : two_roundings))
                 << a[i] << ' ' << b[i] << ' ' << c[i];

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -119,11 +120,11 @@ private:
     bool is_first_ = true;
 };
 
-/// A divisor that a whole stretch of a line shares. Dividing by a power of two is the same as multiplying by its
-/// reciprocal, bit for bit, as both round the same number once.
+/// A divisor that a whole stretch of a line shares, a whole number. Dividing by a power of two is the same as multiplying
+/// by its reciprocal, bit for bit, as both round the same number once.
 struct divisor {
     float value = 1.0F;       ///< not 0
-    float reciprocal = 1.0F;  ///< meaningful where is_power_of_two
+    float reciprocal = 1.0F;  ///< a NaN where it is of no use
     bool is_power_of_two = true;
 
     constexpr divisor() noexcept = default;
@@ -131,7 +132,8 @@ struct divisor {
         const auto word = std::bit_cast<std::uint32_t>(d);
         const std::uint32_t exponent = (word >> 23) & 0xffU;
         is_power_of_two = (word & 0x7fffffU) == 0 && exponent >= 1 && exponent <= 253;  // the reciprocal is normal
-        reciprocal = is_power_of_two ? 1.0F / d : 0.0F;
+        const bool is_small = d >= 1.0F && d < 0x1p20F;                                 // as simd::div_whole asks for
+        reciprocal = is_power_of_two || is_small ? 1.0F / d : std::numeric_limits<float>::quiet_NaN();
     }
 };
 
@@ -168,7 +170,8 @@ GRADKERN_ALWAYS_INLINE void with_division(const divisor& d, const F& f) noexcept
     if (d.is_power_of_two) {
         f([r = simd::broadcast(d.reciprocal)](simd::vec v) GRADKERN_INLINE_LAMBDA { return simd::mul(v, r); });
     } else {
-        f([r = simd::broadcast(d.value)](simd::vec v) GRADKERN_INLINE_LAMBDA { return simd::div(v, r); });
+        f([by = simd::broadcast(d.value), r = simd::broadcast(d.reciprocal)](simd::vec v)
+              GRADKERN_INLINE_LAMBDA { return simd::div_whole(v, by, r); });
     }
 }
 

@@ -123,8 +123,9 @@ private:
         first_read_ = std::clamp<std::int64_t>(all.first, 0, p_.in_extent(2));
         reads_ = std::clamp<std::int64_t>(all.last, first_read_, p_.in_extent(2)) - first_read_;
         origin_ = p_.extended ? all.first : first_read_;
+        has_zeros_ = p_.extended && reads_ < all.last - all.first;
         // the zeros behind the borders stay as they are through all lines
-        if (p_.extended) std::fill(vertical_, vertical_ + (all.last - all.first) * inner_, 0.0F);
+        if (has_zeros_) std::fill(vertical_, vertical_ + (all.last - all.first) * inner_, 0.0F);
         if (p_.direct_tiles) std::fill(result_, result_ + inner_, 0.0F);  // for columns without a window
         run_count_ = 0;
         most_reads_ = 0;
@@ -180,6 +181,13 @@ private:
         std::fill(divisors_ + counted_columns_, divisors_ + counted_columns_ + lanes, 1.0F);
     }
 
+    /// The end, at most `end`, of the columns behind x that have the divisor of column x.
+    [[nodiscard]] std::int64_t alike_until(std::int64_t x, std::int64_t end) const noexcept {
+        std::int64_t next = x + 1;
+        while (next < end && divisors_[next] == divisors_[x]) ++next;
+        return next;
+    }
+
     /// out = quotients of count columns of inner_ values each, `step` elements apart from column to column.
     template <addend Onto, class In>
     void divide(const In* source, std::int64_t count, std::int64_t step, float* out) const noexcept {
@@ -189,9 +197,7 @@ private:
             divide_by_each<Onto>(source, count, divisors_, out);
         } else {
             for (std::int64_t x = 0; x < count;) {
-                std::int64_t end = x + 1;
-                if (step == inner_)
-                    while (end < count && divisors_[end] == divisors_[x]) ++end;
+                const std::int64_t end = step == inner_ ? alike_until(x, count) : x + 1;
                 divide_by_one<Onto>(source + x * step, (end - x) * inner_,
                                     p_.uniform ? uniform_ : divisor(divisors_[x]), out + x * inner_);
                 x = end;
@@ -348,10 +354,10 @@ private:
     // -------------------------------------------------------------------------------------------- horizontal sums
 
     /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
-    template <class Out, class Finish = as_it_is>
-    void sum_stretches(const float* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
+    template <class In, class Out, class Finish = as_it_is>
+    void sum_stretches(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
                        const Finish& finish = {}) const noexcept {
-        std::array<const float*, lines_at_once> lines;
+        std::array<const In*, lines_at_once> lines;
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
         sum_lines<false>(lines.data(), here, n, out, finish);
@@ -370,7 +376,7 @@ private:
     /// Horizontal sums of the vertical ones into the scratch line of results.
     void sum_horizontally() noexcept {
         if (!is_narrow()) {
-            sum_runs(result_);
+            sum_runs(sums_, 0, columns_, result_);
         } else if (p_.backward) {
             sum_phases(result_);
         } else {
@@ -378,20 +384,25 @@ private:
         }
     }
 
-    /// Horizontal sums where a position's values fill vectors, or neighbours read neighbours: into a line of
-    /// columns_ * inner_ values.
-    template <class Out, class Finish = as_it_is>
-    void sum_runs(Out* out, const Finish& finish = {}) const noexcept {
+    /// Horizontal sums where a position's values fill vectors, or neighbours read neighbours: those of columns
+    /// [begin, end) of a line of columns_ * inner_ values; backward all of them.
+    template <class In, class Out, class Finish = as_it_is>
+    void sum_runs(const In* sums, std::int64_t begin, std::int64_t end, Out* out,
+                  const Finish& finish = {}) const noexcept {
         const std::int64_t step = p_.position_step();
         const std::int64_t advance = p_.advance();
         const std::int64_t read_step = column_step() * inner_;
         for (std::int64_t r = 0; r < run_count_; ++r) {
             const column_run& run = runs_[r];
-            const float* const source = sums_ + run.first * inner_;
+            const In* const source = sums + run.first * inner_;
+            const std::int64_t first = std::max<std::int64_t>(0, begin - run.begin);
+            const std::int64_t last = std::min<std::int64_t>(run.positions, end - run.begin);
             if (step == 1 && advance == 1) {
-                sum_stretches(source, run.count, read_step, run.positions * inner_, out + run.begin * inner_, finish);
+                if (first < last)
+                    sum_stretches(source + first * inner_, run.count, read_step, (last - first) * inner_,
+                                  out + (run.begin + first) * inner_, finish);
             } else {
-                for (std::int64_t i = 0; i < run.positions; ++i) {
+                for (std::int64_t i = first; i < last; ++i) {
                     const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
                     sum_stretches(source + from, run.count, read_step, inner_, out + (run.begin + i * step) * inner_,
                                   finish);
@@ -532,8 +543,9 @@ private:
 
     /// True where sums may go to the output without a stop in result_.
     [[nodiscard]] bool is_direct() const noexcept {
-        return (p_.backward || p_.uniform) && !p_.accumulate && is_dense(p_.out, p_.out_inner, columns_) && !p_.tiles &&
-               !p_.by_taps && !is_narrow() && most_reads_ <= lines_at_once;
+        return (p_.backward || p_.uniform || inner_ > 1) && !p_.accumulate &&
+               is_dense(p_.out, p_.out_inner, columns_) && !p_.tiles && !p_.by_taps && !is_narrow() &&
+               most_reads_ <= lines_at_once;
     }
     /// True where a position's values fill no vector and its neighbours read no neighbours.
     [[nodiscard]] bool is_narrow() const noexcept { return inner_ < lanes && p_.axes[2].stride > 1; }
@@ -589,16 +601,17 @@ private:
         } else {
             const columns all{first_read_, 1, reads_};
             sums_ = vertical_;
-            if (const float* const line = lone_line(rows, all)) {
-                sums_ = line;
+            if (const T* const line = lone_line(rows, all)) {
+                if (is_direct()) return divide_sums(line, h, out);
+                if constexpr (std::is_same_v<T, float>) sums_ = line;
             } else if (!is_same && reads_ > 0) {
                 sum_vertically(h, rows, all, vertical_ + (first_read_ - origin_) * inner_);
             }
             if (is_direct()) {
                 if (p_.backward) {
-                    sum_runs(out);
+                    sum_runs(sums_, 0, columns_, out);
                 } else {
-                    with_division(uniform_, [&](const auto& divide) { sum_runs(out, divide); });
+                    divide_sums(sums_, h, out);
                 }
                 return;
             }
@@ -619,12 +632,12 @@ private:
     }
 
     /// Forward: the one line of the input that an output line reads, where its columns are read in place; else null.
-    [[nodiscard]] const float* lone_line(const axis_reads& rows, const columns& c) const noexcept {
-        if constexpr (std::is_same_v<T, float>) {
-            if (!p_.backward && !p_.extended && (!is_narrow() || p_.separates) && depths_.count * rows.count == 1 &&
-                reads_ > 0 && is_dense(p_.in, p_.in_inner, c.count))
-                return line_at(depths_.first, rows.first, c);
-        }
+    /// Only floats go anywhere from there but straight to the output.
+    [[nodiscard]] const T* lone_line(const axis_reads& rows, const columns& c) const noexcept {
+        const bool can_go_on = std::is_same_v<T, float> ? !is_narrow() || p_.separates : is_direct();
+        if (!p_.backward && !has_zeros_ && can_go_on && depths_.count * rows.count == 1 && reads_ > 0 &&
+            is_dense(p_.in, p_.in_inner, c.count))
+            return line_at(depths_.first, rows.first, c);
         return nullptr;
     }
     /// Whether the values of a line follow one another in memory.
@@ -634,11 +647,25 @@ private:
     }
 
     void divide_result(std::int64_t h, float* out) noexcept {
-        if (!p_.uniform) {
-            if (p_.by_taps) count_columns({first_column_, 1, columns_});
-            set_divisors(p_.divisor_override ? 1 : counted_depth_ * p_.counted(1, h));
-        }
+        if (p_.by_taps && !p_.uniform) count_columns({first_column_, 1, columns_});
+        set_divisors_of_line(h);
         divide<addend::none>(result_, columns_, inner_, out);
+    }
+    /// Makes the divisors of output line h.
+    void set_divisors_of_line(std::int64_t h) noexcept {
+        if (!p_.uniform) set_divisors(p_.divisor_override ? 1 : counted_depth_ * p_.counted(1, h));
+    }
+
+    /// Forward: horizontal sums of a line, divided.
+    template <class In>
+    void divide_sums(const In* sums, std::int64_t h, T* out) noexcept {
+        set_divisors_of_line(h);
+        for (std::int64_t x = 0; x < columns_;) {
+            const std::int64_t end = p_.uniform ? columns_ : alike_until(x, columns_);
+            with_division(p_.uniform ? uniform_ : divisor(divisors_[x]),
+                          [&](const auto& divide) { sum_runs(sums, x, end, out, divide); });
+            x = end;
+        }
     }
 
     const average_plan& p_;
@@ -664,6 +691,7 @@ private:
     std::int64_t first_read_ = 0;  // columns of the input that the segment reads
     std::int64_t reads_ = 0;
     std::int64_t origin_ = 0;  // column at the beginning of vertical_
+    bool has_zeros_ = false;   // vertical_ holds zeros for columns behind the borders
     std::int64_t run_count_ = 0;
     std::int64_t most_reads_ = 0;
     std::int64_t counted_columns_ = 0;

@@ -64,7 +64,7 @@ struct average_plan {
     std::int64_t out_inner = 1;
 
     bool joined = false;         // lines are computed many at a time
-    std::int64_t margin = 0;     // joined: floats before and behind vertical sums
+    std::int64_t margin = 0;     // joined: floats before and behind vertical sums, and each phase of them
     bool transposes = false;     // channels lie on the lines, but not in memory
     bool tiles = false;          // backward: no position is reached by two columns of windows
     bool direct_tiles = false;   // they go to the output without a stop, column by column
@@ -159,8 +159,8 @@ struct column_range {
             shape::floor_div(end - 1 + a.pad_begin, a.stride) + 1};
 }
 
-/// Plans short lines that follow one another in both memories as one, if windows move by one position along them and
-/// most windows lie inside (average_planes.hpp); returns whether they do.
+/// Plans short lines that follow one another in both memories as one, if windows move along them by as many positions
+/// as a line has for each window, and most windows lie inside (average_planes.hpp); returns whether they do.
 [[nodiscard]] constexpr bool join_lines(average_plan& g) noexcept {
     const shape::axis& h = g.axes[1];
     const shape::axis& w = g.axes[2];
@@ -169,12 +169,12 @@ struct column_range {
     constexpr std::int64_t least = 256;    // outputs of a plane
     constexpr std::int64_t block = 1024;   // outputs of a block: scratch of small problems fits the stack
     constexpr std::int64_t longest = 128;  // columns: longer lines are quick one by one
-    if (g.accumulate || h.stride != 1 || w.stride != 1 || lines == 1 || g.in_extent(2) != columns ||
-        columns > longest || columns * lines < least || w.kernel > lines_at_once ||
-        (w.kernel - 1) * w.dilation > columns / 2)
+    const bool can_stride = !g.backward && (w.stride == 2 || w.stride == 4);  // phases separated in registers
+    if (g.accumulate || (g.backward && h.stride != 1) || !(w.stride == 1 || can_stride) || lines == 1 ||
+        columns > longest || g.in_extent(2) != g.advance() * columns || columns * lines < least ||
+        w.kernel > lines_at_once || (w.kernel - 1) * w.dilation > g.in_extent(2) / 2)
         return false;
-    for (const shape::canonical_strides& s : {g.in, g.out})
-        if (s[3] != columns || s[4] != 1) return false;
+    if (g.in[3] != g.in_extent(2) || g.in[4] != 1 || g.out[3] != columns || g.out[4] != 1) return false;
     const std::int64_t line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
     // Rows that a block reads at one depth: quotients of those that it shares with others are formed for each.
     const std::int64_t tall = (h.kernel - 1) * h.dilation;
@@ -193,7 +193,8 @@ struct column_range {
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + reach}), 16) * 16;
     const auto lanes = static_cast<std::int64_t>(simd::lanes);
     slice_layout slice;
-    g.at_vertical = slice.reserve<float>(g.line_block * columns + 2 * g.margin);
+    g.at_vertical = slice.reserve<float>(g.line_block * g.in_extent(2) + 2 * g.margin);
+    g.at_phases = slice.reserve<float>(w.stride == 1 ? 0 : w.stride * (g.line_block * columns + 2 * g.margin));
     g.at_result = slice.reserve<float>(g.uniform || g.backward ? 0 : g.line_block * columns);
     g.at_ring = slice.reserve<float>(g.backward ? depths * rows * columns : 0);
     g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * columns + lanes);

@@ -2,11 +2,12 @@
 //
 // Lines of W columns follow one another in both memories, and outputs have as many columns as inputs. So the column at
 // distance s of output i is element i + s of the block, but for columns near the ends of a line, which would read the
-// line before or behind. Loops: block of output lines > image, plane, depth > stretch of lines that read alike:
+// line before or behind. Forward, with a stride, lines of the input are as many times longer: then this holds of each
+// phase of its columns. Loops: block of output lines > image, plane, depth > stretch of lines that read alike:
 //
 //     1. backward: quotients of all lines that the block reads
 //     2. vertical sums over depth and height, of the whole stretch
-//     3. horizontal sums of the whole stretch, as if lines had no ends
+//     3. horizontal sums of the whole stretch, as if lines had no ends, phases of a stride put apart
 //     4. the columns near the ends again, by their inside taps
 //
 // The order of every sum is that of average.hpp.
@@ -37,7 +38,10 @@ public:
           in_(in),
           out_(out),
           columns_(plan.out_extent(2)),
+          in_columns_(plan.in_extent(2)),
           vertical_(reinterpret_cast<float*>(memory + plan.at_vertical) + plan.margin),
+          phases_(plan.advance() == 1 ? vertical_ : reinterpret_cast<float*>(memory + plan.at_phases) + plan.margin),
+          pitch_(plan.line_block * columns_ + 2 * plan.margin),
           result_(reinterpret_cast<float*>(memory + plan.at_result)),
           quotients_(reinterpret_cast<float*>(memory + plan.at_ring)),
           divisors_(reinterpret_cast<float*>(memory + plan.at_divisors)),
@@ -45,7 +49,8 @@ public:
           ends_(reinterpret_cast<column_run*>(memory + plan.at_runs)),
           lines_(reinterpret_cast<axis_reads*>(memory + plan.at_lines)),
           uniform_(plan.uniform_divisor) {
-        std::fill(vertical_ - p_.margin, vertical_, 0.0F);  // read by the ends of lines, whose sums are made again
+        // read by the ends of lines, whose sums are made again
+        for (std::int64_t f = 0; f < p_.advance(); ++f) std::fill_n(phases_ + f * pitch_ - p_.margin, p_.margin, 0.0F);
         shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
         for (shape::tap_class c; walk.next(c);)
             if (c.taps != p_.axes[2].kernel)
@@ -103,11 +108,13 @@ private:
             divide_rows(image, depths_.first + i * p_.read_step(0), quotients_ + i * rows_ * columns_);
         for (std::int64_t h = first_line_; h < last_line_;) {
             const axis_reads rows = lines_[h - first_line_];
-            // lines that read alike: each a row further than the one before
+            // lines that read alike: each a step further than the one before
             std::int64_t end = h + 1;
             for (; end < last_line_; ++end) {
                 const axis_reads& next = lines_[end - first_line_];
-                if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + (end - h))) break;
+                if (next.count != rows.count ||
+                    (rows.count > 0 && next.first != rows.first + (end - h) * p_.axes[1].stride))
+                    break;
             }
             T* const to = plane + h * columns_;
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
@@ -120,7 +127,7 @@ private:
                 sum_columns(end - h, to, as_it_is{});
             } else {
                 sum_rows<T>(rows, end - h, [&](std::int64_t i, std::int64_t row) {
-                    return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * columns_;
+                    return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
                 });
                 divide_columns(h, end, to);
             }
@@ -131,11 +138,18 @@ private:
     /// Vertical sums of `lines` lines, the first of which reads `rows`; line_at(i, row) is a row at its depth number i.
     template <class In, class LineAt>
     void sum_rows(const axis_reads& rows, std::int64_t lines, const LineAt& line_at) const noexcept {
-        line_list<In> list(lines * columns_, vertical_);
-        for (std::int64_t i = 0; i < depths_.count; ++i)
-            for (std::int64_t j = 0; j < rows.count; ++j) list.push(line_at(i, rows.first + j * p_.read_step(1)));
-        list.finish();
-        std::fill_n(vertical_ + lines * columns_, p_.margin, 0.0F);
+        const std::int64_t step = p_.axes[1].stride;
+        const std::int64_t together = step == 1 ? lines : 1;
+        for (std::int64_t line = 0; line < lines; line += together) {
+            line_list<In> list(together * in_columns_, vertical_ + line * in_columns_);
+            for (std::int64_t i = 0; i < depths_.count; ++i)
+                for (std::int64_t j = 0; j < rows.count; ++j)
+                    list.push(line_at(i, rows.first + line * step + j * p_.read_step(1)));
+            list.finish();
+        }
+        const std::int64_t phases = p_.advance();
+        if (phases > 1) separate(vertical_, lines * in_columns_, phases, pitch_, phases_);
+        for (std::int64_t f = 0; f < phases; ++f) std::fill_n(phases_ + f * pitch_ + lines * columns_, p_.margin, 0.0F);
     }
 
     /// Horizontal sums of the vertical ones of `lines` lines, finished.
@@ -144,15 +158,20 @@ private:
         const std::int64_t taps = p_.axes[2].kernel;
         const std::int64_t step = p_.read_step(2);
         const std::int64_t first = columns_read(p_.axes[2], p_.backward, 0, 1).first;  // of column 0, not clipped
+        const std::int64_t phases = p_.advance();
         std::array<const float*, static_cast<std::size_t>(lines_at_once)> list;
-        for (std::int64_t k = 0; k < taps; ++k) list[static_cast<std::size_t>(k)] = vertical_ + (first + k * step);
+        for (std::int64_t k = 0; k < taps; ++k) {
+            const std::int64_t column = first + k * step;
+            list[static_cast<std::size_t>(k)] =
+                phases_ + shape::floor_mod(column, phases) * pitch_ + shape::floor_div(column, phases);
+        }
         sum_lines<false>(list.data(), taps, lines * columns_, out, finish);
         for (std::int64_t r = 0; r < end_count_; ++r) {
             const column_run& run = ends_[r];
             for (std::int64_t x = 0; x < run.positions; ++x) {
-                const float* from = vertical_ + run.first + x;
+                const float* from = vertical_ + run.first + x * phases;
                 Out* to = out + run.begin + x;
-                for (std::int64_t h = 0; h < lines; ++h, from += columns_, to += columns_) {
+                for (std::int64_t h = 0; h < lines; ++h, from += in_columns_, to += columns_) {
                     float sum = 0.0F;
                     for (std::int64_t k = 0; k < run.count; ++k) sum += from[k * step];
                     simd::store_narrow_partial(to, finish(simd::broadcast(sum)), 1);
@@ -208,7 +227,10 @@ private:
     const T* in_;
     T* out_;
     std::int64_t columns_;
+    std::int64_t in_columns_;
     float* vertical_;
+    float* phases_;  // of the vertical sums: themselves where there is one
+    std::int64_t pitch_;
     float* result_;
     float* quotients_;
     float* divisors_;       // of the lines of the block; backward of the rows that it reads

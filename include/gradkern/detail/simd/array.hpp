@@ -80,6 +80,8 @@ GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
     return a;
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec) noexcept { return div(a, d); }
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
     return a;

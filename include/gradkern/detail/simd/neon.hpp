@@ -32,6 +32,10 @@ GRADKERN_ALWAYS_INLINE float32x4_t fma_broadcast(const float* a, float32x4_t b, 
     return fma(vdupq_n_f32(*a), b, c);
 }
 
+GRADKERN_ALWAYS_INLINE float32x4_t div_whole(float32x4_t a, float32x4_t d, float32x4_t) noexcept {
+    return vdivq_f32(a, d);
+}
+
 // By comparison: FMIN and FMAX return a NaN where the others return their second operand.
 GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept {
     return vbslq_f32(vcltq_f32(a, b), a, b);

@@ -42,6 +42,8 @@ GRADKERN_ALWAYS_INLINE __m128 fma_broadcast(const float* a, __m128 b, __m128 c) 
 }
 GRADKERN_ALWAYS_INLINE __m128 min(__m128 a, __m128 b) noexcept { return _mm_min_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 max(__m128 a, __m128 b) noexcept { return _mm_max_ps(a, b); }
+// Shorter registers are divided as quickly as quotients are looked at.
+GRADKERN_ALWAYS_INLINE __m128 div_whole(__m128 a, __m128 d, __m128) noexcept { return _mm_div_ps(a, d); }
 
 /// The first n (0 ... 3) lanes, zero above.
 GRADKERN_ALWAYS_INLINE __m128 load_first(const float* source, std::ptrdiff_t n, __m128) noexcept {
@@ -195,6 +197,7 @@ GRADKERN_ALWAYS_INLINE __m256 fma_broadcast(const float* a, __m256 b, __m256 c) 
 }
 GRADKERN_ALWAYS_INLINE __m256 min(__m256 a, __m256 b) noexcept { return _mm256_min_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 max(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 div_whole(__m256 a, __m256 d, __m256) noexcept { return _mm256_div_ps(a, d); }
 
 /// The lower halves side by side.
 GRADKERN_ALWAYS_INLINE __m256 join(__m128 low, __m128 high) noexcept {
@@ -321,6 +324,20 @@ GRADKERN_ALWAYS_INLINE __m512 fma_broadcast(const float* a, __m512 b, __m512 c) 
 GRADKERN_ALWAYS_INLINE __m512 min(__m512 a, __m512 b) noexcept { return _mm512_maskz_min_ps(all_lanes, a, b); }
 GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_maskz_max_ps(all_lanes, a, b); }
 
+// The product with the reciprocal, q, is off by less than 1.5 units of the 24th place, and its error e = q * d - a is
+// exact. q - e * r then comes within 2^-23 of such a unit of the true quotient. That is no halfway case (25 places times
+// d, unless a power of two, fill more than a's 24) and no nearer to one than 1 / 2d of a unit, so that both round to the
+// same number. This holds for normal quotients, and zeros keep their sign; the division itself is left for the others.
+GRADKERN_ALWAYS_INLINE __m512 div_whole(__m512 a, __m512 d, __m512 r) noexcept {
+#if defined(__AVX512DQ__)
+    constexpr int nan_infinite_or_subnormal = 0x80 | 0x01 | 0x10 | 0x08 | 0x20;
+    const __m512 q = _mm512_mul_ps(a, r);
+    if (__builtin_expect(_mm512_fpclass_ps_mask(q, nan_infinite_or_subnormal) == 0, 1))
+        return _mm512_fnmadd_ps(_mm512_fmsub_ps(q, d, a), r, q);
+#endif
+    return _mm512_div_ps(a, d);
+}
+
 /// A mask of the first n (0 ... 15) lanes.
 GRADKERN_ALWAYS_INLINE __mmask16 first_lanes(std::ptrdiff_t n) noexcept {
     return static_cast<__mmask16>((1u << n) - 1u);
@@ -340,7 +357,13 @@ GRADKERN_ALWAYS_INLINE __m512 load_wide_f16(const void* source, __m512) noexcept
 
 GRADKERN_ALWAYS_INLINE __m512 load_wide_bf16(const void* source, __m512) noexcept {
     const __m256i words = _mm256_loadu_si256(static_cast<const __m256i*>(source));
+#if defined(__AVX512BW__)  // straight to the upper halves, by one shuffle
+    const __m512i places = _mm512_set_epi32(15 << 16, 14 << 16, 13 << 16, 12 << 16, 11 << 16, 10 << 16, 9 << 16,
+                                            8 << 16, 7 << 16, 6 << 16, 5 << 16, 4 << 16, 3 << 16, 2 << 16, 1 << 16, 0);
+    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, places, _mm512_castsi256_si512(words)));
+#else
     return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, words), 16));
+#endif
 }
 
 GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m512 value) noexcept {
@@ -351,13 +374,19 @@ GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m512 value) noexcep
 // Not by vcvtneps2bf16 (AVX512-BF16): that one flushes subnormal numbers.
 GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexcept {
     const __m512i word = _mm512_castps_si512(value);
-    const __mmask16 is_nan =
-        _mm512_cmpgt_epi32_mask(_mm512_and_si512(word, _mm512_set1_epi32(0x7fffffff)), _mm512_set1_epi32(0x7f800000));
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
     const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(all_lanes, word, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(word, _mm512_set1_epi32(0x7fff)), odd);
     const __m512i mended = _mm512_mask_or_epi32(rounded, is_nan, word, _mm512_set1_epi32(0x00400000));
-    _mm256_storeu_si256(static_cast<__m256i*>(target),
-                        _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16)));
+#if defined(__AVX512BW__)  // all upper halves by one shuffle
+    const __m512i uppers = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 31 << 16 | 29, 27 << 16 | 25, 23 << 16 | 21,
+                                            19 << 16 | 17, 15 << 16 | 13, 11 << 16 | 9, 7 << 16 | 5, 3 << 16 | 1);
+    const __m256i words =
+        _mm512_maskz_extracti64x4_epi64(0xff, _mm512_maskz_permutexvar_epi16(0xffffffff, uppers, mended), 0);
+#else
+    const __m256i words = _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16));
+#endif
+    _mm256_storeu_si256(static_cast<__m256i*>(target), words);
 }
 
 #if defined(__AVX512BF16__)
