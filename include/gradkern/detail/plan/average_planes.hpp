@@ -51,6 +51,12 @@ public:
           uniform_(plan.uniform_divisor) {
         // read by the ends of lines, whose sums are made again
         for (std::int64_t f = 0; f < p_.advance(); ++f) std::fill_n(phases_ + f * pitch_ - p_.margin, p_.margin, 0.0F);
+        const std::int64_t first = columns_read(p_.axes[2], p_.backward, 0, 1).first;  // of column 0, not clipped
+        for (std::int64_t k = 0; k < p_.axes[2].kernel; ++k) {
+            const std::int64_t column = first + k * p_.read_step(2);
+            tap_offsets_[static_cast<std::size_t>(k)] =
+                shape::floor_mod(column, p_.advance()) * pitch_ + shape::floor_div(column, p_.advance());
+        }
         shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
         for (shape::tap_class c; walk.next(c);)
             if (c.taps != p_.axes[2].kernel)
@@ -157,14 +163,9 @@ private:
     void sum_columns(std::int64_t lines, Out* out, const Finish& finish) const noexcept {
         const std::int64_t taps = p_.axes[2].kernel;
         const std::int64_t step = p_.read_step(2);
-        const std::int64_t first = columns_read(p_.axes[2], p_.backward, 0, 1).first;  // of column 0, not clipped
         const std::int64_t phases = p_.advance();
         std::array<const float*, static_cast<std::size_t>(lines_at_once)> list;
-        for (std::int64_t k = 0; k < taps; ++k) {
-            const std::int64_t column = first + k * step;
-            list[static_cast<std::size_t>(k)] =
-                phases_ + shape::floor_mod(column, phases) * pitch_ + shape::floor_div(column, phases);
-        }
+        for (std::size_t k = 0; k < static_cast<std::size_t>(taps); ++k) list[k] = phases_ + tap_offsets_[k];
         sum_lines<false>(list.data(), taps, lines * columns_, out, finish);
         for (std::int64_t r = 0; r < end_count_; ++r) {
             const column_run& run = ends_[r];
@@ -231,6 +232,7 @@ private:
     float* vertical_;
     float* phases_;  // of the vertical sums: themselves where there is one
     std::int64_t pitch_;
+    std::array<std::int64_t, static_cast<std::size_t>(lines_at_once)> tap_offsets_{};  // of output 0, from phases_
     float* result_;
     float* quotients_;
     float* divisors_;       // of the lines of the block; backward of the rows that it reads
