@@ -119,8 +119,11 @@ TYPED_TEST(convolution_half, sums_are_those_of_f32) {
 // pieces of long lines, few channels, and lines too long for it.
 TYPED_TEST(convolution_half, weight_gradients_of_staged_lines_are_those_of_f32) {
     constexpr conv_operator weights = conv_operator::convolution_backward_weights;
-    const std::array<conv_row, 9> rows{{
+    const std::array<conv_row, 12> rows{{
         {weights, 3, 1, 20, 70, {13, 11}, 3, 1, 1, 1},
+        {weights, 1, 1, 64, 64, {5, 2, 4}, 3, 1, 1, 1},  // planes so small that windows differ by less than a line
+        {weights, 3, 1, 64, 64, {3, 2, 4}, 3, 1, 1, 1},
+        {weights, 1, 1, 64, 64, {9, 2, 2}, 3, 1, 1, 1},
         {weights, 2, 1, 20, 70, {25, 30}, 3, 2, 1, 1},
         {weights, 2, 2, 18, 20, {19, 23}, 3, 2, 2, 2},
         {weights, 1, 1, 5, 66, {600}, 5, 1, 2, 3},

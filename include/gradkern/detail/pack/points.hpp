@@ -1,4 +1,5 @@
-// Staging areas of 1x1 kernels with positions in the lanes: positions of all lines, planes and images as one line.
+// Staging areas with positions in the lanes, those of all lines, planes and images as one line: of 1x1 kernels, and of
+// windows of lines for weight gradients.
 #pragma once
 
 #include <algorithm>

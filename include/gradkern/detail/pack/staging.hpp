@@ -19,6 +19,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Floats from row to row of `count` staged floats: an odd number of cache lines, so that rows do not meet in one cache set.
+/// It never falls as `count` grows: room for the longest rows is room for all.
+[[nodiscard]] constexpr std::int64_t row_pitch(std::int64_t count) noexcept {
+    return (shape::ceil_div(count, 16) | 1) * 16;
+}
+
 /// How many positions `extent` neighbouring outputs of one axis can read at most.
 [[nodiscard]] constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
                                                    std::int64_t extent) noexcept {

@@ -15,8 +15,8 @@
 //
 // Quotients of the backward pass are formed once per line where windows overlap, in a ring of lines. Loops run over
 // inside taps only, but for short kernels columns behind the border are read as zeros of the scratch line (adding +0
-// changes no sum), which spares the borders runs of their own. Short lines of windows that move by one position are
-// computed many at a time (average_planes.hpp).
+// changes no sum), which spares the borders runs of their own. Short lines whose windows move by few positions
+// are computed many at a time (average_planes.hpp).
 #pragma once
 
 #include <algorithm>

@@ -292,7 +292,7 @@ struct column_range {
         g.batch = g.planes = 1;
     }
 
-    // Short lines of windows that move by one position are computed as one.
+    // Short lines whose windows move by few positions are computed as one.
     if (!channels_inside && join_lines(g)) return g;
 
     // Lines of few columns are slow one by one: channels far apart in memory are then transposed on the way in and out.

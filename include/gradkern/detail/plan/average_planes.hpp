@@ -1,4 +1,5 @@
-// The average engine where lines are short and windows move by one position: all lines of a block as one.
+// The average engine where lines are short, and windows move by one position or, forward, by a few: all
+// lines of a block as one.
 //
 // Lines of W columns follow one another in both memories, and outputs have as many columns as inputs. So the column at
 // distance s of output i is element i + s of the block, but for columns near the ends of a line, which would read the

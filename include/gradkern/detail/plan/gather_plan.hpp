@@ -167,12 +167,6 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     }
 }
 
-/// Positionwise: floats from channel to channel of a staged line of `columns`: an odd number of cache lines, so that
-/// channels do not meet in one cache set.
-[[nodiscard]] constexpr std::int64_t position_pitch(std::int64_t columns) noexcept {
-    return (shape::ceil_div(columns, 16) | 1) * 16;
-}
-
 /// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32, `pairs` whether tiles may take them
 /// by pairs.
 [[nodiscard]] constexpr gather_plan make_gather_plan(const shape::convolution_problem& p, shape::side outputs,
@@ -268,11 +262,11 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     std::array<std::int64_t, 3> extents_of = g.extents();
     // What a block of outputs needs in its staging area.
     const auto staged_floats = [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
-        if (g.points) return position_pitch(box[2] * g.segment) * g.terms;
+        if (g.points) return row_pitch(box[2] * g.segment) * g.terms;
         std::int64_t floats = images * g.staged_channels;
         for (std::size_t i = 0; i < 3; ++i) {
             const std::int64_t reads = reads_at_most(g.axes[i], g.outputs, box[i]);
-            floats *= g.positionwise && i == 2 ? position_pitch(reads) : reads;
+            floats *= g.positionwise && i == 2 ? row_pitch(reads) : reads;
         }
         return floats;
     };
@@ -303,7 +297,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.turned = g.positionwise && !g.points && 2 * box[1] >= lanes && (!forward || g.axes[1].stride == 1);
     const std::int64_t turned_lines = g.blocks.images() * reads_at_most(g.axes[0], outputs, box[0]) *
                                       std::min(g.axes[2].kernel, reads_at_most(g.axes[2], outputs, 1)) * g.terms;
-    const std::int64_t turned_pitch = position_pitch(reads_at_most(g.axes[1], outputs, box[1]));
+    const std::int64_t turned_pitch = row_pitch(reads_at_most(g.axes[1], outputs, box[1]));
     g.at_turned = slice.reserve<float>(any && g.turned ? turned_lines * turned_pitch + slack : 0);
     const std::int64_t results = g.out_staged ? g.blocks.images() * box[0] * box[1] * box[2] * g.panel_width : 0;
     g.at_results = slice.reserve<float>(any ? results : 0);

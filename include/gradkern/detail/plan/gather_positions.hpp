@@ -271,7 +271,7 @@ inline void compute_lines(const position_panel<T>& panel, const float* staging, 
                             reduction);
             continue;
         }
-        const std::int64_t turned_pitch = position_pitch(read.extent[1]);
+        const std::int64_t turned_pitch = row_pitch(read.extent[1]);
         const std::int64_t column = g.terms * turned_pitch;
         turn_columns(g, staging, read, pitch, columns, turned, turned_pitch);
         columns.first_read = read.first[2];
@@ -318,7 +318,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
             const std::int64_t first_point = box.first[2] * g.segment;
             const std::int64_t points = std::min(box.last[2] * g.segment, g.point_count()) - first_point;
             const staging_box read = g.points ? staging_box{} : reads_of(g.axes, g.outputs, box, g.terms);
-            const std::int64_t pitch = position_pitch(g.points ? points : read.extent[2]);
+            const std::int64_t pitch = row_pitch(g.points ? points : read.extent[2]);
             if (stage && g.points) {
                 stage_points(from, point_walk(g.batch, g.extents(), g.in, first_point), points, g.in[1], g.in_channels,
                              g.pairs, staging, pitch);

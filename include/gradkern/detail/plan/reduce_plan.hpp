@@ -33,11 +33,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Floats from row to row of `count` floats: never a multiple of a page, so that neighbours share no place of a cache.
-[[nodiscard]] constexpr std::int64_t row_pitch(std::int64_t count) noexcept {
-    return count % 32 == 0 ? count + 16 : count;
-}
-
 /// Everything a run needs but pointers. Made by make_reduce_plan from a checked problem.
 struct reduce_plan {
     std::array<shape::axis, 3> axes{};
