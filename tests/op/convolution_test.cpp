@@ -125,6 +125,21 @@ TEST(convolution, panels_of_many_groups) {
     }
 }
 
+// Every path gives the reference's integers, and both ways to lay positions and channels give the same bits of reals.
+void expect_equal_paths(random_source& random, const conv_case& c, bool strided) {
+    SCOPED_TRACE(c.text());
+    const tensors t(random, c, strided);
+    t.fill_integers(random);
+    expect_reference_by_every_path(random, c, t, strided);
+    if (testing::Test::HasFatalFailure()) return;
+    t.fill_reals(random);
+    test_tensor<float> out(c.result());
+    test_tensor<float> positionwise(c.result());
+    ASSERT_TRUE(t.run(c, out, gk::algorithm::dense).ok());
+    ASSERT_TRUE(t.run(c, positionwise, gk::algorithm::positionwise).ok());
+    ASSERT_TRUE(positionwise.equals(out));
+}
+
 // Kernels of one tap: axes that continue one another are one axis inside, unless memory, padding or a stride keeps them
 // apart. With enough positions `automatic` puts them into the lanes.
 TEST(convolution, pointwise_layers) {
@@ -157,17 +172,8 @@ TEST(convolution, pointwise_layers) {
                     const conv_case c =
                         make_case({op, r.n, 1, r.small, r.large, r.space, 1, r.stride, 1, r.pad}, format,
                                   random.pick({gk::weights_format::oix, gk::weights_format::xio}));
-                    SCOPED_TRACE(c.text());
-                    const tensors t(random, c, strided);
-                    t.fill_integers(random);
-                    expect_reference_by_every_path(random, c, t, strided);
+                    expect_equal_paths(random, c, strided);
                     if (HasFatalFailure()) return;
-                    t.fill_reals(random);
-                    test_tensor<float> out(c.result());
-                    test_tensor<float> positionwise(c.result());
-                    ASSERT_TRUE(t.run(c, out, gk::algorithm::dense).ok());
-                    ASSERT_TRUE(t.run(c, positionwise, gk::algorithm::positionwise).ok());
-                    ASSERT_TRUE(positionwise.equals(out));
                 }
             }
         }
@@ -209,17 +215,8 @@ TEST(convolution, few_channels_of_wide_lines) {
                         make_case({op, r.n, 1, forward ? r.large : r.small, forward ? r.small : r.large, r.space,
                                    r.kernel, r.stride, r.dilation, r.pad},
                                   format, random.pick({gk::weights_format::oix, gk::weights_format::xio}));
-                    SCOPED_TRACE(c.text());
-                    const tensors t(random, c, strided);
-                    t.fill_integers(random);
-                    expect_reference_by_every_path(random, c, t, strided);
+                    expect_equal_paths(random, c, strided);
                     if (HasFatalFailure()) return;
-                    t.fill_reals(random);
-                    test_tensor<float> out(c.result());
-                    test_tensor<float> positionwise(c.result());
-                    ASSERT_TRUE(t.run(c, out, gk::algorithm::dense).ok());
-                    ASSERT_TRUE(t.run(c, positionwise, gk::algorithm::positionwise).ok());
-                    ASSERT_TRUE(positionwise.equals(out));
                 }
             }
         }

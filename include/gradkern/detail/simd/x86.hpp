@@ -327,7 +327,8 @@ GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_m
 // The product with the reciprocal, q, is off by less than 1.5 units of the 24th place, and its error e = q * d - a is
 // exact. q - e * r then comes within 2^-23 of such a unit of the true quotient. That is no halfway case (25 places times
 // d, unless a power of two, fill more than a's 24) and no nearer to one than 1 / 2d of a unit, so that both round to the
-// same number. This holds for normal quotients, and zeros keep their sign; the division itself is left for the others.
+// same number. This holds for normal quotients, and zeros keep their sign; the division itself is left for the others. A
+// product that underflows to zero stays one, as the quotient does: neither is above half of the least number.
 GRADKERN_ALWAYS_INLINE __m512 div_whole(__m512 a, __m512 d, __m512 r) noexcept {
 #if defined(__AVX512DQ__)
     constexpr int nan_infinite_or_subnormal = 0x80 | 0x01 | 0x10 | 0x08 | 0x20;
