@@ -276,6 +276,7 @@ public:
         } else if (plan_.look_first) {
             found = detail::look_at_indices<false>(plan_, indices, executor);
         }
+        plan.all_within = plan.look_first && found.all_within;
         if (found.local) found = detail::run_scatter(plan, diff_dst, indices, diff_src, workspace, executor);
         if (!found.in_range) {
             const std::int64_t bad = detail::first_bad_index(plan_, indices);

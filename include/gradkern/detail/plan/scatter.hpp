@@ -55,6 +55,7 @@ struct scatter_plan {
     bool direct = false;        // sums in the output itself
     bool look_first = true;     // at all indices, before the first write
     bool places_run = false;    // row-major places are one stride apart in the output
+    bool all_within = false;    // of a run: every index is known to point into the plane of its own element
     std::int64_t plane = 0;     // places
     std::uint64_t inverse = 1;  // of the odd part of index.per_place, modulo 2^64
     int shift = 0;              // per_place = odd part << shift
@@ -284,7 +285,8 @@ GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, 
 /// What was found out about indices.
 struct index_findings {
     bool in_range = true;
-    bool local = true;        ///< every index points into the plane of its own element
+    bool local = true;        ///< every index points into the plane of its own element, or is -1
+    bool all_within = true;   ///< none is -1 either
     std::int64_t behind = 0;  ///< places at most by which one points before where others ahead of it point
 
     /// Takes note of the indices of a run that are no places of the planes of their elements.
@@ -293,6 +295,7 @@ struct index_findings {
         for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
             const std::int64_t i = indices[run.at + e * run.at_step];
             if (own.place(i) < static_cast<std::uint64_t>(g.plane)) continue;
+            all_within = false;
             local = local && i == -1;
             in_range = in_range && i >= -1 && i < g.index.end;
         }
@@ -305,15 +308,19 @@ public:
     void add(const index_findings& f) noexcept {
         if (!f.in_range) in_range_.store(false, std::memory_order_relaxed);
         if (!f.local) local_.store(false, std::memory_order_relaxed);
+        if (!f.all_within) all_within_.store(false, std::memory_order_relaxed);
         std::int64_t most = behind_.load(std::memory_order_relaxed);
         while (most < f.behind && !behind_.compare_exchange_weak(most, f.behind, std::memory_order_relaxed)) {
         }
     }
-    [[nodiscard]] index_findings get() const noexcept { return {in_range_.load(), local_.load(), behind_.load()}; }
+    [[nodiscard]] index_findings get() const noexcept {
+        return {in_range_.load(), local_.load(), all_within_.load(), behind_.load()};
+    }
 
 private:
     std::atomic<bool> in_range_{true};
     std::atomic<bool> local_{true};
+    std::atomic<bool> all_within_{true};
     std::atomic<std::int64_t> behind_{0};
 };
 
@@ -430,6 +437,10 @@ public:
             channels_ = g.panel_width;
             place_step_ = g.panel_width;
         }
+        // Few places are cleared at once: then nobody needs to know how far a run reaches.
+        constexpr std::int64_t few = 4 * 1024;
+        ready_ = g.all_within && places_ == g.plane && places_ * channels_ <= few;
+        if (ready_) clear_to(places_);
     }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
@@ -441,10 +452,7 @@ public:
             const element_run part = run.part(e, std::min(most, run.count - e));
             if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
             if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
-            element_run::reach reach = part.reach_of(indices, first_, places_);
-            if constexpr (!direct)
-                if (!reach.within && first_ + places_ < last_) reach = slide_for(part, indices);
-            clear_to(reach.within ? reach.last - first_ + 1 : places_);
+            const bool within = ready_ || make_ready(part, indices);
             float* const sums = data_ + e * run.channel_step * channel_step_;
             std::array<float, static_cast<std::size_t>(most)> wide;
             const float* from = wide.data();
@@ -456,12 +464,12 @@ public:
                 // as many lanes of one position as there are elements
                 pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
-            if (reach.within && place_step_ == g_.index.per_place) {
+            if (within && place_step_ == g_.index.per_place) {
                 add_all(part, from, from_step, indices, sums);
             } else {
                 add_those_within(part, from, from_step, indices, sums);
             }
-            all_within = all_within && reach.within;
+            all_within = all_within && within;
         }
         return all_within;
     }
@@ -478,6 +486,15 @@ public:
 private:
     [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t place) const noexcept {
         return place_step_ != 0 ? place * place_step_ : g_.offset_of(first_ + place);
+    }
+
+    /// Clears the places that the elements of a run point to. Returns whether all are in the block.
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
+        element_run::reach reach = run.reach_of(indices, first_, places_);
+        if constexpr (!direct)
+            if (!reach.within && first_ + places_ < last_) reach = slide_for(run, indices);
+        clear_to(reach.within ? reach.last - first_ + 1 : places_);
+        return reach.within;
     }
 
     /// Slides as far as the elements of a run point. Returns where they do.
@@ -567,6 +584,7 @@ private:
     std::int64_t place_step_ = 0;
     std::int64_t channel_step_ = 1;
     std::int64_t clean_ = 0;  // places
+    bool ready_ = false;      // all places are clean, and all indices point to them
 };
 
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
