@@ -287,11 +287,20 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
+/// Whether a plan computes many lines at a time.
+template <class Plan>
+bool joins_lines(const Plan& plan) {
+    std::array<char, 256> text{};
+    const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
+    return line.find("of joined lines") != line.npos;
+}
+
 /// Planes of several lines whose windows keep the number of columns, or divide it by their stride: lines are then
 /// computed many at a time.
 TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
     random_source random("avg_pool.joined");
     int joined = 0;
+    int joined_backward = 0;  // with a stride
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         pool_case p;
@@ -302,11 +311,13 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         const bool deep = random.chance(1, 2);
         p.src = {random.integer(1, 2), random.integer(1, 3)};
         const bool tall = random.chance(1, 8);
-        const std::int64_t stride = random.chance(1, 2) ? 1 : random.pick<std::int64_t>({2, 2, 3, 4});
+        const std::int64_t stride = random.chance(1, 2) ? 1 : random.pick<std::int64_t>({2, 2, 2, 3, 4});
+        const bool side_by_side = stride > 1 && random.chance(1, 3);
         for (int k = deep ? 0 : 1; k < 3; ++k) {
             const bool is_tall = tall && k == 1;
-            const std::int64_t kernel = random.integer(1, is_tall ? 150 : 5);
-            const std::int64_t dilation = random.integer(1, 2);
+            const bool abuts = side_by_side && k == 2;
+            const std::int64_t kernel = abuts ? stride : random.integer(1, is_tall ? 150 : 5);
+            const std::int64_t dilation = abuts ? 1 : random.integer(1, 2);
             const std::int64_t reach = (kernel - 1) * dilation;
             const std::int64_t size = is_tall  ? random.integer(60, 300)
                                       : k == 0 ? random.integer(1, 6)
@@ -316,9 +327,9 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
             a.dilations.push_back(dilation);
             a.strides.push_back(k == 0        ? random.integer(1, 2)
                                 : k == 2      ? stride
-                                : stride == 1 ? 1
+                                : stride == 1 ? random.pick<std::int64_t>({1, 1, 1, 2})
                                               : random.integer(1, 3));
-            const std::int64_t begin = random.integer(0, k == 2 ? reach : reach + 1);
+            const std::int64_t begin = abuts ? 0 : random.integer(0, k == 2 ? reach : reach + 1);
             a.pads_begin.push_back(begin);
             a.pads_end.push_back(k == 2 ? std::max<std::int64_t>(0, reach + 1 - stride - begin) : random.integer(0, 3));
         }
@@ -327,13 +338,17 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         p.dst = *dst;
         const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
         ASSERT_TRUE(plan);
-        std::array<char, 256> text{};
-        const std::string_view line(text.data(), std::min(text.size(), plan->describe(text)));
-        if (line.find("of joined lines") != line.npos) ++joined;
+        if (joins_lines(*plan)) ++joined;
+        const auto backward = gradkern::plan_avg_pool_backward<TypeParam>(p.dst, a, p.src);
+        ASSERT_TRUE(backward);
+        if (stride > 1 && joins_lines(*backward)) ++joined_backward;
         check<TypeParam>(random, false, p, random.chance(1, 8));
         check<TypeParam>(random, true, p, random.chance(1, 8));
     }
     EXPECT_GT(joined, share<TypeParam> / 20);
+    if (!std::is_same_v<TypeParam, float>) {
+        EXPECT_GT(joined_backward, share<TypeParam> / 50);
+    }
 }
 
 /// More lines and channels than one block of them holds.

@@ -64,6 +64,7 @@ struct average_plan {
     std::int64_t out_inner = 1;
 
     bool joined = false;         // lines are computed many at a time
+    bool repeats = false;        // joined, backward: windows lie side by side, with no column between or before them
     std::int64_t margin = 0;     // joined: floats before and behind vertical sums, and each phase of them
     bool transposes = false;     // channels lie on the lines, but not in memory
     bool tiles = false;          // backward: no position is reached by two columns of windows
@@ -161,28 +162,37 @@ struct column_range {
 
 /// Plans short lines that follow one another in both memories as one, if windows move along them by as many positions
 /// as a line has for each window, and most windows lie inside (average_planes.hpp); returns whether they do.
-[[nodiscard]] constexpr bool join_lines(average_plan& g) noexcept {
+[[nodiscard]] constexpr bool join_lines(average_plan& g, bool f32) noexcept {
     const shape::axis& h = g.axes[1];
     const shape::axis& w = g.axes[2];
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t lines = g.out_extent(1);
-    constexpr std::int64_t least = 256;    // outputs of a plane
-    constexpr std::int64_t block = 1024;   // outputs of a block: scratch of small problems fits the stack
-    constexpr std::int64_t longest = 128;  // columns: longer lines are quick one by one
-    const bool can_stride = !g.backward && (w.stride == 2 || w.stride == 4);  // phases separated in registers
-    if (g.accumulate || (g.backward && h.stride != 1) || !(w.stride == 1 || can_stride) || lines == 1 ||
-        columns > longest || g.in_extent(2) != g.advance() * columns || columns * lines < least ||
-        w.kernel > lines_at_once || (w.kernel - 1) * w.dilation > g.in_extent(2) / 2)
+    constexpr std::int64_t least = 256;  // outputs of a plane
+    const std::int64_t block =
+        g.position_step() > 1 ? 4096 : 1024;  // outputs of a block: scratch of small problems fits the stack
+    constexpr std::int64_t longest = 128;     // columns: longer lines are quick one by one
+    const std::int64_t in_columns = g.in_extent(2);
+    g.repeats = g.backward && w.stride > 1 && w.kernel == w.stride && w.dilation == 1 && w.pad_begin == 0;
+    // Phases are separated or interleaved in registers. Backward, floats are transposed as quickly (gather, average.hpp).
+    const bool can_stride =
+        g.backward ? !f32 && (g.repeats || (w.stride == 2 && w.dilation == 1)) : w.stride == 2 || w.stride == 4;
+    if (g.accumulate || !(w.stride == 1 || can_stride) || lines == 1 || columns > longest ||
+        (g.backward && w.stride > columns) || in_columns * g.position_step() != g.advance() * columns ||
+        columns * lines < least ||
+        (!g.repeats && (w.kernel > lines_at_once || (w.kernel - 1) * w.dilation > in_columns / 2)) ||
+        (g.backward && h.stride > lines))
         return false;
-    if (g.in[3] != g.in_extent(2) || g.in[4] != 1 || g.out[3] != columns || g.out[4] != 1) return false;
+    if (g.in[3] != in_columns || g.in[4] != 1 || g.out[3] != columns || g.out[4] != 1) return false;
     const std::int64_t line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
     // Rows that a block reads at one depth: quotients of those that it shares with others are formed for each.
     const std::int64_t tall = (h.kernel - 1) * h.dilation;
     if (tall > line_block && line_block < lines) return false;
     const std::int64_t all_rows = g.in_extent(1);
-    const std::int64_t rows = tall >= all_rows ? all_rows : std::min(all_rows, line_block + tall);
+    const std::int64_t row_step = g.backward ? h.stride : 1;
+    const std::int64_t rows =
+        tall >= all_rows * row_step ? all_rows : std::min(all_rows, (line_block - 1 + tall) / row_step + 1);
     const std::int64_t depths = std::min(g.axes[0].small, g.axes[0].kernel);
-    if (g.backward && rows > average_ring / columns / depths) return false;
+    if (g.backward && rows > average_ring / in_columns / depths) return false;
 
     const std::int64_t reach = (w.kernel - 1) * w.dilation;
     const std::int64_t first = columns_read(w, g.backward, 0, 1).first;  // of column 0, not clipped
@@ -193,13 +203,18 @@ struct column_range {
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + reach}), 16) * 16;
     const auto lanes = static_cast<std::int64_t>(simd::lanes);
     slice_layout slice;
-    g.at_vertical = slice.reserve<float>(g.line_block * g.in_extent(2) + 2 * g.margin);
-    g.at_phases = slice.reserve<float>(w.stride == 1 ? 0 : w.stride * (g.line_block * columns + 2 * g.margin));
-    g.at_result = slice.reserve<float>(g.uniform || g.backward ? 0 : g.line_block * columns);
-    g.at_ring = slice.reserve<float>(g.backward ? depths * rows * columns : 0);
-    g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * columns + lanes);
-    g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : columns);
-    g.at_runs = slice.reserve<column_run>(reach);
+    g.at_vertical = slice.reserve<float>(g.line_block * in_columns + 2 * g.margin);
+    const std::int64_t phase_lines = shape::ceil_div(g.line_block, row_step);
+    g.at_phases = slice.reserve<float>(g.backward      ? (w.stride * row_step > 1 ? phase_lines * columns : 0)
+                                       : w.stride == 1 ? 0
+                                                       : w.stride * (g.line_block * columns + 2 * g.margin));
+    g.at_result = slice.reserve<float>(g.backward ? columns : g.uniform ? 0 : g.line_block * columns);
+    g.at_ring = slice.reserve<float>(g.backward ? depths * rows * in_columns : 0);
+    g.at_divisors = slice.reserve<float>(g.uniform    ? 0
+                                         : g.backward ? rows * in_columns + lanes
+                                                      : g.line_block * columns + lanes);
+    g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : w.small);
+    g.at_runs = slice.reserve<column_run>(reach + w.stride);
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
     return true;
@@ -293,7 +308,7 @@ struct column_range {
     }
 
     // Short lines whose windows move by few positions are computed as one.
-    if (!channels_inside && join_lines(g)) return g;
+    if (!channels_inside && join_lines(g, f32)) return g;
 
     // Lines of few columns are slow one by one: channels far apart in memory are then transposed on the way in and out.
     constexpr std::int64_t few_columns = 64;

@@ -1,15 +1,16 @@
-// The average engine where lines are short, and windows move by one position or, forward, by a few: all
-// lines of a block as one.
+// The average engine where lines are short, and windows move by one position or a few: all lines of a block as one.
 //
 // Lines of W columns follow one another in both memories, and outputs have as many columns as inputs. So the column at
 // distance s of output i is element i + s of the block, but for columns near the ends of a line, which would read the
-// line before or behind. Forward, with a stride, lines of the input are as many times longer: then this holds of each
-// phase of its columns. Loops: block of output lines > image, plane, depth > stretch of lines that read alike:
+// line before or behind. With a stride, lines of the large side are as many times longer: then this holds of each
+// phase of its columns, and backward of each phase of its lines. Loops: block of output lines > image, plane, depth >
+// backward: phase of lines > stretch of lines that read alike:
 //
 //     1. backward: quotients of all lines that the block reads
 //     2. vertical sums over depth and height, of the whole stretch
-//     3. horizontal sums of the whole stretch, as if lines had no ends, phases of a stride put apart
+//     3. horizontal sums of the whole stretch, as if lines had no ends; forward phases of a stride are put apart before
 //     4. the columns near the ends again, by their inside taps
+//     5. backward: phases of a stride are put together
 //
 // The order of every sum is that of average.hpp.
 #pragma once
@@ -40,9 +41,11 @@ public:
           out_(out),
           columns_(plan.out_extent(2)),
           in_columns_(plan.in_extent(2)),
+          phase_columns_(columns_ / plan.position_step()),
           vertical_(reinterpret_cast<float*>(memory + plan.at_vertical) + plan.margin),
           phases_(plan.advance() == 1 ? vertical_ : reinterpret_cast<float*>(memory + plan.at_phases) + plan.margin),
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
+          phase_sums_(reinterpret_cast<float*>(memory + plan.at_phases)),
           result_(reinterpret_cast<float*>(memory + plan.at_result)),
           quotients_(reinterpret_cast<float*>(memory + plan.at_ring)),
           divisors_(reinterpret_cast<float*>(memory + plan.at_divisors)),
@@ -52,22 +55,18 @@ public:
           uniform_(plan.uniform_divisor) {
         // read by the ends of lines, whose sums are made again
         for (std::int64_t f = 0; f < p_.advance(); ++f) std::fill_n(phases_ + f * pitch_ - p_.margin, p_.margin, 0.0F);
-        const std::int64_t first = columns_read(p_.axes[2], p_.backward, 0, 1).first;  // of column 0, not clipped
-        for (std::int64_t k = 0; k < p_.axes[2].kernel; ++k) {
-            const std::int64_t column = first + k * p_.read_step(2);
-            tap_offsets_[static_cast<std::size_t>(k)] =
-                shape::floor_mod(column, p_.advance()) * pitch_ + shape::floor_div(column, p_.advance());
-        }
-        shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
-        for (shape::tap_class c; walk.next(c);)
-            if (c.taps != p_.axes[2].kernel)
-                ends_[end_count_++] = {static_cast<std::int32_t>(c.first_position),
-                                       static_cast<std::int32_t>(c.positions), static_cast<std::int32_t>(c.first_read),
-                                       static_cast<std::int32_t>(c.taps)};
-        for (std::int64_t x = 0; x < columns_ && !p_.uniform; ++x) {
+        for (std::int64_t x = 0; x < p_.axes[2].small && !p_.uniform; ++x) {
             const bool is_empty = p_.divisor_axes[2].inside_taps(x).count == 0;
             counts_[x] = is_empty ? 0 : p_.divisor_override ? *p_.divisor_override : p_.counted(2, x);
         }
+        if (p_.repeats) return;
+        for (std::int64_t f = 0; f < p_.position_step(); ++f) set_taps(f);
+        shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
+        for (shape::tap_class c; walk.next(c);)
+            if (c.taps != taps_of(c.first_position % p_.position_step()))
+                ends_[end_count_++] = {static_cast<std::int32_t>(c.first_position),
+                                       static_cast<std::int32_t>(c.positions), static_cast<std::int32_t>(c.first_read),
+                                       static_cast<std::int32_t>(c.taps)};
     }
 
     /// Computes all lines of task number `task`.
@@ -87,6 +86,25 @@ public:
     }
 
 private:
+    /// Where the taps of columns of a phase are that lack none, seen from column 0 of that phase.
+    void set_taps(std::int64_t phase) noexcept {
+        const shape::axis& a = p_.axes[2];
+        const column_range read = columns_read(a, p_.backward, phase, phase + 1);  // not clipped
+        const std::int64_t taps =
+            p_.backward && a.stride > 1 ? std::max<std::int64_t>(read.last - read.first, 0) : a.kernel;
+        std::int64_t at = first_tap_[static_cast<std::size_t>(phase)];
+        for (std::int64_t k = 0; k < taps; ++k) {
+            const std::int64_t column = read.first + k * p_.read_step(2);
+            tap_offsets_[static_cast<std::size_t>(at++)] =
+                shape::floor_mod(column, p_.advance()) * pitch_ + shape::floor_div(column, p_.advance());
+        }
+        first_tap_[static_cast<std::size_t>(phase + 1)] = at;
+    }
+    [[nodiscard]] std::int64_t taps_of(std::int64_t phase) const noexcept {
+        const auto f = static_cast<std::size_t>(phase);
+        return first_tap_[f + 1] - first_tap_[f];
+    }
+
     void set_depth(std::int64_t d) noexcept {
         if (d == depth_) return;
         depth_ = d;
@@ -103,7 +121,8 @@ private:
         shape::tap_class_walk walk(p_.axes[1], p_.outputs(), first_line_, last_line_);
         for (shape::tap_class c; walk.next(c);)
             for (std::int64_t i = 0; i < c.positions; ++i)
-                lines_[c.first_position - first_line_ + i] = {c.first_read + i * c.read_per_position, c.taps};
+                lines_[c.first_position - first_line_ + i * c.position_step] = {c.first_read + i * c.read_per_position,
+                                                                                c.taps};
         const column_range read = columns_read(p_.axes[1], p_.backward, first_line_, last_line_);
         first_row_ = std::clamp<std::int64_t>(read.first, 0, p_.in_extent(1));
         rows_ = std::clamp<std::int64_t>(read.last, first_row_, p_.in_extent(1)) - first_row_;
@@ -112,40 +131,53 @@ private:
     /// Computes the block of lines of one plane.
     void compute_block(const T* image, T* plane) noexcept {
         for (std::int64_t i = 0; p_.backward && i < depths_.count; ++i)
-            divide_rows(image, depths_.first + i * p_.read_step(0), quotients_ + i * rows_ * columns_);
-        for (std::int64_t h = first_line_; h < last_line_;) {
+            divide_rows(image, depths_.first + i * p_.read_step(0), quotients_ + i * rows_ * in_columns_);
+        const std::int64_t phases = p_.backward ? p_.axes[1].stride : 1;
+        for (std::int64_t f = 0; f < std::min(phases, last_line_ - first_line_); ++f)
+            compute_phase(first_line_ + f, phases, image, plane);
+    }
+
+    /// Computes the lines h, h + step, ... of the block.
+    void compute_phase(std::int64_t h, std::int64_t step, const T* image, T* plane) noexcept {
+        const std::int64_t row_step = p_.backward ? 1 : p_.axes[1].stride;
+        while (h < last_line_) {
             const axis_reads rows = lines_[h - first_line_];
             // lines that read alike: each a step further than the one before
-            std::int64_t end = h + 1;
-            for (; end < last_line_; ++end) {
+            std::int64_t count = 1;
+            for (std::int64_t end = h + step; end < last_line_; end += step, ++count) {
                 const axis_reads& next = lines_[end - first_line_];
-                if (next.count != rows.count ||
-                    (rows.count > 0 && next.first != rows.first + (end - h) * p_.axes[1].stride))
-                    break;
+                if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * row_step)) break;
             }
             T* const to = plane + h * columns_;
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
-                std::fill_n(vertical_, (end - h) * columns_, 0.0F);
-                simd::narrow(vertical_, to, (end - h) * columns_);
+                for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, columns_, T{});
             } else if (p_.backward) {
-                sum_rows<float>(rows, end - h, [&](std::int64_t i, std::int64_t row) {
-                    return quotients_ + (i * rows_ + row - first_row_) * columns_;
-                });
-                sum_columns(end - h, to, as_it_is{});
+                const auto line_at = [&](std::int64_t i, std::int64_t row) {
+                    return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
+                };
+                const bool as_they_are = p_.repeats && depths_.count * rows.count == 1;
+                if (!as_they_are) sum_rows<float>(rows, count, line_at);
+                if (p_.repeats) {
+                    repeat_columns(as_they_are ? line_at(0, rows.first) : vertical_, count, to, step * columns_);
+                } else if (p_.position_step() == 1 && step == 1) {
+                    sum_columns(0, count, to, as_it_is{});
+                } else {
+                    sum_phases(count, to, step * columns_);
+                }
             } else {
-                sum_rows<T>(rows, end - h, [&](std::int64_t i, std::int64_t row) {
+                sum_rows<T>(rows, count, [&](std::int64_t i, std::int64_t row) {
                     return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
                 });
-                divide_columns(h, end, to);
+                divide_columns(h, h + count, to);
             }
-            h = end;
+            h += count * step;
         }
     }
 
     /// Vertical sums of `lines` lines, the first of which reads `rows`; line_at(i, row) is a row at its depth number i.
     template <class In, class LineAt>
     void sum_rows(const axis_reads& rows, std::int64_t lines, const LineAt& line_at) const noexcept {
-        const std::int64_t step = p_.axes[1].stride;
+        const std::int64_t step = p_.backward ? 1 : p_.axes[1].stride;
         const std::int64_t together = step == 1 ? lines : 1;
         for (std::int64_t line = 0; line < lines; line += together) {
             line_list<In> list(together * in_columns_, vertical_ + line * in_columns_);
@@ -156,24 +188,27 @@ private:
         }
         const std::int64_t phases = p_.advance();
         if (phases > 1) separate(vertical_, lines * in_columns_, phases, pitch_, phases_);
-        for (std::int64_t f = 0; f < phases; ++f) std::fill_n(phases_ + f * pitch_ + lines * columns_, p_.margin, 0.0F);
+        const std::int64_t end = lines * in_columns_ / phases;
+        for (std::int64_t f = 0; f < phases; ++f) std::fill_n(phases_ + f * pitch_ + end, p_.margin, 0.0F);
     }
 
-    /// Horizontal sums of the vertical ones of `lines` lines, finished.
+    /// Horizontal sums of the vertical ones of `lines` lines, finished: of the columns of one phase of the output.
     template <class Out, class Finish>
-    void sum_columns(std::int64_t lines, Out* out, const Finish& finish) const noexcept {
-        const std::int64_t taps = p_.axes[2].kernel;
+    void sum_columns(std::int64_t phase, std::int64_t lines, Out* out, const Finish& finish) const noexcept {
+        const std::int64_t taps = taps_of(phase);
         const std::int64_t step = p_.read_step(2);
-        const std::int64_t phases = p_.advance();
+        const std::int64_t apart = p_.position_step();
         std::array<const float*, static_cast<std::size_t>(lines_at_once)> list;
-        for (std::size_t k = 0; k < static_cast<std::size_t>(taps); ++k) list[k] = phases_ + tap_offsets_[k];
-        sum_lines<false>(list.data(), taps, lines * columns_, out, finish);
+        const auto first = static_cast<std::size_t>(first_tap_[static_cast<std::size_t>(phase)]);
+        for (std::size_t k = 0; k < static_cast<std::size_t>(taps); ++k) list[k] = phases_ + tap_offsets_[first + k];
+        sum_lines<false>(list.data(), taps, lines * phase_columns_, out, finish);
         for (std::int64_t r = 0; r < end_count_; ++r) {
             const column_run& run = ends_[r];
+            if (run.begin % apart != phase) continue;
             for (std::int64_t x = 0; x < run.positions; ++x) {
-                const float* from = vertical_ + run.first + x * phases;
-                Out* to = out + run.begin + x;
-                for (std::int64_t h = 0; h < lines; ++h, from += in_columns_, to += columns_) {
+                const float* from = vertical_ + run.first + x * p_.advance();
+                Out* to = out + run.begin / apart + x;
+                for (std::int64_t h = 0; h < lines; ++h, from += in_columns_, to += phase_columns_) {
                     float sum = 0.0F;
                     for (std::int64_t k = 0; k < run.count; ++k) sum += from[k * step];
                     simd::store_narrow_partial(to, finish(simd::broadcast(sum)), 1);
@@ -182,13 +217,36 @@ private:
         }
     }
 
+    /// Backward with a stride: horizontal sums of the vertical ones of `lines` lines, which lie `pitch` apart in the output.
+    void sum_phases(std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
+        const std::int64_t phases = p_.position_step();
+        const std::int64_t floats = lines * phase_columns_;
+        for (std::int64_t f = 0; f < phases; ++f) sum_columns(f, lines, phase_sums_ + f * floats, as_it_is{});
+        for (std::int64_t l = 0; l < lines; ++l) {
+            const float* line = phase_sums_ + l * phase_columns_;
+            if (phases > 1) {
+                interleave_two(line, line + floats, phase_columns_, result_);
+                line = result_;
+            }
+            simd::narrow(line, out + l * pitch, columns_);
+        }
+    }
+
+    /// Backward where windows lie side by side: each sum belongs to all columns of its window.
+    void repeat_columns(const float* sums, std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
+        for (std::int64_t l = 0; l < lines; ++l) {
+            repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), result_);
+            simd::narrow(result_, out + l * pitch, columns_);
+        }
+    }
+
     /// Means of lines [first, last) from their vertical sums.
     void divide_columns(std::int64_t first, std::int64_t last, T* out) noexcept {
         if (p_.uniform) {
-            with_division(uniform_, [&](const auto& divide) { sum_columns(last - first, out, divide); });
+            with_division(uniform_, [&](const auto& divide) { sum_columns(0, last - first, out, divide); });
             return;
         }
-        sum_columns(last - first, result_, as_it_is{});
+        sum_columns(0, last - first, result_, as_it_is{});
         set_divisors(p_.counted(0, depth_), first_line_, last_line_);
         const float* const divisors = divisors_ + (first - first_line_) * columns_;
         const std::int64_t count = (last - first) * columns_;
@@ -200,14 +258,14 @@ private:
         }
     }
 
-    /// Quotients of the rows of diff_dst at depth d that the block reads.
+    /// Quotients of the rows of diff_dst at depth d that the block reads: each by itself a sum, which has no -0.
     void divide_rows(const T* image, std::int64_t d, float* out) noexcept {
-        const T* const from = image + d * p_.in[2] + first_row_ * columns_;
+        const T* const from = image + d * p_.in[2] + first_row_ * in_columns_;
         if (p_.uniform) {
-            divide_by_one<addend::none>(from, rows_ * columns_, uniform_, out);
+            divide_by_one<addend::zero>(from, rows_ * in_columns_, uniform_, out);
         } else {
             set_divisors(p_.counted(0, d), first_row_, first_row_ + rows_);
-            divide_by_each<addend::none>(from, rows_ * columns_, divisors_, out);
+            divide_by_each<addend::zero>(from, rows_ * in_columns_, divisors_, out);
         }
     }
 
@@ -220,7 +278,7 @@ private:
         float* to = divisors_;
         for (std::int64_t h = first; h < last; ++h) {
             const std::int64_t taps = p_.divisor_override ? 1 : depth * p_.counted(1, h);
-            for (std::int64_t x = 0; x < columns_; ++x) *to++ = average_plan::divisor_of(taps * counts_[x]);
+            for (std::int64_t x = 0; x < p_.axes[2].small; ++x) *to++ = average_plan::divisor_of(taps * counts_[x]);
         }
         std::fill(to, to + simd::lanes, 1.0F);
     }
@@ -230,10 +288,13 @@ private:
     T* out_;
     std::int64_t columns_;
     std::int64_t in_columns_;
+    std::int64_t phase_columns_;  // of a line of the output
     float* vertical_;
-    float* phases_;  // of the vertical sums: themselves where there is one
+    float* phases_;  // forward: of the vertical sums; themselves where there is one
     std::int64_t pitch_;
-    std::array<std::int64_t, static_cast<std::size_t>(lines_at_once)> tap_offsets_{};  // of output 0, from phases_
+    float* phase_sums_;  // backward: sums of the columns of each phase
+    std::array<std::int64_t, static_cast<std::size_t>(lines_at_once)> tap_offsets_{};  // from phases_, phase by phase
+    std::array<std::int64_t, 3> first_tap_{};                                          // of each phase of the output
     float* result_;
     float* quotients_;
     float* divisors_;       // of the lines of the block; backward of the rows that it reads
