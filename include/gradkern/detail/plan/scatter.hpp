@@ -437,9 +437,10 @@ public:
             channels_ = g.panel_width;
             place_step_ = g.panel_width;
         }
-        // Few places are cleared at once: then nobody needs to know how far a run reaches.
-        constexpr std::int64_t few = 4 * 1024;
-        ready_ = g.all_within && places_ == g.plane && places_ * channels_ <= few;
+        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches. Not so the long
+        // planes of a tensor, which memory would wait for.
+        const std::int64_t most = direct && channels_ == 1 ? scatter_held / 8 : scatter_held;
+        ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
     }
 
