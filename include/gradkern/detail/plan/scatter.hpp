@@ -246,10 +246,11 @@ struct element_run {
     }
 };
 
-/// Calls f(run) for the elements of image n, channels [first, last), in ascending order of the windows.
+/// Calls f(run) for the elements of image n, channels [first, last), in ascending order of the windows. `mixed`: a run may
+/// have elements of several windows and channels, as if of one channel: all that follow one another in memory.
 template <class F>
 GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
-                                         const F& f) noexcept {
+                                         bool mixed, const F& f) noexcept {
     const auto offset = [&](const shape::canonical_strides& s, std::int64_t d, std::int64_t h) {
         return n * s[0] + first * s[1] + d * s[2] + h * s[3];
     };
@@ -272,6 +273,17 @@ GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, 
     run.count = last - first;
     run.from_step = g.gradient[1];
     run.at_step = g.indices[1];
+    const auto follow = [&](const shape::canonical_strides& s) { return s[1] == 1 && s[4] == run.count; };
+    if (mixed && follow(g.gradient) && follow(g.indices)) {
+        run.count *= g.small[2];
+        for (std::int64_t d = 0; d < g.small[0]; ++d)
+            for (std::int64_t h = 0; h < g.small[1]; ++h) {
+                run.from = offset(g.gradient, d, h);
+                run.at = offset(g.indices, d, h);
+                f(run);
+            }
+        return;
+    }
     run.channel_step = 1;
     run.origin_step = static_cast<std::uint64_t>(g.index.per_channel);
     for (std::int64_t d = 0; d < g.small[0]; ++d)
@@ -337,7 +349,7 @@ template <bool in_order>
             const std::int64_t last = std::min(g.channels, first + g.width);
             index_findings found;
             std::int64_t furthest = 0;
-            for_each_run(g, n, first, last, [&](const element_run& run) {
+            for_each_run(g, n, first, last, false, [&](const element_run& run) {
                 constexpr std::int64_t most = 256;  // elements between two requests for what follows
                 for (std::int64_t e = 0; e < run.count; e += most) {
                     const element_run part = run.part(e, std::min(most, run.count - e));
@@ -361,7 +373,7 @@ template <bool in_order>
     std::int64_t bad = -1;
     for (std::int64_t n = 0; n < g.batch; ++n)
         for (std::int64_t c = 0; c < g.channels; ++c) {
-            for_each_run(g, n, c, c + 1, [&](const element_run& run) {
+            for_each_run(g, n, c, c + 1, false, [&](const element_run& run) {
                 for (std::int64_t e = 0; e < run.count && bad == -1; ++e) {
                     const std::int64_t i = indices[run.at + e * run.at_step];
                     if (i < -1 || i >= g.index.end) bad = i;
@@ -380,7 +392,7 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
     const auto for_each_target = [&](const auto& f) {
         for (std::int64_t n = 0; n < g.batch; ++n)
             for (std::int64_t c = 0; c < g.channels; ++c)
-                for_each_run(g, n, c, c + 1, [&](const element_run& run) {
+                for_each_run(g, n, c, c + 1, false, [&](const element_run& run) {
                     for (std::int64_t e = 0; e < run.count; ++e) {
                         const std::int64_t i = indices[run.at + e * run.at_step];
                         if (i == -1) continue;
@@ -437,11 +449,16 @@ public:
             channels_ = g.panel_width;
             place_step_ = g.panel_width;
         }
-        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches. Not so the long
-        // planes of a tensor, which memory would wait for.
-        const std::int64_t most = direct && channels_ == 1 ? scatter_held / 8 : scatter_held;
+        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches. Of one channel's
+        // planes in the output fewer, since memory would wait for those of long tensors.
+        const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_held / 8 : 4 * scatter_held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
+    }
+
+    /// Whether an index alone tells where to add, whatever the channel of its element.
+    [[nodiscard]] bool takes_mixed_runs() const noexcept {
+        return ready_ && place_step_ == g_.index.per_place && channel_step_ == g_.index.per_channel;
     }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
@@ -606,9 +623,10 @@ template <class T>
 
             const auto scatter = [&](auto sums) {
                 index_findings found;
-                for_each_run(g, n, first_channel, last_channel, [&](const element_run& run) GRADKERN_INLINE_LAMBDA {
-                    if (!sums.add(run, gradient, indices)) found.note_strays(g, run, indices);
-                });
+                for_each_run(g, n, first_channel, last_channel, sums.takes_mixed_runs(),
+                             [&](const element_run& run) GRADKERN_INLINE_LAMBDA {
+                                 if (!sums.add(run, gradient, indices)) found.note_strays(g, run, indices);
+                             });
                 sums.finish();
                 all.add(found);
             };
