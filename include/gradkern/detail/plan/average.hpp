@@ -161,13 +161,9 @@ private:
 
     // --------------------------------------------------------------------------------------------------- divisors
 
-    /// Counts the taps of the windows in these columns. A column without inside taps counts 0 also under an override.
+    /// Counts the taps of the windows in these columns.
     void count_columns(const columns& c) noexcept {
-        for (std::int64_t x = 0; x < c.count; ++x) {
-            const std::int64_t o = c.first + x * c.step;
-            const bool is_empty = p_.divisor_axes[2].inside_taps(o).count == 0;
-            counts_[x] = is_empty ? 0 : p_.divisor_override ? *p_.divisor_override : p_.counted(2, o);
-        }
+        for (std::int64_t x = 0; x < c.count; ++x) counts_[x] = p_.counted_columns(c.first + x * c.step);
         counted_columns_ = c.count;
         counted_rows_ = -1;
     }

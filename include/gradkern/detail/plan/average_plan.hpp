@@ -126,6 +126,11 @@ struct average_plan {
     [[nodiscard]] constexpr std::int64_t counted(std::size_t i, std::int64_t o) const noexcept {
         return exclude_pad ? divisor_axes[i].inside_taps(o).count : divisor_axes[i].padded_taps(o);
     }
+    /// The same for the columns of windows: 0 where no tap is inside, also under an override, else that or `counted`.
+    [[nodiscard]] constexpr std::int64_t counted_columns(std::int64_t o) const noexcept {
+        if (divisor_axes[2].inside_taps(o).count == 0) return 0;
+        return divisor_override ? *divisor_override : counted(2, o);
+    }
     /// The divisor of windows with these counts. Windows without a counted tap reach nothing; they take 1, so that no
     /// quotient by 0 is formed on the way.
     [[nodiscard]] static constexpr float divisor_of(std::int64_t count) noexcept {
@@ -168,12 +173,12 @@ struct column_range {
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t lines = g.out_extent(1);
     constexpr std::int64_t least = 256;  // outputs of a plane
-    const std::int64_t block =
-        g.position_step() > 1 ? 4096 : 1024;  // outputs of a block: scratch of small problems fits the stack
-    constexpr std::int64_t longest = 128;     // columns: longer lines are quick one by one
+    // outputs of a block: scratch of small problems fits the stack
+    const std::int64_t block = g.position_step() > 1 ? 4096 : 1024;
+    constexpr std::int64_t longest = 128;  // columns: longer lines are quick one by one
     const std::int64_t in_columns = g.in_extent(2);
     g.repeats = g.backward && w.stride > 1 && w.kernel == w.stride && w.dilation == 1 && w.pad_begin == 0;
-    // Phases are separated or interleaved in registers. Backward, floats are transposed as quickly (gather, average.hpp).
+    // Phases are separated or interleaved in registers. Backward, floats are transposed as quickly (average.hpp).
     const bool can_stride =
         g.backward ? !f32 && (g.repeats || (w.stride == 2 && w.dilation == 1)) : w.stride == 2 || w.stride == 4;
     if (g.accumulate || !(w.stride == 1 || can_stride) || lines == 1 || columns > longest ||
@@ -210,9 +215,7 @@ struct column_range {
                                                        : w.stride * (g.line_block * columns + 2 * g.margin));
     g.at_result = slice.reserve<float>(g.backward ? columns : g.uniform ? 0 : g.line_block * columns);
     g.at_ring = slice.reserve<float>(g.backward ? depths * rows * in_columns : 0);
-    g.at_divisors = slice.reserve<float>(g.uniform    ? 0
-                                         : g.backward ? rows * in_columns + lanes
-                                                      : g.line_block * columns + lanes);
+    g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * w.small + lanes);
     g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : w.small);
     g.at_runs = slice.reserve<column_run>(reach + w.stride);
     g.at_lines = slice.reserve<axis_reads>(g.line_block);

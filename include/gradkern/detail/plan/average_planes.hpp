@@ -55,10 +55,7 @@ public:
           uniform_(plan.uniform_divisor) {
         // read by the ends of lines, whose sums are made again
         for (std::int64_t f = 0; f < p_.advance(); ++f) std::fill_n(phases_ + f * pitch_ - p_.margin, p_.margin, 0.0F);
-        for (std::int64_t x = 0; x < p_.axes[2].small && !p_.uniform; ++x) {
-            const bool is_empty = p_.divisor_axes[2].inside_taps(x).count == 0;
-            counts_[x] = is_empty ? 0 : p_.divisor_override ? *p_.divisor_override : p_.counted(2, x);
-        }
+        for (std::int64_t x = 0; x < p_.axes[2].small && !p_.uniform; ++x) counts_[x] = p_.counted_columns(x);
         if (p_.repeats) return;
         for (std::int64_t f = 0; f < p_.position_step(); ++f) set_taps(f);
         shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
