@@ -274,23 +274,19 @@ GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, 
     run.from_step = g.gradient[1];
     run.at_step = g.indices[1];
     const auto follow = [&](const shape::canonical_strides& s) { return s[1] == 1 && s[4] == run.count; };
-    if (mixed && follow(g.gradient) && follow(g.indices)) {
+    const bool joins = mixed && follow(g.gradient) && follow(g.indices);
+    if (joins) {
         run.count *= g.small[2];
-        for (std::int64_t d = 0; d < g.small[0]; ++d)
-            for (std::int64_t h = 0; h < g.small[1]; ++h) {
-                run.from = offset(g.gradient, d, h);
-                run.at = offset(g.indices, d, h);
-                f(run);
-            }
-        return;
+    } else {
+        run.channel_step = 1;
+        run.origin_step = static_cast<std::uint64_t>(g.index.per_channel);
     }
-    run.channel_step = 1;
-    run.origin_step = static_cast<std::uint64_t>(g.index.per_channel);
+    const std::int64_t runs = joins ? 1 : g.small[2];  // of a line
     for (std::int64_t d = 0; d < g.small[0]; ++d)
         for (std::int64_t h = 0; h < g.small[1]; ++h) {
             run.from = offset(g.gradient, d, h);
             run.at = offset(g.indices, d, h);
-            for (std::int64_t w = 0; w < g.small[2]; ++w, run.from += g.gradient[4], run.at += g.indices[4]) f(run);
+            for (std::int64_t w = 0; w < runs; ++w, run.from += g.gradient[4], run.at += g.indices[4]) f(run);
         }
 }
 
