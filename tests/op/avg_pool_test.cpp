@@ -309,8 +309,9 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         a.exclude_pad = random.chance(2, 3);
         if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
         const bool deep = random.chance(1, 2);
-        p.src = {random.integer(1, 2), random.integer(1, 3)};
-        const bool tall = random.chance(1, 8);
+        const bool many = random.chance(1, 8);  // channels, and so many outputs that blocks are larger
+        p.src = {random.integer(1, 2), many ? random.integer(30, 40) : random.integer(1, 3)};
+        const bool tall = !many && random.chance(1, 8);
         const std::int64_t stride = random.chance(1, 2) ? 1 : random.pick<std::int64_t>({2, 2, 2, 3, 4});
         const bool side_by_side = stride > 1 && random.chance(1, 3);
         for (int k = deep ? 0 : 1; k < 3; ++k) {
@@ -320,8 +321,9 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
             const std::int64_t dilation = abuts ? 1 : random.integer(1, 2);
             const std::int64_t reach = (kernel - 1) * dilation;
             const std::int64_t size = is_tall  ? random.integer(60, 300)
-                                      : k == 0 ? random.integer(1, 6)
-                                               : random.integer(8, random.chance(1, 6) && !tall ? 200 : 40);
+                                      : k == 0 ? random.integer(1, many ? 2 : 6)
+                                               : random.integer(random.chance(1, 4) ? 2 : 8,
+                                                                random.chance(1, 6) && !tall && !many ? 200 : 40);
             p.src.push_back(k == 2 ? size / stride * stride : size);
             a.kernel.push_back(kernel);
             a.dilations.push_back(dilation);
@@ -346,8 +348,34 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         check<TypeParam>(random, true, p, random.chance(1, 8));
     }
     EXPECT_GT(joined, share<TypeParam> / 20);
-    if (!std::is_same_v<TypeParam, float>) {
-        EXPECT_GT(joined_backward, share<TypeParam> / 50);
+    EXPECT_GT(joined_backward, share<TypeParam> / 50);
+}
+
+/// Channels that are neighbours in memory and fill one vector to a few.
+TYPED_TEST(AvgPoolAgainstReference, few_channels_as_neighbours) {
+    random_source random("avg_pool.few_channels");
+    for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = data_format::nxc;
+        a.exclude_pad = random.chance(1, 2);
+        p.src = {random.integer(1, 2)};
+        for (int k = 0; k < 2; ++k) {
+            const std::int64_t kernel = random.integer(1, 4);
+            p.src.push_back(random.integer(kernel, 12));
+            a.kernel.push_back(kernel);
+            a.strides.push_back(random.integer(1, 4));
+            a.dilations.push_back(random.integer(1, 2));
+            a.pads_begin.push_back(random.integer(0, kernel));
+            a.pads_end.push_back(random.integer(0, kernel));
+        }
+        p.src.push_back(random.pick<std::int64_t>({4, 7, 8, 9, 15, 16, 17, 24, 31, 33, 47, 63, 64, 65}));
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        check<TypeParam>(random, false, p, random.chance(1, 4));
+        check<TypeParam>(random, true, p, random.chance(1, 4));
     }
 }
 

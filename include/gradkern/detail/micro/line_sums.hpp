@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -29,6 +31,22 @@ inline void write_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
         for (std::ptrdiff_t i = x; i < x + 4 * lanes; i += lanes) simd::store_narrow(out + i, simd::load(line + i));
     }
     if (x < n) simd::narrow(line + x, out + x, n - x);
+}
+
+/// out[i * out_step + x] = T(line[x]) for x < n and i < times.
+template <simd::float_element T>
+inline void repeat_line(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, T* out,
+                        std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    if (n < lanes || n >= 4 * lanes) {
+        for (std::ptrdiff_t i = 0; i < times; ++i) write_line(line, n, out + i * out_step);
+        return;
+    }
+    for (std::ptrdiff_t next = 0; next < n; next += lanes) {
+        const std::ptrdiff_t x = next + lanes <= n ? next : n - lanes;  // the last vector ends with the line
+        const simd::vec v = simd::load(line + x);
+        for (std::ptrdiff_t i = 0; i < times; ++i) simd::store_narrow(out + i * out_step + x, v);
+    }
 }
 
 /// What becomes of a finished sum: nothing.
@@ -85,6 +103,25 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
         if constexpr (Continue) sum = simd::load_wide_partial(out + x, rest);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide_partial(lines[k] + x, rest));
         simd::store_narrow_partial(out + x, finish(sum), rest);
+    }
+}
+
+/// The same for `positions` positions of n neighbours each, at least a vector, that read alike: line k of position i is
+/// first + i * advance + k * step, its result out + i * out_step. For so few neighbours that sum_lines, called for each
+/// position, takes longer to begin than to add.
+template <simd::float_element In, simd::float_element Out, class Finish = as_it_is>
+inline void sum_positions(const In* first, std::ptrdiff_t count, std::ptrdiff_t step, std::ptrdiff_t n,
+                          std::ptrdiff_t positions, std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step,
+                          const Finish& finish = {}) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    for (std::ptrdiff_t next = 0; next < n; next += lanes) {
+        const std::ptrdiff_t x = next + lanes <= n ? next : n - lanes;  // the last vector ends with the position
+        for (std::ptrdiff_t i = 0; i < positions; ++i) {
+            const In* line = first + (count > 0 ? i * advance + x : 0);
+            simd::vec sum = simd::zero();
+            for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(line + k * step));
+            simd::store_narrow(out + i * out_step + x, finish(sum));
+        }
     }
 }
 
@@ -204,22 +241,50 @@ inline void accumulate_line(const float* line, std::ptrdiff_t n, T* out) noexcep
 }
 
 #if defined(__GNUC__)
-using float_quad __attribute__((vector_size(16))) = float;
+/// Vectors of as many floats as the target shuffles at once: each function takes two of them for one line of twice as many.
+struct shuffles {
+#if defined(__AVX512F__)
+    static constexpr int width = 16;
+#elif defined(__AVX2__)
+    static constexpr int width = 8;
+#else
+    static constexpr int width = 4;
+#endif
+    using floats __attribute__((vector_size(width * sizeof(float)))) = float;
+    using places = std::make_integer_sequence<int, width>;
+
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats load(const float* p) noexcept {
+        floats v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    }
+    GRADKERN_ALWAYS_INLINE static void store(float* p, const floats& v) noexcept { std::memcpy(p, &v, sizeof v); }
+
+    /// Every second number, from the first or the second on.
+    template <int First, int... I>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats every_second(const floats& a, const floats& b,
+                                                                    std::integer_sequence<int, I...>) noexcept {
+        return __builtin_shufflevector(a, b, (2 * I + First)...);
+    }
+    /// Numbers of a and b in turns, from those in place `First` on.
+    template <int First, int... I>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats in_turns(const floats& a, const floats& b,
+                                                                std::integer_sequence<int, I...>) noexcept {
+        return __builtin_shufflevector(a, b, (First + I / 2 + I % 2 * width)...);
+    }
+};
 #endif
 
 /// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n.
 inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, float* out) noexcept {
     std::ptrdiff_t i = 0;
 #if defined(__GNUC__)
-    for (; i + 4 <= n; i += 4) {
-        float_quad a;
-        float_quad b;
-        std::memcpy(&a, even + i, sizeof a);
-        std::memcpy(&b, odd + i, sizeof b);
-        const float_quad low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-        const float_quad high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-        std::memcpy(out + 2 * i, &low, sizeof low);
-        std::memcpy(out + 2 * i + 4, &high, sizeof high);
+    using s = shuffles;
+    for (; i + s::width <= n; i += s::width) {
+        const s::floats a = s::load(even + i);
+        const s::floats b = s::load(odd + i);
+        s::store(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
+        s::store(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
     }
 #endif
     for (; i < n; ++i) {
@@ -228,51 +293,37 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
     }
 }
 
-/// even[i] = line[2 * i], odd[i] = line[2 * i + 1] for i < n.
-inline void separate_two(const float* line, std::ptrdiff_t n, float* even, float* odd) noexcept {
-    std::ptrdiff_t i = 0;
-#if defined(__GNUC__)
-    for (; i + 4 <= n; i += 4) {
-        float_quad a;
-        float_quad b;
-        std::memcpy(&a, line + 2 * i, sizeof a);
-        std::memcpy(&b, line + 2 * i + 4, sizeof b);
-        const float_quad first = __builtin_shufflevector(a, b, 0, 2, 4, 6);
-        const float_quad second = __builtin_shufflevector(a, b, 1, 3, 5, 7);
-        std::memcpy(even + i, &first, sizeof first);
-        std::memcpy(odd + i, &second, sizeof second);
-    }
-#endif
-    for (; i < n; ++i) {
-        even[i] = line[2 * i];
-        odd[i] = line[2 * i + 1];
-    }
-}
-
 /// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line.
 inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
                      float* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
-    if (phases == 2) {
-        whole = n / 2;
-        separate_two(line, whole, to, to + pitch);
-    } else if (phases == 4) {
 #if defined(__GNUC__)
-        for (; whole + 4 <= n / 4; whole += 4) {
-            float_quad q[4];
-            std::memcpy(q, line + 4 * whole, sizeof q);
-            const float_quad a = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5);
-            const float_quad b = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5);
-            const float_quad c = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7);
-            const float_quad d = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
-            q[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-            q[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-            q[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
-            q[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
-            for (std::ptrdiff_t f = 0; f < 4; ++f) std::memcpy(to + f * pitch + whole, &q[f], sizeof q[f]);
+    using s = shuffles;
+    if (phases == 2) {
+        for (; 2 * (whole + s::width) <= n; whole += s::width) {
+            const s::floats a = s::load(line + 2 * whole);
+            const s::floats b = s::load(line + 2 * whole + s::width);
+            s::store(to + whole, s::every_second<0>(a, b, s::places{}));
+            s::store(to + pitch + whole, s::every_second<1>(a, b, s::places{}));
         }
-#endif
+    } else if (phases == 4) {
+        for (; 4 * (whole + s::width) <= n; whole += s::width) {
+            const float* const from = line + 4 * whole;
+            const s::floats a = s::load(from);
+            const s::floats b = s::load(from + s::width);
+            const s::floats c = s::load(from + 2 * s::width);
+            const s::floats d = s::load(from + 3 * s::width);
+            const s::floats even_ab = s::every_second<0>(a, b, s::places{});
+            const s::floats even_cd = s::every_second<0>(c, d, s::places{});
+            const s::floats odd_ab = s::every_second<1>(a, b, s::places{});
+            const s::floats odd_cd = s::every_second<1>(c, d, s::places{});
+            s::store(to + whole, s::every_second<0>(even_ab, even_cd, s::places{}));
+            s::store(to + pitch + whole, s::every_second<0>(odd_ab, odd_cd, s::places{}));
+            s::store(to + 2 * pitch + whole, s::every_second<1>(even_ab, even_cd, s::places{}));
+            s::store(to + 3 * pitch + whole, s::every_second<1>(odd_ab, odd_cd, s::places{}));
+        }
     }
+#endif
     for (std::ptrdiff_t f = 0; f < phases; ++f)
         for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }

@@ -397,6 +397,10 @@ private:
                 if (first < last)
                     sum_stretches(source + first * inner_, run.count, read_step, (last - first) * inner_,
                                   out + (run.begin + first) * inner_, finish);
+            } else if (inner_ >= lanes && inner_ < 4 * lanes) {
+                sum_positions(source + (run.count == 0 ? 0 : first * advance * inner_), run.count, read_step, inner_,
+                              last - first, advance * inner_, out + (run.begin + first * step) * inner_, step * inner_,
+                              finish);
             } else {
                 for (std::int64_t i = first; i < last; ++i) {
                     const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
@@ -511,7 +515,9 @@ private:
     }
     /// Writes the same values to each of n columns; null stands for zeros.
     void store_columns(const float* value, std::int64_t x, std::int64_t n, T* out) const noexcept {
-        for (std::int64_t i = x; i < x + n; ++i) put(value == nullptr ? result_ : value, inner_, out + i * p_.out[4]);
+        const float* const line = value == nullptr ? result_ : value;
+        if (!p_.accumulate) return repeat_line(line, inner_, n, out + x * p_.out[4], p_.out[4]);
+        for (std::int64_t i = x; i < x + n; ++i) accumulate_line(line, inner_, out + i * p_.out[4]);
     }
 
     /// Horizontal sums where no scratch line holds all columns: tap by tap, in ascending order of the columns read.

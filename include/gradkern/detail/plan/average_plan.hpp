@@ -166,21 +166,20 @@ struct column_range {
 }
 
 /// Plans short lines that follow one another in both memories as one, if windows move along them by as many positions
-/// as a line has for each window, and most windows lie inside (average_planes.hpp); returns whether they do.
-[[nodiscard]] constexpr bool join_lines(average_plan& g, bool f32) noexcept {
+/// as a line has for each window, and most windows lie inside (average_planes.hpp); returns whether they do. `transposes`:
+/// else channels would be transposed, which is quick, too.
+[[nodiscard]] constexpr bool join_lines(average_plan& g, bool f32, bool transposes) noexcept {
     const shape::axis& h = g.axes[1];
     const shape::axis& w = g.axes[2];
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t lines = g.out_extent(1);
-    constexpr std::int64_t least = 256;  // outputs of a plane
-    // outputs of a block: scratch of small problems fits the stack
-    const std::int64_t block = g.position_step() > 1 ? 4096 : 1024;
-    constexpr std::int64_t longest = 128;  // columns: longer lines are quick one by one
+    const std::int64_t least = transposes ? 256 : 1;  // outputs of a plane
+    constexpr std::int64_t longest = 128;             // columns: longer lines are quick one by one
     const std::int64_t in_columns = g.in_extent(2);
     g.repeats = g.backward && w.stride > 1 && w.kernel == w.stride && w.dilation == 1 && w.pad_begin == 0;
-    // Phases are separated or interleaved in registers. Backward, floats are transposed as quickly (average.hpp).
+    // Phases are separated or interleaved in registers.
     const bool can_stride =
-        g.backward ? !f32 && (g.repeats || (w.stride == 2 && w.dilation == 1)) : w.stride == 2 || w.stride == 4;
+        g.backward ? g.repeats || (w.stride == 2 && w.dilation == 1) : w.stride == 2 || w.stride == 4;
     if (g.accumulate || !(w.stride == 1 || can_stride) || lines == 1 || columns > longest ||
         (g.backward && w.stride > columns) || in_columns * g.position_step() != g.advance() * columns ||
         columns * lines < least ||
@@ -188,6 +187,10 @@ struct column_range {
         (g.backward && h.stride > lines))
         return false;
     if (g.in[3] != in_columns || g.in[4] != 1 || g.out[3] != columns || g.out[4] != 1) return false;
+    // Outputs of a block: whole planes, if possible, but scratch of small problems fits the stack.
+    const std::int64_t depth = std::max<std::int64_t>(g.out_extent(0), 1);
+    const bool is_small = g.batch * g.planes <= average_task / columns / lines / depth;
+    const std::int64_t block = g.position_step() > 1 || !is_small ? 4096 : 1024;
     const std::int64_t line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
     // Rows that a block reads at one depth: quotients of those that it shares with others are formed for each.
     const std::int64_t tall = (h.kernel - 1) * h.dilation;
@@ -213,7 +216,7 @@ struct column_range {
     g.at_phases = slice.reserve<float>(g.backward      ? (w.stride * row_step > 1 ? phase_lines * columns : 0)
                                        : w.stride == 1 ? 0
                                                        : w.stride * (g.line_block * columns + 2 * g.margin));
-    g.at_result = slice.reserve<float>(g.backward ? columns : g.uniform ? 0 : g.line_block * columns);
+    g.at_result = slice.reserve<float>(g.backward ? (f32 ? 0 : columns) : g.uniform ? 0 : g.line_block * columns);
     g.at_ring = slice.reserve<float>(g.backward ? depths * rows * in_columns : 0);
     g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * w.small + lanes);
     g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : w.small);
@@ -310,15 +313,15 @@ struct column_range {
         g.batch = g.planes = 1;
     }
 
-    // Short lines whose windows move by few positions are computed as one.
-    if (!channels_inside && join_lines(g, f32)) return g;
-
-    // Lines of few columns are slow one by one: channels far apart in memory are then transposed on the way in and out.
+    // Lines of few columns are slow one by one. Those whose windows move by few positions are computed as one; else
+    // channels far apart in memory are transposed on the way in and out.
     constexpr std::int64_t few_columns = 64;
     constexpr std::int64_t enough_channels = 32;
     const std::int64_t columns = g.out_extent(2);
-    g.transposes = g.planes >= enough_channels && std::max(columns, g.in_extent(2)) <= few_columns &&
-                   (columns == 1 || g.out[4] == 1) && (g.in_extent(2) == 1 || g.in[4] == 1);
+    const bool transposes = g.planes >= enough_channels && std::max(columns, g.in_extent(2)) <= few_columns &&
+                            (columns == 1 || g.out[4] == 1) && (g.in_extent(2) == 1 || g.in[4] == 1);
+    if (!channels_inside && join_lines(g, f32, transposes)) return g;
+    g.transposes = transposes;
     if (g.transposes) {
         g.inner = std::exchange(g.planes, 1);
         g.in_inner = std::exchange(g.in[1], 0);

@@ -221,19 +221,31 @@ private:
         for (std::int64_t f = 0; f < phases; ++f) sum_columns(f, lines, phase_sums_ + f * floats, as_it_is{});
         for (std::int64_t l = 0; l < lines; ++l) {
             const float* line = phase_sums_ + l * phase_columns_;
+            T* const to = out + l * pitch;
+            simd::ask_to_write(to, columns_);
             if (phases > 1) {
+                if constexpr (std::is_same_v<T, float>) {
+                    interleave_two(line, line + floats, phase_columns_, to);
+                    continue;
+                }
                 interleave_two(line, line + floats, phase_columns_, result_);
                 line = result_;
             }
-            simd::narrow(line, out + l * pitch, columns_);
+            simd::narrow(line, to, columns_);
         }
     }
 
     /// Backward where windows lie side by side: each sum belongs to all columns of its window.
     void repeat_columns(const float* sums, std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
         for (std::int64_t l = 0; l < lines; ++l) {
-            repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), result_);
-            simd::narrow(result_, out + l * pitch, columns_);
+            T* const to = out + l * pitch;
+            simd::ask_to_write(to, columns_);
+            if constexpr (std::is_same_v<T, float>) {
+                repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), to);
+            } else {
+                repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), result_);
+                simd::narrow(result_, to, columns_);
+            }
         }
     }
 
