@@ -106,9 +106,44 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
     }
 }
 
-/// The same for `positions` positions of n neighbours each, at least a vector, that read alike: line k of position i is
-/// first + i * advance + k * step, its result out + i * out_step. For so few neighbours that sum_lines, called for each
-/// position, takes longer to begin than to add.
+/// The same of f32 lines that have no ends of their own, but count in some columns only: line k where
+/// inside[k][x % period] is more than 0. `inside` lines have 4 vectors more than a period.
+template <simd::float_element Out, class Finish = as_it_is>
+inline void sum_lines_inside(const float* const* lines, const float* const* inside, std::ptrdiff_t count,
+                             std::ptrdiff_t period, std::ptrdiff_t n, Out* out, const Finish& finish = {}) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    const auto here = [](const float* counts, simd::vec v) GRADKERN_INLINE_LAMBDA {
+        return simd::select(simd::greater(simd::load(counts), simd::zero()), v, simd::zero());
+    };
+    std::ptrdiff_t x = 0;
+    std::ptrdiff_t column = 0;  // x % period
+    const std::ptrdiff_t turn = 4 * lanes % period;
+    for (; x + 4 * lanes <= n; x += 4 * lanes) {
+        simd::ask_to_write(out + x, 4 * lanes);
+        simd::vec s[4]{simd::zero(), simd::zero(), simd::zero(), simd::zero()};
+        for (std::ptrdiff_t k = 0; k < count; ++k) {
+            const float* const line = lines[k] + x;
+            const float* const counts = inside[k] + column;
+            GRADKERN_UNROLL
+            for (int v = 0; v < 4; ++v) s[v] = simd::add(s[v], here(counts + v * lanes, simd::load(line + v * lanes)));
+        }
+        GRADKERN_UNROLL
+        for (int v = 0; v < 4; ++v) simd::store_narrow(out + x + v * lanes, finish(s[v]));
+        column += column + turn < period ? turn : turn - period;
+    }
+    for (; x < n; x += lanes) {
+        if (x + lanes > n && n >= lanes) x = n - lanes;  // the last vector ends with the line: the same sums again
+        column = x % period;
+        simd::vec sum = simd::zero();
+        for (std::ptrdiff_t k = 0; k < count; ++k)
+            sum = simd::add(sum, here(inside[k] + column, simd::load_partial(lines[k] + x, n - x)));
+        simd::store_narrow_partial(out + x, finish(sum), n - x);
+    }
+}
+
+/// Sums as those of sum_lines for `positions` positions of n neighbours each, at least a vector, that read alike: line k
+/// of position i is first + i * advance + k * step, its result out + i * out_step. For so few neighbours that sum_lines,
+/// called for each position, takes longer to begin than to add.
 template <simd::float_element In, simd::float_element Out, class Finish = as_it_is>
 inline void sum_positions(const In* first, std::ptrdiff_t count, std::ptrdiff_t step, std::ptrdiff_t n,
                           std::ptrdiff_t positions, std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step,

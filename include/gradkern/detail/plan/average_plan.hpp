@@ -89,7 +89,8 @@ struct average_plan {
     std::int64_t at_phases = 0;
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
-    std::int64_t at_runs = 0;  // joined: columns near the ends of lines
+    std::int64_t at_runs = 0;
+    std::int64_t at_inside = 0;  // joined: the columns in which each tap is inside
     std::int64_t at_lines = 0;
     std::int64_t at_ring = 0;  // joined: quotients of the rows that a block reads
     std::int64_t slice_bytes = 0;
@@ -220,7 +221,7 @@ struct column_range {
     g.at_ring = slice.reserve<float>(g.backward ? depths * rows * in_columns : 0);
     g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * w.small + lanes);
     g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : w.small);
-    g.at_runs = slice.reserve<column_run>(reach + w.stride);
+    g.at_inside = slice.reserve<float>(g.repeats ? 0 : w.kernel * (columns / g.position_step() + 4 * lanes));
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
     return true;

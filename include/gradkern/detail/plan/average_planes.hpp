@@ -8,9 +8,9 @@
 //
 //     1. backward: quotients of all lines that the block reads
 //     2. vertical sums over depth and height, of the whole stretch
-//     3. horizontal sums of the whole stretch, as if lines had no ends; forward phases of a stride are put apart before
-//     4. the columns near the ends again, by their inside taps
-//     5. backward: phases of a stride are put together
+//     3. horizontal sums of the whole stretch, of each tap where it is inside; forward phases of a stride are put apart
+//        before
+//     4. backward: phases of a stride are put together
 //
 // The order of every sum is that of average.hpp.
 #pragma once
@@ -50,20 +50,12 @@ public:
           quotients_(reinterpret_cast<float*>(memory + plan.at_ring)),
           divisors_(reinterpret_cast<float*>(memory + plan.at_divisors)),
           counts_(reinterpret_cast<std::int64_t*>(memory + plan.at_counts)),
-          ends_(reinterpret_cast<column_run*>(memory + plan.at_runs)),
+          inside_(reinterpret_cast<float*>(memory + plan.at_inside)),
           lines_(reinterpret_cast<axis_reads*>(memory + plan.at_lines)),
           uniform_(plan.uniform_divisor) {
-        // read by the ends of lines, whose sums are made again
-        for (std::int64_t f = 0; f < p_.advance(); ++f) std::fill_n(phases_ + f * pitch_ - p_.margin, p_.margin, 0.0F);
         for (std::int64_t x = 0; x < p_.axes[2].small && !p_.uniform; ++x) counts_[x] = p_.counted_columns(x);
         if (p_.repeats) return;
         for (std::int64_t f = 0; f < p_.position_step(); ++f) set_taps(f);
-        shape::tap_class_walk walk(p_.axes[2], p_.outputs(), 0, columns_);
-        for (shape::tap_class c; walk.next(c);)
-            if (c.taps != taps_of(c.first_position % p_.position_step()))
-                ends_[end_count_++] = {static_cast<std::int32_t>(c.first_position),
-                                       static_cast<std::int32_t>(c.positions), static_cast<std::int32_t>(c.first_read),
-                                       static_cast<std::int32_t>(c.taps)};
     }
 
     /// Computes all lines of task number `task`.
@@ -83,7 +75,7 @@ public:
     }
 
 private:
-    /// Where the taps of columns of a phase are that lack none, seen from column 0 of that phase.
+    /// Where the taps of the columns of a phase are, seen from column 0 of that phase, and in which of them they are inside.
     void set_taps(std::int64_t phase) noexcept {
         const shape::axis& a = p_.axes[2];
         const column_range read = columns_read(a, p_.backward, phase, phase + 1);  // not clipped
@@ -94,12 +86,23 @@ private:
             const std::int64_t column = read.first + k * p_.read_step(2);
             tap_offsets_[static_cast<std::size_t>(at++)] =
                 shape::floor_mod(column, p_.advance()) * pitch_ + shape::floor_div(column, p_.advance());
+            float* const inside = inside_ + (at - 1) * inside_pitch();
+            for (std::int64_t x = 0; x < phase_columns_; ++x) {
+                const std::int64_t from = column + x * p_.advance();
+                inside[x] = from >= 0 && from < in_columns_ ? 1.0F : 0.0F;
+                has_ends_ = has_ends_ || inside[x] == 0.0F;
+            }
+            for (std::int64_t x = phase_columns_; x < inside_pitch(); ++x) inside[x] = inside[x - phase_columns_];
         }
         first_tap_[static_cast<std::size_t>(phase + 1)] = at;
     }
     [[nodiscard]] std::int64_t taps_of(std::int64_t phase) const noexcept {
         const auto f = static_cast<std::size_t>(phase);
         return first_tap_[f + 1] - first_tap_[f];
+    }
+
+    [[nodiscard]] std::int64_t inside_pitch() const noexcept {
+        return phase_columns_ + 4 * static_cast<std::int64_t>(simd::lanes);
     }
 
     void set_depth(std::int64_t d) noexcept {
@@ -185,32 +188,24 @@ private:
         }
         const std::int64_t phases = p_.advance();
         if (phases > 1) separate(vertical_, lines * in_columns_, phases, pitch_, phases_);
-        const std::int64_t end = lines * in_columns_ / phases;
-        for (std::int64_t f = 0; f < phases; ++f) std::fill_n(phases_ + f * pitch_ + end, p_.margin, 0.0F);
     }
 
     /// Horizontal sums of the vertical ones of `lines` lines, finished: of the columns of one phase of the output.
     template <class Out, class Finish>
     void sum_columns(std::int64_t phase, std::int64_t lines, Out* out, const Finish& finish) const noexcept {
         const std::int64_t taps = taps_of(phase);
-        const std::int64_t step = p_.read_step(2);
-        const std::int64_t apart = p_.position_step();
         std::array<const float*, static_cast<std::size_t>(lines_at_once)> list;
-        const auto first = static_cast<std::size_t>(first_tap_[static_cast<std::size_t>(phase)]);
-        for (std::size_t k = 0; k < static_cast<std::size_t>(taps); ++k) list[k] = phases_ + tap_offsets_[first + k];
-        sum_lines<false>(list.data(), taps, lines * phase_columns_, out, finish);
-        for (std::int64_t r = 0; r < end_count_; ++r) {
-            const column_run& run = ends_[r];
-            if (run.begin % apart != phase) continue;
-            for (std::int64_t x = 0; x < run.positions; ++x) {
-                const float* from = vertical_ + run.first + x * p_.advance();
-                Out* to = out + run.begin / apart + x;
-                for (std::int64_t h = 0; h < lines; ++h, from += in_columns_, to += phase_columns_) {
-                    float sum = 0.0F;
-                    for (std::int64_t k = 0; k < run.count; ++k) sum += from[k * step];
-                    simd::store_narrow_partial(to, finish(simd::broadcast(sum)), 1);
-                }
-            }
+        std::array<const float*, static_cast<std::size_t>(lines_at_once)> inside;
+        const std::int64_t first = first_tap_[static_cast<std::size_t>(phase)];
+        for (std::int64_t k = 0; k < taps; ++k) {
+            list[static_cast<std::size_t>(k)] = phases_ + tap_offsets_[static_cast<std::size_t>(first + k)];
+            inside[static_cast<std::size_t>(k)] = inside_ + (first + k) * inside_pitch();
+        }
+        const std::int64_t floats = lines * phase_columns_;
+        if (has_ends_) {
+            sum_lines_inside(list.data(), inside.data(), taps, phase_columns_, floats, out, finish);
+        } else {
+            sum_lines<false>(list.data(), taps, floats, out, finish);
         }
     }
 
@@ -308,11 +303,11 @@ private:
     float* quotients_;
     float* divisors_;       // of the lines of the block; backward of the rows that it reads
     std::int64_t* counts_;  // taps that the windows of a column count
-    column_run* ends_;      // columns without some of their taps
+    float* inside_;         // of each tap
     axis_reads* lines_;     // rows that the lines of the block read
     divisor uniform_;
 
-    std::int64_t end_count_ = 0;
+    bool has_ends_ = false;  // some taps are not inside everywhere
     std::int64_t depth_ = -1;
     axis_reads depths_{};
     std::int64_t first_line_ = -1;
