@@ -39,6 +39,10 @@ namespace detail {
 inline constexpr std::int64_t scatter_sums = 1024 * 1024;
 /// Floats of sums that stay in the cache beside all else.
 inline constexpr std::int64_t scatter_held = 64 * 1024;
+/// Floats of one channel's sums that are cleared at once.
+inline constexpr std::int64_t scatter_cleared = scatter_held / 8;
+/// Floats of sums that are small enough for a workspace on the stack.
+inline constexpr std::int64_t scatter_small = 3 * 1024;
 
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
@@ -116,6 +120,31 @@ struct scatter_plan {
     }
 };
 
+/// Takes small planes of neighbouring channels as one longer plane of one line, where indices count through all of them as
+/// the output does: what points into the plane of its own element points into the longer one, too.
+constexpr void join_planes(scatter_plan& g) noexcept {
+    const std::int64_t most = g.direct ? scatter_cleared : scatter_small;
+    const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
+    const auto follow = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
+        return s[4] == 1 && (extent[1] == 1 || s[3] == extent[2]) &&
+               (extent[0] == 1 || s[2] == extent[1] * extent[2]) && s[1] == extent[0] * extent[1] * extent[2];
+    };
+    if (g.index.per_place != 1 || g.index.per_channel != g.plane || g.plane > most / 2 || g.column_major ||
+        g.channels == 0 || !follow(g.out, g.large) || !follow(g.gradient, g.small) || !follow(g.indices, g.small))
+        return;
+    std::int64_t together = std::min(g.channels, most / g.plane);
+    while (g.channels % together != 0) --together;
+    g.channels /= together;
+    g.plane *= together;
+    g.index.per_channel = g.out[1] = g.plane;
+    g.gradient[1] = g.indices[1] = together * windows;
+    g.small = {1, 1, together * windows};
+    g.large = {1, 1, g.plane};
+    // a line of its own: steps that nobody takes, as of lines that continue one another
+    g.gradient[3] = g.indices[3] = g.small[2];
+    g.out[3] = g.plane;
+}
+
 /// Chooses panels, blocks and scratch.
 [[nodiscard]] constexpr scatter_plan make_scatter_plan(const shape::pooling_problem& p,
                                                        const max_pool_indices_attributes& attributes,
@@ -140,6 +169,7 @@ struct scatter_plan {
     // a pass that went wrong can be done again only where it overwrites
     g.look_first = g.accumulate || options.index_check == index_check::first;
     g.plane = g.large[0] * g.large[1] * g.large[2];
+    join_planes(g);
     g.places_run = !g.column_major && (g.large[1] == 1 || out[3] == g.large[2] * out[4]) &&
                    (g.large[0] == 1 || out[2] == g.large[1] * g.large[2] * out[4]);
     const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
@@ -158,8 +188,7 @@ struct scatter_plan {
     g.held = g.block;
     if (!g.direct && g.tasks() > 0) {
         slice_layout slice;
-        constexpr std::int64_t few = 3 * 1024;  // floats: small enough for a workspace on the stack
-        g.sums = std::max(g.block * g.panel_width, std::min(few, g.batch * g.channels * g.plane));
+        g.sums = std::max(g.block * g.panel_width, std::min(scatter_small, g.batch * g.channels * g.plane));
         static_cast<void>(slice.reserve<float>(g.sums));
         g.slice_bytes = slice.bytes();
     }
@@ -447,7 +476,7 @@ public:
         }
         // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches. Of one channel's
         // planes in the output fewer, since memory would wait for those of long tensors.
-        const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_held / 8 : 4 * scatter_held;
+        const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_cleared : 4 * scatter_held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
     }
