@@ -1,4 +1,4 @@
-// A C interface over oneDNN's primitives for compare.py. Tensors are the caller's, in the caller's plain layout; what has to
+// A C interface over oneDNN's primitives for peers.py. Tensors are the caller's, in the caller's plain layout; what has to
 // be reordered for a primitive is reordered in every run. Primitives are created beforehand.
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ stream& queue() {
     return s;
 }
 
-/// What compare.py passes; spatial arrays hold `rank` numbers.
+/// What peers.py passes; spatial arrays hold `rank` numbers.
 struct problem {
     std::int64_t kind;  // 0 convolution, 1 conv_transpose, 2 avg_pool, 3 max_pool
     std::int64_t role;  // 0 forward, 1 backward data, 2 backward weights
