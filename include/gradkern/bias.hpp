@@ -42,7 +42,7 @@ public:
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << "bias_backward: sum, " << (plan_.packed() ? "packed" : "in place") << ", " << plan_.panels
-            << " panels of " << detail::tile_lanes << " lanes, " << plan_.chunks.count << " chunks, "
+            << " panels of " << detail::narrow_lanes << " lanes, " << plan_.chunks.count << " chunks, "
             << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
         return out.size();
     }

@@ -71,20 +71,33 @@ struct tile_call {
     std::ptrdiff_t c_next = 0;
 };
 
-// Rows x vectors that leave registers for the operands: 16 registers hold 6x2 accumulators, two vectors of b and one
-// broadcast without spills (7x2 spills); 32 registers take 12x2 (AVX-512; 8x2 takes 10 % longer where another thread
-// shares the core) or 4x4 vectors of 4 (NEON; emulated lanes, for tests).
+// Rows x vectors that leave registers for the operands, at most. Where rows are numbers that lanes share, 16 registers hold
+// 6x2 accumulators, two vectors of b and one broadcast without spills (7x2 spills); 32 take 6x4 (AVX-512) or 4x4 vectors
+// of 4 (NEON; emulated lanes, for tests). With AVX-512 12x2 reads twice as much for each product: it is 5 to 20 % slower
+// where caches are small or another thread shares the core.
 #if defined(__aarch64__) || (defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
 inline constexpr int tile_rows = 4;
 inline constexpr int tile_vectors = 4;
 #elif defined(__AVX512F__)
-inline constexpr int tile_rows = 12;
-inline constexpr int tile_vectors = 2;
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = 4;
 #else
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = 2;
 #endif
 inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+
+// Narrow tiles serve few lanes, and rows that are vectors: each of those is read for one product, however wide the tile.
+#if defined(__AVX512F__)
+inline constexpr int narrow_rows = 8;
+inline constexpr int narrow_vectors = 2;
+#else
+inline constexpr int narrow_rows = tile_rows;
+inline constexpr int narrow_vectors = tile_vectors;
+#endif
+inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+inline constexpr int outer_rows = narrow_rows * narrow_vectors / 4;  // operand::outer has four accumulators a row
+inline constexpr int most_rows = std::max(tile_rows, narrow_rows);
 
 // Neighbouring terms of operand::scalar that one turn of the loop adds in tiles of several vectors. With 16 registers two
 // or four make g++ spill (94 became 61 and 79 GF/s).
@@ -144,8 +157,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         // The lines of c are on their way while the sum is computed; it is the first touch of an output.
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
-            simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead);
-            simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead + Vectors * width - 1);
+            constexpr std::ptrdiff_t asked = Vectors < 2 ? 2 : Vectors;  // places from the first to the last
+            GRADKERN_UNROLL
+            for (std::ptrdiff_t j = 0; j < asked; ++j)
+                simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead + j * (Vectors * width - 1) / (asked - 1));
             if constexpr (A == operand::vector || A == operand::quad)
                 simd::prefetch(call.a[row(i)], a_at + call.a_ahead);
         }
@@ -156,19 +171,20 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             const float* b = call.b + b_at + e->b;
             std::ptrdiff_t left = e->length;
             if constexpr (several_terms) {
-                // One term; number(i) is where row i's is. Half of them are read once for each vector: fewer instructions, and
-                // no more reads than the two a cycle that there may be.
+                // One term; number(i) is where row i's is. Of two vectors half of the numbers are read once for each: fewer
+                // instructions, and no more reads than the two a cycle that there may be.
+                constexpr int read_again = Vectors == 2 ? Rows / 2 : 0;
                 const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {
                     vec bv[Vectors];
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
                     GRADKERN_UNROLL
-                    for (int i = 0; i < Rows / 2; ++i) {
+                    for (int i = 0; i < read_again; ++i) {
                         GRADKERN_UNROLL
                         for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(number(i), bv[v], acc[i][v]);
                     }
                     GRADKERN_UNROLL
-                    for (int i = Rows / 2; i < Rows; ++i) {
+                    for (int i = read_again; i < Rows; ++i) {
                         const vec x = simd::broadcast(*number(i));
                         GRADKERN_UNROLL
                         for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
@@ -263,11 +279,6 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
 
 using tile_function = void (*)(const tile_call&) noexcept;
 
-/// The most rows of tiles whose rows are vectors: more gain nothing where each vector is read for one product. operand::outer
-/// has four accumulators a row.
-inline constexpr int vector_rows = tile_rows < 8 ? tile_rows : 8;
-inline constexpr int outer_rows = vector_rows * tile_vectors / 4;
-
 /// Kernels are what takes longest to compile: those for odd numbers of rows are left out, and the last row is computed twice.
 /// Not where rows are taps, and a tile has few of them, often an odd number.
 inline constexpr int row_unit = 2;
@@ -282,23 +293,54 @@ constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequen
     return {{&register_tile<A, kernel_rows(I + 1, Unit), Vectors>...}};
 }
 
-/// Kernels for 1 ... tile_rows or vector_rows rows.
+/// Whether rows are numbers that lanes share.
+template <operand A>
+inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pair;
+
+/// How many rows tiles of a panel of `lanes` have at most.
+[[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes) noexcept {
+    return lanes > narrow_lanes ? tile_rows : narrow_rows;
+}
+
+/// Kernels for 1 row to the most.
 template <operand A, int Vectors, int Unit>
 inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
-    std::make_integer_sequence<int, A == operand::scalar || A == operand::pair ? tile_rows : vector_rows>{});
+    std::make_integer_sequence<int, rows_at_most(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
 
 inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_integer_sequence<int, outer_rows>{});
 
-/// The kernels for `lanes_used` lanes of a panel: the narrow ones where one vector holds them.
+/// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`: one, two or those.
+[[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
+    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
+    return lanes_used <= lanes ? 1 : lanes_used <= 2 * lanes ? 2 : most;
+}
+
+/// The kernels for `lanes_used` lanes of a panel.
 template <operand A, int Unit = row_unit>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
-    return lanes_used <= static_cast<std::ptrdiff_t>(simd::lanes) ? tiles_of<A, 1, Unit>.data()
-                                                                  : tiles_of<A, tile_vectors, Unit>.data();
+    constexpr int most = shares_numbers<A> ? tile_vectors : narrow_vectors;
+    switch (kernel_vectors(lanes_used, most)) {
+        case 1: return tiles_of<A, 1, Unit>.data();
+        case 2: return tiles_of<A, 2, Unit>.data();
+        default: return tiles_of<A, most, Unit>.data();
+    }
 }
 
 /// Whether the kernels for `lanes_used` lanes read and write no others.
 [[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used) noexcept {
-    return lanes_used == static_cast<std::ptrdiff_t>(simd::lanes) || lanes_used == tile_lanes;
+    return lanes_used == kernel_vectors(lanes_used) * static_cast<std::ptrdiff_t>(simd::lanes);
+}
+
+/// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of two vectors, where wider ones
+/// leave more than an eighth of the work empty, or `narrow` asks for it.
+[[nodiscard]] constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false) noexcept {
+    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
+    if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
+    const auto vectors = [&](std::ptrdiff_t width) {
+        const std::ptrdiff_t rest = channels % width;
+        return channels / width * (width / lanes) + (rest == 0 ? 0 : kernel_vectors(rest));
+    };
+    return narrow || 8 * vectors(2 * lanes) < 7 * vectors(tile_lanes) ? 2 * lanes : tile_lanes;
 }
 
 /// Calls f(count) for tiles of at most `most` rows, a multiple of `unit`. Their sizes differ by at most one unit, since tiles

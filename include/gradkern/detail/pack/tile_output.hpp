@@ -108,9 +108,9 @@ private:
     const float* bias_ = nullptr;
     bool accumulate_;
     bool direct_ = false;
-    static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + tile_rows;
+    static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows;
     std::ptrdiff_t filled_ = 0;
-    std::array<float*, tile_rows> pointers_{};
+    std::array<float*, most_rows> pointers_{};
     std::array<std::int64_t, buffer_rows> to_;
     alignas(64) std::array<float, buffer_rows * tile_lanes> buffer_;
 };

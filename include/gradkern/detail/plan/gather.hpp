@@ -6,7 +6,7 @@
 // Loops, outermost first:
 //
 //     block      a box of output positions (images x planes x rows x columns)
-//     panels     of tile_lanes output channels: their weights are packed just before use [block of 64 k][tap][k][lane]
+//     panels     of output channels: their weights are packed just before use [block of 64 k][tap][k][lane]
 //     class      output positions that share one set of inside taps (shape/axis.hpp): borders need no branch
 //     tile       rows of the register tile = positions of one class, from any line or image, by row pointers
 //     panel      of a task: one, or many: of groups whose channels share lines of memory, or of windows that share no
@@ -85,7 +85,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                     float* packed = panel + p * g.panel_floats;
                     for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
                         packed[j] = load_as_float(bias, g.bias_type, (of * g.out_channels + lane + j) * g.bias_step);
-                    pack_weight_panel(g, weights, of, lane, used, packed + g.panel_width);
+                    pack_weight_panel(g, weights, of, lane, used, g.panel_width, packed + g.panel_width);
                     return 1;
                 });
                 packed_key = first_panel;
@@ -150,7 +150,6 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                        : g.channelwise ? tiles_for<operand::vector>(width)
                                        : tiles_for<operand::scalar>(width);
             };
-            const std::ptrdiff_t most_rows = g.channelwise ? vector_rows : tile_rows;
             std::array<shape::tap_class, 3> c;
             shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
             while (planes.next(c[0])) {
@@ -164,19 +163,19 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                         std::int64_t c_ahead = 0;
                         if (panels > 1) {
                             a_ahead = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * in[3];
-                            c_ahead = 2 * vector_rows * c[2].position_step * g.out[4];
+                            c_ahead = 2 * narrow_rows * c[2].position_step * g.out[4];
                         }
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
-                        split_rows(walk.rows(), most_rows, row_unit, [&](std::ptrdiff_t count) {
-                            std::array<std::int64_t, tile_rows> from;
-                            std::array<std::int64_t, tile_rows> to;
+                        split_rows(walk.rows(), rows_at_most(g.panel_width), row_unit, [&](std::ptrdiff_t count) {
+                            std::array<std::int64_t, most_rows> from;
+                            std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                                 if (panels > 1) turn_to(p, of, lane, used);
                                 const float* const first = stage
                                                                ? source + p * panel_step
                                                                : source + (g.channelwise ? lane : of * g.terms) * in[1];
-                                std::array<const float*, tile_rows> a;
+                                std::array<const float*, most_rows> a;
                                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
                                     a[i] = first + from[i];
                                 tile_call call{.list = reduction.list,

@@ -137,6 +137,9 @@ constexpr void drop_unread_positions(gather_plan& g) noexcept {
 /// Floats of a staging area: lines of less are too short for a CPU to fetch them ahead.
 inline constexpr std::int64_t most_staged = 128 * 1024;
 
+/// Floats of the packed weights of a panel that stay in L2 beside what they meet.
+inline constexpr std::int64_t most_packed = 192 * 1024;
+
 /// Whether a 1x1 kernel of one group had better have positions in the lanes: no activations are transposed then.
 [[nodiscard]] constexpr bool points_pay_off(const gather_plan& g) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
@@ -214,7 +217,14 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.pairs = pairs && !g.channelwise && g.in_channels > 1;
     g.terms = g.pairs ? shape::ceil_div(g.in_channels, std::int64_t{2}) : g.in_channels;
     const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
-    g.panel_width = g.positionwise ? 1 : width <= lanes ? lanes : tile_lanes;
+    g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
+    // Packed weights of a panel stay in L2, and so do results that wait for others of their lines.
+    const std::int64_t packed = g.w_out == 1 ? most_packed : most_packed / 2;  // or share it with what they come from
+    const bool narrow_panels = g.out_staged || g.terms * g.taps() > packed / tile_lanes;
+    g.panel_width = g.positionwise   ? 1
+                    : !g.channelwise ? panel_lanes(width, narrow_panels)
+                    : width <= lanes ? lanes
+                                     : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
     g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
@@ -252,8 +262,6 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
         g.task_panels = std::clamp<std::int64_t>(task_floats / (g.panel_rows * g.panel_floats), 1,
                                                  std::max<std::int64_t>(g.joint_panels, 1));
     }
-    g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
-
     g.staged_channels = g.together && g.staged ? g.task_panels * g.panel_width
                         : g.quads              ? g.panel_width
                         : g.channelwise        ? g.in_channels * g.panel_width
@@ -318,10 +326,18 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     }
 }
 
-/// The weights of one panel as [block of 64 k][tap][k][lane], taps in the order in which they are read.
+/// The weights of one panel, or of neighbouring lanes of it with room for `width`, as [block of 64 k][tap][k][lane], taps
+/// in the order in which they are read.
 template <class T>
 inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t group, std::int64_t first_lane,
-                              std::int64_t lanes_used, float* panel) noexcept {
+                              std::int64_t lanes_used, std::int64_t width, float* panel) noexcept {
+    // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
+    if (g.w_out != 1 && !g.channelwise && lanes_used > narrow_lanes) {
+        pack_weight_panel(g, w, group, first_lane, narrow_lanes, narrow_lanes, panel);
+        pack_weight_panel(g, w, group, first_lane + narrow_lanes, lanes_used - narrow_lanes, width - narrow_lanes,
+                          panel + narrow_lanes);
+        return;
+    }
     const std::int64_t kd = g.axes[0].kernel;
     const std::int64_t kh = g.axes[1].kernel;
     const std::int64_t kw = g.axes[2].kernel;
@@ -335,7 +351,7 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
             if (g.pairs) {
                 pack_pairs<T>({w + group * g.w_group + first_lane * g.w_out + offset, g.w_reduce, both}, g.w_out,
                               lanes_used, source_step, count, out, out_step);
-                clear_lanes(lanes_used, g.panel_width, count, out, out_step);
+                clear_lanes(lanes_used, width, count, out, out_step);
                 return;
             }
         }
@@ -353,7 +369,7 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
                 j += run;
             }
         }
-        clear_lanes(lanes_used, g.panel_width, count, out, out_step);
+        clear_lanes(lanes_used, width, count, out, out_step);
     };
     // Walk the filter along whichever axis is contiguous, so that pages and lines are read once.
     const bool taps_contiguous = g.w_tap[2] == 1 && (kh == 1 || g.w_tap[1] == kw) && (kd == 1 || g.w_tap[0] == kw * kh);

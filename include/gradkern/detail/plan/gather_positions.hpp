@@ -60,7 +60,7 @@ template <operand A>
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     static_assert(position_rows == 4);
     if (!few) {
-        const std::int64_t width = left <= lanes ? lanes : tile_lanes;
+        const std::int64_t width = kernel_vectors(left) * lanes;
         return {tiles_for<A>(width)[rows - 1], width};
     }
     const auto& tiles = rows == 1   ? position_tiles<A, 1>
@@ -308,7 +308,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                     pack_lanes(task_weights, g.w_reduce, g.in_channels, g.w_out, rows, packed, g.panel_floats);
                 } else {
                     for (std::int64_t j = 0; j < rows; ++j)
-                        pack_weight_panel(g, weights, group, first_row + j, 1, packed + j * g.panel_floats);
+                        pack_weight_panel(g, weights, group, first_row + j, 1, 1, packed + j * g.panel_floats);
                 }
             }
 

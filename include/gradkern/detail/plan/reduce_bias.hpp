@@ -67,11 +67,11 @@ struct bias_plan {
     b.out_step = out_step;
     b.accumulate = options.output == output_mode::accumulate;
     b.chunks = chunk_grid(p.batch * p.positions[0] * p.positions[1], p.positions[2]);
-    b.panels = shape::ceil_div(p.channels, tile_lanes);
+    b.panels = shape::ceil_div(p.channels, narrow_lanes);
     slice_layout slice;
     if (b.packed()) {
-        slice.reserve<float>(piece_positions * tile_lanes);
-        b.at_wide = slice.reserve<float>(f32 ? 0 : piece_positions * tile_lanes);
+        slice.reserve<float>(piece_positions * narrow_lanes);
+        b.at_wide = slice.reserve<float>(f32 ? 0 : piece_positions * narrow_lanes);
     }
     b.slice_bytes = slice.bytes();
     return b;
@@ -81,7 +81,7 @@ struct bias_plan {
 /// be partly used.
 template <int Vectors, class T>
 inline void add_rows(const T* row, std::int64_t step, std::int64_t count, std::int64_t lanes_used,
-                     std::array<simd::vec, tile_vectors>& sum) noexcept {
+                     std::array<simd::vec, narrow_vectors>& sum) noexcept {
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     const std::int64_t in_last = lanes_used - (Vectors - 1) * width;
     if (in_last == width) {
@@ -99,12 +99,12 @@ inline void add_rows(const T* row, std::int64_t step, std::int64_t count, std::i
 
 template <class T, int... I>
 inline void add_rows_by_width(std::integer_sequence<int, I...>, const T* row, std::int64_t step, std::int64_t count,
-                              std::int64_t lanes_used, std::array<simd::vec, tile_vectors>& sum) noexcept {
+                              std::int64_t lanes_used, std::array<simd::vec, narrow_vectors>& sum) noexcept {
     const auto vectors = shape::ceil_div(lanes_used, static_cast<std::int64_t>(simd::lanes));
     static_cast<void>(((vectors == I + 1 ? (add_rows<I + 1>(row, step, count, lanes_used, sum), true) : false) || ...));
 }
 
-/// Packs `count` positions of the channels [0, used) as [position][tile_lanes]. Neighbouring 16-bit positions are
+/// Packs `count` positions of the channels [0, used) as [position][narrow_lanes]. Neighbouring 16-bit positions are
 /// widened first, which makes the transposition one of floats.
 template <class T>
 inline void pack_piece(const T* source, const shape::canonical_strides& in, std::int64_t used, std::int64_t count,
@@ -112,19 +112,19 @@ inline void pack_piece(const T* source, const shape::canonical_strides& in, std:
     if constexpr (!std::is_same_v<T, float>) {
         if (in[4] == 1) {
             for (std::int64_t j = 0; j < used; ++j) simd::widen(source + j * in[1], wide + j * piece_positions, count);
-            pack_lanes(static_cast<const float*>(wide), piece_positions, used, 1, count, packed, tile_lanes);
+            pack_lanes(static_cast<const float*>(wide), piece_positions, used, 1, count, packed, narrow_lanes);
             return;
         }
     }
-    pack_lanes(source, in[1], used, in[4], count, packed, tile_lanes);
+    pack_lanes(source, in[1], used, in[4], count, packed, narrow_lanes);
 }
 
 /// Runs a plan over typed tensors. All checks have passed.
 template <class T, class G>
 void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    using vectors = std::array<simd::vec, tile_vectors>;
-    constexpr std::make_integer_sequence<int, tile_vectors> widths;
+    using vectors = std::array<simd::vec, narrow_vectors>;
+    constexpr std::make_integer_sequence<int, narrow_vectors> widths;
     const slices memory(workspace, b.slice_bytes);
     const auto zeros = [] {
         vectors v;
@@ -138,14 +138,14 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
         auto* packed = reinterpret_cast<float*>(slice);
         auto* wide = reinterpret_cast<float*>(slice + b.at_wide);
         for (std::int64_t task = next(); task >= 0; task = next()) {
-            const std::int64_t first = task * tile_lanes;
-            const std::int64_t used = std::min<std::int64_t>(tile_lanes, b.channels - first);
+            const std::int64_t first = task * narrow_lanes;
+            const std::int64_t used = std::min<std::int64_t>(narrow_lanes, b.channels - first);
             // an empty batch has no memory: null takes no offset
             const T* base = b.chunks.count == 0 ? diff_dst : diff_dst + first * b.in[1];
             // packed rows are whole vectors; lanes without a channel hold zeros that no result shows
             const std::int64_t packed_lanes =
                 shape::ceil_div(used, static_cast<std::int64_t>(simd::lanes)) * simd::lanes;
-            if (b.packed()) clear_lanes(used, packed_lanes, piece_positions, packed, tile_lanes);
+            if (b.packed()) clear_lanes(used, packed_lanes, piece_positions, packed, narrow_lanes);
             vectors total = zeros();
             vectors sum = zeros();
             for (std::int64_t i = 0; i < b.chunks.count; ++i) {
@@ -165,7 +165,7 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
                     for (std::int64_t at = 0; at < count; at += piece_positions) {
                         const std::int64_t piece = std::min(piece_positions, count - at);
                         pack_piece(run + at * b.in[4], b.in, used, piece, packed, wide);
-                        add_rows_by_width(widths, static_cast<const float*>(packed), tile_lanes, piece, packed_lanes,
+                        add_rows_by_width(widths, static_cast<const float*>(packed), narrow_lanes, piece, packed_lanes,
                                           chunk);
                     }
                 }
@@ -175,7 +175,7 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
                     sum = zeros();
                 }
             }
-            std::array<float, tile_lanes> result;
+            std::array<float, narrow_lanes> result;
             for (std::size_t v = 0; v < total.size(); ++v)
                 simd::store(result.data() + v * static_cast<std::size_t>(simd::lanes), total[v]);
             for (std::int64_t j = 0; j < used; ++j)

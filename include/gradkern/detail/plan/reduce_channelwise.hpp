@@ -83,8 +83,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                 const std::int64_t first_read = at.n * in[0] - origin;
                 std::array<std::int64_t, 4> t{};
                 const auto tile = [&](std::ptrdiff_t count) {
-                    std::array<const float*, tile_rows> a;
-                    std::array<float*, tile_rows> to;
+                    std::array<const float*, most_rows> a;
+                    std::array<float*, most_rows> to;
                     for (std::ptrdiff_t row = 0; row < count; ++row) {
                         const std::int64_t d = planes.first + t[0];
                         a[static_cast<std::size_t>(row)] =
@@ -125,7 +125,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         }
                     }
                 };
-                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : vector_rows, unit,
+                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : narrow_rows, unit,
                            tile);
             }
         }

@@ -132,7 +132,7 @@ struct reduce_plan {
     r.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
-    r.panel_width = width <= lanes ? lanes : tile_lanes;
+    r.panel_width = !r.channelwise ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
     r.quads = r.channelwise && r.small_channels == 4 && r.large_channels == 4 && lanes % 4 == 0;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
