@@ -276,6 +276,44 @@ TYPED_TEST(MaxPool, backward_from_indices_has_the_references_bits) {
     }
 }
 
+/// Planes that are added several at a time, in more than one part: indices also point into neighbouring planes.
+TYPED_TEST(MaxPool, small_planes_from_indices) {
+    using T = TypeParam;
+    random_source random("max_pool.small_planes");
+    for (int i = 0; i < 60; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const std::int64_t channels = random.pick<std::int64_t>({1, 12, 30, 37, 60});
+        const std::int64_t plane = random.integer(10, 40);
+        const extents src{random.integer(1, 2), channels, plane, plane};
+        const extents dst{src[0], channels, plane / 2, plane / 2};
+        const max_pool_indices_attributes a{.data_format = data_format::ncx};
+        const test_tensor<T> dy(dst);
+        dy.fill_random(random);
+        const index_tensor index(dst, {});
+        const std::int64_t windows = (plane / 2) * (plane / 2);
+        const bool strays = random.chance(1, 2);
+        for (std::int64_t k = 0; k < index.count(); ++k) {
+            std::int64_t of = k / windows;
+            if (strays && random.chance(1, 50)) of = std::min(of + 1, src[0] * channels - 1);
+            index[k] = strays && random.chance(1, 50) ? -1 : of * plane * plane + random.integer(0, plane * plane - 1);
+        }
+        call_options options{.workspace = scratch()};
+        options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        options.plan.index_check = random.pick({index_check::first, index_check::each});
+        const test_tensor<T> expected(src);
+        const test_tensor<T> dx(src);
+        for (const test_tensor<T>* x : {&expected, &dx})
+            if (options.plan.output == output_mode::accumulate) x->fill([](std::int64_t k) { return k % 5; });
+        ASSERT_TRUE(gradkern::ref::max_pool_backward_from_indices(dy.const_view(), index.const_view(), a,
+                                                                  expected.view(), options)
+                        .ok());
+        ASSERT_TRUE(
+            gradkern::max_pool_backward_from_indices(dy.const_view(), index.const_view(), a, dx.view(), options).ok());
+        ASSERT_TRUE(dx.equals(expected));
+        ASSERT_TRUE(dx.surroundings_intact());
+    }
+}
+
 /// Planes of several boxes and blocks, lanes in any order on any workspace.
 TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
     using T = TypeParam;

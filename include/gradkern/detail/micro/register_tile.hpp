@@ -157,7 +157,8 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         // The lines of c are on their way while the sum is computed; it is the first touch of an output.
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
-            constexpr std::ptrdiff_t asked = Vectors < 2 ? 2 : Vectors;  // places from the first to the last
+            constexpr std::ptrdiff_t asked =  // places from the first to the last
+                std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<float>);
             GRADKERN_UNROLL
             for (std::ptrdiff_t j = 0; j < asked; ++j)
                 simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead + j * (Vectors * width - 1) / (asked - 1));
@@ -331,7 +332,7 @@ template <operand A, int Unit = row_unit>
     return lanes_used == kernel_vectors(lanes_used) * static_cast<std::ptrdiff_t>(simd::lanes);
 }
 
-/// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of two vectors, where wider ones
+/// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
 /// leave more than an eighth of the work empty, or `narrow` asks for it.
 [[nodiscard]] constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false) noexcept {
     constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
@@ -340,7 +341,7 @@ template <operand A, int Unit = row_unit>
         const std::ptrdiff_t rest = channels % width;
         return channels / width * (width / lanes) + (rest == 0 ? 0 : kernel_vectors(rest));
     };
-    return narrow || 8 * vectors(2 * lanes) < 7 * vectors(tile_lanes) ? 2 * lanes : tile_lanes;
+    return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
 }
 
 /// Calls f(count) for tiles of at most `most` rows, a multiple of `unit`. Their sizes differ by at most one unit, since tiles

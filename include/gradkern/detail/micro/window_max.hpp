@@ -87,30 +87,40 @@ private:
     std::array<float, most> listed_;
 };
 
-/// Stores one window's results: V vectors of neighbouring channels, a single one with `used` lanes.
+/// How V vectors lie behind one another: neighbouring channels of one window, or the same ones of neighbouring windows.
+struct vector_steps {
+    std::ptrdiff_t read = simd::lanes;  // elements
+    std::ptrdiff_t value = simd::lanes;
+    std::ptrdiff_t place = simd::lanes;
+    std::int64_t place_number = 0;
+};
+
+/// Stores the results of V vectors with `used` lanes.
 template <std::size_t V>
-GRADKERN_ALWAYS_INLINE void store_window(const std::array<simd::vec, V>& best,
-                                         const std::array<simd::vec, V>& best_place, simd::vec first_place,
-                                         std::ptrdiff_t used, float* value, float* place) noexcept {
+GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
+                                          const std::array<simd::vec, V>& best_place, simd::vec first_place,
+                                          const vector_steps& step, std::ptrdiff_t used, float* value,
+                                          float* place) noexcept {
     for (std::size_t v = 0; v < V; ++v) {
-        const std::ptrdiff_t lane = static_cast<std::ptrdiff_t>(v) * simd::lanes;
-        if (V > 1 || used >= simd::lanes) {
-            simd::store(value + lane, best[v]);
+        const auto n = static_cast<std::ptrdiff_t>(v);
+        if (used >= simd::lanes) {
+            simd::store(value + n * step.value, best[v]);
         } else {
-            simd::store_partial(value + lane, best[v], used);
+            simd::store_partial(value + n * step.value, best[v], used);
         }
-        simd::store(place + lane, simd::add_bits(first_place, best_place[v]));
+        simd::store(place + n * step.place, simd::add_bits(first_place, best_place[v]));
+        if (step.place_number != 0) first_place = simd::add_bits(first_place, broadcast_bits(step.place_number));
     }
 }
 
-/// One window whose first tap is at `first`: V vectors of neighbouring channels, a single one with `used` lanes.
+/// V vectors of windows, the first of which has its first tap at `first`; each has `used` lanes.
 template <class T, std::size_t V, bool ignore_nan>
 GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places& places, const T* first,
-                                          std::ptrdiff_t used, simd::vec first_place, float* value,
-                                          float* place) noexcept {
+                                          const vector_steps& step, std::ptrdiff_t used, simd::vec first_place,
+                                          float* value, float* place) noexcept {
     const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
-        if constexpr (V == 1) return used >= simd::lanes ? simd::load_wide(at) : simd::load_wide_partial(at, used);
-        return simd::load_wide(at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
+        const T* const from = at + static_cast<std::ptrdiff_t>(v) * step.read;
+        return used >= simd::lanes ? simd::load_wide(from) : simd::load_wide_partial(from, used);
     };
     std::array<simd::vec, V> best;
     std::array<simd::vec, V> best_place;
@@ -135,7 +145,7 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
             }
         }
     }
-    store_window<V>(best, best_place, first_place, used, value, place);
+    store_windows<V>(best, best_place, first_place, step, used, value, place);
 }
 
 /// `used` neighbouring channels. Places stay below place_limit. All channels of a window come before the next window, so
@@ -144,16 +154,30 @@ template <class T, bool ignore_nan>
 void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const window_results& to) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     const tap_places places(r);
-    for (std::int64_t i = 0; i < r.windows; ++i) {
+    std::int64_t i = 0;
+    // Few channels: four windows at a time, so that compilers have as many vectors to compare.
+    const vector_steps neighbours{r.window_read, to.value_step, to.place_step, r.window_place};
+    for (; used < 4 * lanes && i + 4 <= r.windows; i += 4) {
+        const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
+        const auto compute = [&](std::ptrdiff_t j, std::ptrdiff_t n) GRADKERN_INLINE_LAMBDA {
+            window_max_of<T, 4, ignore_nan>(r, places, source + i * r.window_read + j, neighbours, n, first_place,
+                                            to.value + i * to.value_step + j, to.place + i * to.place_step + j);
+        };
+        std::ptrdiff_t j = 0;
+        for (; used - j >= lanes; j += lanes) compute(j, lanes);
+        if (j < used) compute(j, used - j);
+    }
+    for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
         float* const value = to.value + i * to.value_step;
         float* const place = to.place + i * to.place_step;
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes)
-            window_max_of<T, 4, ignore_nan>(r, places, first + j, 4 * lanes, first_place, value + j, place + j);
+            window_max_of<T, 4, ignore_nan>(r, places, first + j, {}, lanes, first_place, value + j, place + j);
         for (; j < used; j += lanes)
-            window_max_of<T, 1, ignore_nan>(r, places, first + j, used - j, first_place, value + j, place + j);
+            window_max_of<T, 1, ignore_nan>(r, places, first + j, {}, std::min(used - j, lanes), first_place, value + j,
+                                            place + j);
     }
 }
 
@@ -187,7 +211,7 @@ GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, st
             best_place[v] = simd::select(m, simd::add_bits(row_place, load(row.place, v)), best_place[v]);
         }
     }
-    store_window<V>(best, best_place, simd::zero(), used, value, place);
+    store_windows<V>(best, best_place, simd::zero(), {}, V > 1 ? simd::lanes : used, value, place);
 }
 
 /// `windows` windows, `used` neighbouring channels of each, from the results of their rows in the order of the taps:

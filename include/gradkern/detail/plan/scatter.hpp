@@ -170,14 +170,14 @@ constexpr void join_planes(scatter_plan& g) noexcept {
     g.look_first = g.accumulate || options.index_check == index_check::first;
     g.plane = g.large[0] * g.large[1] * g.large[2];
     join_planes(g);
-    g.places_run = !g.column_major && (g.large[1] == 1 || out[3] == g.large[2] * out[4]) &&
-                   (g.large[0] == 1 || out[2] == g.large[1] * g.large[2] * out[4]);
+    g.places_run = !g.column_major && (g.large[1] == 1 || g.out[3] == g.large[2] * g.out[4]) &&
+                   (g.large[0] == 1 || g.out[2] == g.large[1] * g.large[2] * g.out[4]);
     const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
     g.shift = std::countr_zero(per_place);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
     g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums);
     // Neighbouring channels share lines of memory: a panel of them is walked together.
-    if (out[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
+    if (g.out[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
     g.panel_width = g.width;
     if (!g.direct) {
         g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
