@@ -280,10 +280,10 @@ TYPED_TEST(MaxPool, backward_from_indices_has_the_references_bits) {
 TYPED_TEST(MaxPool, small_planes_from_indices) {
     using T = TypeParam;
     random_source random("max_pool.small_planes");
-    for (int i = 0; i < 60; ++i, random.next_case()) {
+    for (int i = 0; i < 12; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const std::int64_t channels = random.pick<std::int64_t>({1, 12, 30, 37, 60});
-        const std::int64_t plane = random.integer(10, 40);
+        const std::int64_t channels = random.pick<std::int64_t>({12, 37, 60});
+        const std::int64_t plane = random.integer(8, 15);
         const extents src{random.integer(1, 2), channels, plane, plane};
         const extents dst{src[0], channels, plane / 2, plane / 2};
         const max_pool_indices_attributes a{.data_format = data_format::ncx};
