@@ -43,7 +43,8 @@ using elements = std::vector<T, line_allocator<T>>;
 /// One operator on one case and layout in elements of type T: data, output, and two ways to compute it.
 template <class T = float>
 struct layer {
-    gradkern::executor_ref executor = {};  // of `run`; set it before the layer is made
+    gradkern::executor_ref executor = {};  // of `run`; set it and the options before the layer is made
+    gradkern::plan_options options = {};   // of convolutions
     std::string name;
     double flops = 0;  // useful ones: taps inside
     double bytes = 0;  // tensors read once and written once
@@ -126,15 +127,15 @@ void make_layer(layer<T>& l, const gradkern_cases::convolution_case& c, role wha
         const auto attributes = c.attributes<conv_transpose_attributes>(format, filter);
         switch (what) {
             case role::forward:
-                attach(l, plan_conv_transpose<T>(src, w, {}, attributes, dst));
+                attach(l, plan_conv_transpose<T>(src, w, {}, attributes, dst, l.options));
                 l.reference = [=] { return ref::conv_transpose<T>(a(), b(), {}, attributes, out()); };
                 break;
             case role::backward_data:
-                attach(l, plan_conv_transpose_backward_data<T>(dst, w, attributes, src));
+                attach(l, plan_conv_transpose_backward_data<T>(dst, w, attributes, src, l.options));
                 l.reference = [=] { return ref::conv_transpose_backward_data<T>(a(), b(), attributes, out()); };
                 break;
             case role::backward_weights:
-                attach(l, plan_conv_transpose_backward_weights<T>(src, dst, attributes, w));
+                attach(l, plan_conv_transpose_backward_weights<T>(src, dst, attributes, w, {}, l.options));
                 l.reference = [=] { return ref::conv_transpose_backward_weights<T>(a(), b(), attributes, out()); };
                 break;
             case role::backward_from_indices: break;
@@ -144,15 +145,15 @@ void make_layer(layer<T>& l, const gradkern_cases::convolution_case& c, role wha
     const auto attributes = c.attributes<convolution_attributes>(format, filter);
     switch (what) {
         case role::forward:
-            attach(l, plan_convolution<T>(src, w, {}, attributes, dst));
+            attach(l, plan_convolution<T>(src, w, {}, attributes, dst, l.options));
             l.reference = [=] { return ref::convolution<T>(a(), b(), {}, attributes, out()); };
             break;
         case role::backward_data:
-            attach(l, plan_convolution_backward_data<T>(dst, w, attributes, src));
+            attach(l, plan_convolution_backward_data<T>(dst, w, attributes, src, l.options));
             l.reference = [=] { return ref::convolution_backward_data<T>(a(), b(), attributes, out()); };
             break;
         case role::backward_weights:
-            attach(l, plan_convolution_backward_weights<T>(src, dst, attributes, w));
+            attach(l, plan_convolution_backward_weights<T>(src, dst, attributes, w, {}, l.options));
             l.reference = [=] { return ref::convolution_backward_weights<T>(a(), b(), attributes, out()); };
             break;
         case role::backward_from_indices: break;

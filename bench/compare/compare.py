@@ -11,6 +11,8 @@ there is PyTorch alone (oneDNN inside). Every result is compared with each peer'
 Inf into the first tap of the weights of the data gradients: their pattern of Inf and NaN must then be that of the
 plain-loop reference.
 
+--relaxed also times bf16 convolutions of `precision::relaxed`, which may use the CPU's dot products of bf16.
+
 `--arch haswell` builds gradkern for AVX2 and holds PyTorch and oneDNN to AVX2 too; `--peer-isa AVX512_CORE_BF16` keeps
 them from AMX, which gradkern does not use. ONNX Runtime cannot be held, and of TensorFlow only the oneDNN inside: with
 --also such a run compares AVX2 with all that these two find in the CPU, and its title says so.
@@ -32,6 +34,8 @@ import argparse, csv, ctypes, json, math, os, statistics, subprocess, sys, time
 import peers
 from peers import HERE, TYPES
 
+RELAXED_TOLERANCE = 1e-2  # of results of relaxed precision, relative to the largest number of strict precision
+
 
 def arguments():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -44,6 +48,7 @@ def arguments():
     a.add_argument("--only", default="",
                    help="layers whose name, e.g. mbv2_dw3x3_144_56/forward/NCX, contains one of these words")
     a.add_argument("--types", default="f32")
+    a.add_argument("--relaxed", action="store_true", help="time bf16 convolutions of relaxed precision, too")
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--batch", default="x1", help="images of pools: a number, or x8 for 8 times those of the layer")
     a.add_argument("--channels", type=int, default=0, help="channels of pools, instead of those of the layer")
@@ -86,10 +91,10 @@ def load_gradkern(opt):
 class Job:
     """One layer in one type: our buffers, as bare memory and as tensors of the peer in [N][C][spatial] order."""
 
-    def __init__(self, torch, lib, index, layer, dtype, opt):
+    def __init__(self, torch, lib, index, layer, dtype, opt, relaxed=False):
         self.torch, self.lib, self.layer, self.dtype = torch, lib, layer, dtype
-        self.handle = ctypes.c_void_p(lib.gradkern_make(index, TYPES.index(dtype), opt.threads, layer["batch"],
-                                                        opt.channels))
+        number = len(TYPES) if relaxed else TYPES.index(dtype)
+        self.handle = ctypes.c_void_p(lib.gradkern_make(index, number, opt.threads, layer["batch"], opt.channels))
         self.element = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[dtype]
         self.address, self.bytes = [], 0
         for i in range(4):
@@ -162,13 +167,13 @@ def scaling(lib, threads):
     return max(threads * once(1) / once(threads) for _ in range(3))
 
 
-def same_numbers(job, result, expected, peer):
+def same_numbers(job, result, expected, name, tolerance):
     result, expected = result.float(), expected.float()
     expected = expected.reshape(result.shape)
     scale = expected.abs().max().item() + 1e-30
     worst = (result - expected).abs().max().item() / scale
-    good = worst < (1e-4 if job.dtype == "f32" else peer.tolerance)
-    return "" if good else " WRONG by %.1e beside %s" % (worst, peer.name)
+    good = worst < (1e-4 if job.dtype == "f32" else tolerance)
+    return "" if good else " WRONG by %.1e beside %s" % (worst, name)
 
 
 def ways_of(everyone, job, mine, check):
@@ -182,7 +187,7 @@ def ways_of(everyone, job, mine, check):
             continue  # it has no such operator in this type or layout
         if way:
             ways[peer.name] = way
-            note += same_numbers(job, mine, theirs, peer) if check else ""
+            note += same_numbers(job, mine, theirs, peer.name, peer.tolerance) if check else ""
     return ways, note
 
 
@@ -202,8 +207,9 @@ def summary(rows):
     """Lines of a table: geometric mean and least of the ratios of each group, layout and type."""
     groups = {}
     for r in rows:
-        if r["ratio"]:
-            groups.setdefault((r["group"], r["layout"], r["type"]), []).append(r["ratio"])
+        for ratio, suffix in ((r["ratio"], ""), (r["relaxed ratio"], ", relaxed")):
+            if ratio:
+                groups.setdefault((r["group"], r["layout"], r["type"] + suffix), []).append(ratio)
     yield "| group | layout | type | operators | geometric mean | least | below 0.97 |"
     yield "|---|---|---|---|---|---|---|"
     for (group, layout, dtype), ratios in sorted(groups.items()):
@@ -268,7 +274,8 @@ def main():
         print(line, flush=True)
     columns = ["PyTorch", "oneDNN", *(peers.NAMES[name] for name in opt.also)]
     heads = ["case", "operator", "layout", "type", "gradkern ms", "", *(name + " ms" for name in columns),
-             "best peer / ours", "stream", *["scaling"] * (opt.threads > 1)]
+             "best peer / ours", "stream", *["scaling"] * (opt.threads > 1),
+             *["relaxed ms", "best peer / relaxed"] * opt.relaxed]
     say("|" + "".join(" %s |" % h if h else " |" for h in heads) + "\n|" + "---|" * len(heads))
     for dtype in opt.types.split(","):
         for index, layer in enumerate(layers):
@@ -287,6 +294,7 @@ def main():
                 w[(slice(None), slice(None)) + (0,) * job.rank] = float("inf")
             job.run()
             mine = job.result().clone()
+            relaxed = opt.relaxed and conv and dtype == "bf16" and Job(torch, lib, index, layer, dtype, opt, True)
             with torch.no_grad():
                 ways, note = ways_of(everyone, job, mine, not opt.inf)
                 if opt.inf:
@@ -295,25 +303,37 @@ def main():
                     if not (torch.equal(mine.isnan(), exact.isnan()) and torch.equal(mine.isinf(), exact.isinf())):
                         note += " WRONG PATTERN"
                 calls = [job.run, *(w.call for w in ways.values()), lambda: lib.gradkern_stream(job.handle)]
+                if relaxed:
+                    relaxed.run()
+                    note += same_numbers(job, relaxed.result(), mine, "strict precision", RELAXED_TOLERANCE)
+                    calls.append(relaxed.run)
                 times = rounds(calls, clock, opt.rounds)
             medians = [statistics.median(t) for t in times]
-            ratios = {p: statistics.median(b / a for a, b in zip(times[0], times[1 + i])) for i, p in enumerate(ways)}
-            ratio = min(ratios.values(), default=0)
+
+            def behind(call, other):
+                return statistics.median(b / a for a, b in zip(times[call], times[other]))
+
+            def best_peer(call):
+                return min((behind(call, 1 + i) for i in range(len(ways))), default=0)
+            ratio = best_peer(0)
             ms = dict(zip(ways, [m * 1e3 for m in medians[1:]]))
             speed = layer["flops"] / medians[0] * 1e-9 if conv else job.bytes / medians[0] * 1e-9
-            stream = statistics.median(b / a for a, b in zip(times[0], times[-1]))
+            stream = behind(0, 1 + len(ways))
+            second = (medians[-1] * 1e3, best_peer(-1)) if relaxed else ()
             how = {name + " way": ways[name].how if name in ways else "" for name in columns if name != "PyTorch"}
             rows.append({"case": layer["name"], "group": group_of(layer), "operator": layer["role"],
                          "layout": layer["format"], "type": dtype, "ms": medians[0] * 1e3, "speed": speed,
                          **{name: ms.get(name, 0) for name in columns}, **how, "ratio": ratio, "stream": stream,
+                         **dict(zip(["relaxed ms", "relaxed ratio"], second or (0, 0))),
                          "scaling": scale, "kind": layer["kind"], "note": note})
             cells = ["%.3f" % ms[name] if name in ms else "" for name in columns]
-            say("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s%s | %.0f %% |%s" % (
+            say("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s%s | %.0f %% |%s%s" % (
                 layer["name"], layer["role"], layer["format"], dtype, medians[0] * 1e3, speed,
                 "GF/s" if conv else "GB/s", " | ".join(cells), "%.2f" % ratio if ratio else "", note,
-                100 * stream, " %.2f |" % scale if scale else ""))
+                100 * stream, " %.2f |" % scale if scale else "", " %.3f | %.2f |" % second if second else ""))
             wrong = wrong or bool(note)
-            job.free()
+            for used in filter(None, [job, relaxed]):
+                used.free()
     print("\n" + "\n".join(summary(rows)))
     if opt.output and rows:
         os.makedirs(opt.output, exist_ok=True)

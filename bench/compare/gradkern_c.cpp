@@ -70,7 +70,8 @@ void stream_of(layer<T>& l, bool writes_indices) {
 }
 
 template <class T>
-job* make_job(const auto& c, role what, data_format format, int threads) {
+job* make_job(const auto& c, role what, data_format format, int threads,
+              gradkern::precision precision = gradkern::precision::strict) {
     struct holder : job {
         layer<T> l;
     };
@@ -78,6 +79,7 @@ job* make_job(const auto& c, role what, data_format format, int threads) {
     h->threads.threads = threads;
     layer<T>& l = h->l;
     if (threads > 1) l.executor = h->threads;
+    l.options.precision = precision;
     make_layer(l, c, what, format);
     if (what == role::backward_data) l.indices = {};  // max pools find their maxima again
     const auto place = [](auto& v, void*& at, std::int64_t& bytes) {
@@ -154,7 +156,8 @@ const char* gradkern_layers() {
     return text.c_str();
 }
 
-/// Plans layer `index` in f32 (0), f16 (1) or bf16 (2). A pool takes another batch and other channels, where these are not 0.
+/// Plans layer `index` in f32 (0), f16 (1), bf16 (2) or bf16 with relaxed precision (3). A pool takes another batch and
+/// other channels, where these are not 0.
 void* gradkern_make(int index, int type, int threads, int batch, int channels) {
     job* made = nullptr;
     for_each_layer([&](auto c, role what, data_format format) {
@@ -163,9 +166,10 @@ void* gradkern_make(int index, int type, int threads, int batch, int channels) {
             if (batch > 0) c.batch = batch;
             if (channels > 0) c.channels = channels;
         }
+        const auto precision = type == 3 ? gradkern::precision::relaxed : gradkern::precision::strict;
         made = type == 0   ? make_job<float>(c, what, format, threads)
                : type == 1 ? make_job<gradkern::float16>(c, what, format, threads)
-                           : make_job<gradkern::bfloat16>(c, what, format, threads);
+                           : make_job<gradkern::bfloat16>(c, what, format, threads, precision);
     });
     return made;
 }
