@@ -67,6 +67,20 @@ GRADKERN_NAMESPACE_END
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// out[j] = the pair of row[4 * j] and row[4 * j + 2], for j < count: halves of neighbouring words, but for the last one,
+/// whose words may end behind the tensor.
+template <class T>
+inline void pack_every_second(const T* row, std::ptrdiff_t count, float* out) noexcept {
+    const auto word = [&](std::ptrdiff_t i) {
+        std::uint32_t w;
+        std::memcpy(&w, row + i, sizeof w);
+        return w;
+    };
+    for (std::ptrdiff_t j = 0; j < count - 1; ++j)
+        out[j] = std::bit_cast<float>((word(4 * j) & 0xffffU) | word(4 * j + 2) << 16);
+    if (count > 0) out[count - 1] = load_one(paired_row<T>{row + 4 * (count - 1), 2, true});
+}
+
 /// pack_lanes (pack/panels.hpp) of pairs: out[x * out_step + j] = the pair that begins at
 /// source[j * lane_step + x * source_step].
 template <class T>
@@ -76,7 +90,13 @@ inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, st
     const bool in_memory = source.both && source.other == 1;  // pairs as they are wanted
     const auto at = [&](std::ptrdiff_t offset) { return reinterpret_cast<const neighbours*>(source.first + offset); };
     if (in_memory && lane_step == 2) {
-        for (std::ptrdiff_t x = 0; x < count; ++x) simd::widen(at(x * source_step), out + x * out_step, lanes);
+        for (std::ptrdiff_t x = 0; x < count; ++x)  // often a few pairs: no calls
+            for (std::ptrdiff_t j = 0; j < lanes; j += width)
+                simd::store_partial(out + x * out_step + j, simd::load_wide_partial(at(x * source_step) + j, lanes - j),
+                                    lanes - j);
+    } else if (source.both && source.other == 2 && lane_step == 4) {
+        for (std::ptrdiff_t x = 0; x < count; ++x)
+            pack_every_second(source.first + x * source_step, lanes, out + x * out_step);
     } else if (in_memory && source_step == 2) {
         pack_columns<neighbours>([&](std::ptrdiff_t j) { return at(j * lane_step); }, lanes, count, out, out_step);
     } else if (lane_step == 1 && lanes >= width / 2) {

@@ -32,16 +32,17 @@ struct large_source {
 };
 
 /// The inside positions of one tap in a chunk, in the columns [first, last) of each line: `a` on the large side, `b` in the
-/// packed chunk or on the small side. `join`: neighbouring stretches become one. Lengths are in positions.
+/// packed chunk or on the small side. Neighbouring stretches become one where terms of the large side are `a_step` apart;
+/// 0: each stays in its line. Terms are positions, or pairs of those of a line.
 template <class T>
 [[nodiscard]] inline std::ptrdiff_t fill_positions(const reduce_plan& r, const large_source<T>& large,
                                                    const chunk_grid::chunk& c, const std::array<std::int64_t, 3>& tap,
-                                                   std::int64_t first, std::int64_t last, bool join,
+                                                   std::int64_t first, std::int64_t last, std::int64_t a_step,
                                                    stretch* list) noexcept {
     std::ptrdiff_t count = 0;
-    const std::int64_t step = r.axes[2].stride_in(large.stride[4]);
+    const std::int64_t terms = r.terms(last - first);
     // Where a line begins in the packed chunk, and the first of its positions: all are packed, or pairs of those inside.
-    const std::int64_t line_terms = r.pairs ? (last - first + 1) / 2 : c.columns();
+    const std::int64_t line_terms = r.pairs ? terms : c.columns();
     const std::int64_t first_term = r.pairs ? 0 : first - c.first_column;
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(r.axes)) {
@@ -52,14 +53,14 @@ template <class T>
                                r.axes[2].position(first, tap[2]) * large.stride[4] - large.origin;
         const std::int64_t b = r.small_in_place ? at.offset(r.small, first)
                                                 : ((line - c.first_line) * line_terms + first_term) * r.panel_width;
-        if (join && count > 0) {
+        if (a_step != 0 && count > 0) {
             stretch& e = list[count - 1];
-            if (e.a + e.length * step == a && e.b + e.length * r.small_step() == b) {
-                e.length += last - first;
+            if (e.a + e.length * a_step == a && e.b + e.length * r.small_step() == b) {
+                e.length += terms;
                 continue;
             }
         }
-        list[count++] = {a, b, last - first};
+        list[count++] = {a, b, terms};
     }
     return count;
 }
@@ -162,40 +163,100 @@ template <class T>
     return last + 1;
 }
 
-/// Stages the positions of some column taps as [position][tap][channel]; returns how many stretches the list has, in
-/// which pairs are positions.
+/// Where the rows (tap, channel) of tiles lie in a staging area: terms innermost or outermost.
+struct staged_rows {
+    std::int64_t term = 0;     // from term to term
+    std::int64_t channel = 0;  // from channel to channel
+    std::int64_t tap = 0;      // from tap to tap
+    std::int64_t floats = 0;   // of all
+    staged_rows(bool terms_innermost, std::int64_t terms, std::int64_t taps, std::int64_t channels) noexcept
+        : term(terms_innermost ? 1 : taps * channels),
+          channel(terms_innermost ? row_pitch(terms) : 1),
+          tap(channels * channel),
+          floats(terms_innermost ? taps * tap : terms * term) {}
+};
+
+/// Stages `count` positions of each of `lines` lines, `line_step` elements apart, for `taps` column taps.
 template <class T>
-[[nodiscard]] inline std::ptrdiff_t stage_tap(const reduce_plan& r, const T* large, const chunk_grid::chunk& c,
-                                              const std::array<std::int64_t, 3>& tap, const tap_group& columns,
-                                              std::int64_t channels, stretch* list, float* staging) noexcept {
+inline void stage_lines(const reduce_plan& r, const T* from, std::int64_t lines, std::int64_t line_step,
+                        std::int64_t count, std::int64_t taps, std::int64_t channels, const staged_rows& rows,
+                        float* to) noexcept {
     const std::int64_t step = r.axes[2].stride_in(r.large[4]);
-    const std::int64_t pitch = columns.taps * channels;
-    // staged with a stride (pack_every) or by pairs, each stretch stays in its line
-    const std::ptrdiff_t count = fill_positions(r, large_source<T>{large, r.large}, c, tap, columns.first, columns.last,
-                                                !r.pairs && r.axes[2].stride == 1, list);
-    std::int64_t at = 0;
-    for (std::ptrdiff_t e = 0; e < count; ++e) {
-        const std::int64_t length = r.pairs ? (list[e].length + 1) / 2 : list[e].length;
-        for (std::int64_t t = 0; t < columns.taps; ++t) {
-            const T* from = large + list[e].a + t * r.axes[2].dilation_in(r.large[4]);
-            float* to = staging + at * pitch + t * channels;
+    const std::int64_t line_floats = r.terms(count) * rows.term;
+    for (std::int64_t t = 0; t < taps; ++t, from += r.axes[2].dilation_in(r.large[4]), to += rows.tap) {
+        if constexpr (has_pairs<T>) {
+            if (r.pairs && rows.term == 1) {
+                for (std::int64_t k = 0; k < channels; ++k) {
+                    for (std::int64_t i = 0; i < lines * line_step; i += simd::line_elements<T>)
+                        simd::prefetch(from, (k + 4) * r.large[1] + i);
+                    pack_lane_pairs(from + k * r.large[1], step, count, line_step, lines, to + k * rows.channel,
+                                    line_floats);
+                }
+                continue;
+            }
+        }
+        for (std::int64_t line = 0; line < lines; ++line) {
+            const T* const source = from + line * line_step;
+            float* const target = to + line * line_floats;
             if constexpr (has_pairs<T>) {
                 if (r.pairs) {
-                    pack_row_pairs(from, r.large[1], channels, step, list[e].length, to, pitch);
+                    pack_row_pairs(source, r.large[1], channels, step, count, target, rows.term);
                     continue;
                 }
             }
             if (r.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
-                pack_every(from, r.large[1], channels, step, list[e].length, to, pitch);
+                pack_every(source, r.large[1], channels, step, count, target, rows.term);
             } else {
-                pack_lanes(from, r.large[1], channels, step, list[e].length, to, pitch);
+                pack_lanes(source, r.large[1], channels, step, count, target, rows.term);
             }
         }
-        list[e].a = at * pitch;
-        list[e].length = length;
-        at += length;
     }
-    return count == 0 ? 0 : join_stretches(list, count, pitch, r.small_step());
+}
+
+/// Stages the lines that some taps of a column meet in a chunk, each line once for all row taps. Only for pairs, which
+/// begin with the first inside position.
+template <class T>
+[[nodiscard]] inline large_source<float> stage_window_pairs(const reduce_plan& r, const T* large, const line_window& w,
+                                                            const tap_group& columns, std::int64_t channels,
+                                                            const staged_rows& rows, float* staging) noexcept {
+    const std::int64_t first = r.axes[2].position(columns.first, columns.first_tap);
+    const std::int64_t line = r.terms(columns.last - columns.first) * rows.term;
+    const std::int64_t plane = r.axes[1].large * line;
+    std::array<shape::axis, 3> axes = r.axes;  // of the large side's lines
+    for (shape::axis& a : axes) a.small = a.large;
+    line_position at(axes, w.first_line);
+    for (std::int64_t done = 0; done < w.lines; at.advance(axes)) {
+        const std::int64_t lines = std::min(w.lines - done, r.axes[1].large - at.h);  // of a plane
+        stage_lines(r, large + at.offset(r.large, first), lines, r.large[3], columns.last - columns.first, columns.taps,
+                    channels, rows, staging + done * line);
+        done += lines;
+        at.h += lines - 1;
+    }
+    return {staging,
+            {r.axes[0].large * plane, rows.channel, plane, line, rows.term},
+            w.first_line * line + first * rows.term};
+}
+
+/// Stages the positions of some column taps and one tap of each other axis; returns how many stretches the list has.
+template <class T>
+[[nodiscard]] inline std::ptrdiff_t stage_tap(const reduce_plan& r, const T* large, const chunk_grid::chunk& c,
+                                              const std::array<std::int64_t, 3>& tap, const tap_group& columns,
+                                              std::int64_t channels, const staged_rows& rows, stretch* list,
+                                              float* staging) noexcept {
+    // Staged with a stride (pack_every), or by pairs with a last one of one position, each stretch stays in its line.
+    const std::int64_t columns_used = columns.last - columns.first;
+    const bool join = r.axes[2].stride == 1 && (!r.pairs || columns_used % 2 == 0);
+    const std::int64_t term_positions = r.pairs ? 2 : 1;
+    const std::ptrdiff_t count = fill_positions(r, large_source<T>{large, r.large}, c, tap, columns.first, columns.last,
+                                                join ? term_positions * r.large[4] : 0, list);
+    std::int64_t at = 0;
+    for (std::ptrdiff_t e = 0; e < count; ++e) {
+        const std::int64_t positions = join ? list[e].length * term_positions : columns_used;
+        stage_lines(r, large + list[e].a, 1, 0, positions, columns.taps, channels, rows, staging + at);
+        list[e].a = at;
+        at += list[e].length * rows.term;
+    }
+    return count == 0 ? 0 : join_stretches(list, count, rows.term, r.small_step());
 }
 
 /// One task of the dense path.
@@ -297,8 +358,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                     taps = columns.taps;
                     if (columns.first == columns.last) continue;
                     for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
-                        const std::ptrdiff_t stretches =
-                            fill_positions(r, source, c, tap, columns.first, columns.last, true, list);
+                        const std::ptrdiff_t stretches = fill_positions(r, source, c, tap, columns.first, columns.last,
+                                                                        r.axes[2].stride_in(source.stride[4]), list);
                         if (stretches == 0) continue;
                         add_tap(stretches, taps, c0, cl, source.data, r.axes[2].stride_in(source.stride[4]),
                                 source.stride[1], r.axes[2].dilation_in(source.stride[4]));
@@ -319,12 +380,24 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                     });
             }
             for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
-                for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
-                    for (std::int64_t c0 = 0; c0 < channels; c0 += channel_block) {
-                        const std::int64_t cl = std::min(channel_block, channels - c0);
+                const line_window window = r.pairs ? window_of(r, c, tap[0]) : line_window{};
+                const std::int64_t lines = c.last_line - c.first_line;
+                const std::int64_t terms = r.terms(columns.last - columns.first);
+                for (std::int64_t c0 = 0; c0 < channels; c0 += channel_block) {
+                    const std::int64_t cl = std::min(channel_block, channels - c0);
+                    const T* const from = large_base + c0 * r.large[1];
+                    const bool innermost = r.pairs && r.window_of_rows();
+                    staged_rows rows(innermost, window.lines * terms, taps, cl);
+                    const bool windowed =
+                        r.pairs && window.lines <= lines * r.axes[1].kernel && rows.floats <= r.staged_floats;
+                    if (!windowed) rows = staged_rows(innermost, lines * terms, taps, cl);
+                    large_source<float> source;
+                    if (windowed) source = stage_window_pairs(r, from, window, columns, cl, rows, staging);
+                    for (tap[1] = 0; tap[1] < r.axes[1].kernel; ++tap[1]) {
                         const std::ptrdiff_t stretches =
-                            stage_tap(r, large_base + c0 * r.large[1], c, tap, columns, cl, list, staging);
-                        if (stretches > 0) add_tap(stretches, taps, c0, cl, staging, taps * cl, 1, cl);
+                            windowed ? fill_positions(r, source, c, tap, columns.first, columns.last, rows.term, list)
+                                     : stage_tap(r, from, c, tap, columns, cl, rows, list, staging);
+                        if (stretches > 0) add_tap(stretches, taps, c0, cl, staging, rows.term, rows.channel, rows.tap);
                     }
                 }
             }

@@ -72,6 +72,10 @@ struct reduce_plan {
     }
     /// Dense: from position to position of the small side, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept { return small_in_place ? small[4] : panel_width; }
+    /// Dense: terms of `count` neighbouring positions of a line: themselves, or pairs of them.
+    [[nodiscard]] constexpr std::int64_t terms(std::int64_t count) const noexcept {
+        return pairs ? count / 2 + count % 2 : count;
+    }
     /// Dense: whether columns are neighbours where a window of the large side is staged, or channels.
     [[nodiscard]] constexpr bool window_of_rows() const noexcept { return large[4] == 1; }
     /// Dense: floats of a staged window.
@@ -103,6 +107,26 @@ struct reduce_plan {
         r.sum_floats = task_panels * r.task_channels * taps() * panel_width;
         return r;
     }
+    /// Makes one line of those that follow one another in both tensors, where kernels are 1x1. Pairs end with lines; other
+    /// sums keep their order, and so their lines.
+    constexpr void join_lines() noexcept {
+        if (batch == 0 || small_channels == 0 || large_channels == 0)
+            return;  // extents of empty tensors know no bounds
+        const auto is_copy = [](const shape::axis& a) {
+            return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.small == a.large;
+        };
+        shape::axis& line = axes[2];
+        // unsigned: strides may be anything
+        const auto follow = [&](const shape::canonical_strides& s, std::size_t outer) {
+            const auto behind = static_cast<std::uint64_t>(line.small) * static_cast<std::uint64_t>(s[4]);
+            return behind == static_cast<std::uint64_t>(s[outer + 2]);
+        };
+        for (const std::size_t outer : {1U, 0U}) {
+            if (!is_copy(line) || !is_copy(axes[outer]) || !follow(small, outer) || !follow(large, outer)) return;
+            line.small = line.large = line.small * axes[outer].small;
+            axes[outer] = shape::axis{};
+        }
+    }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
 };
 
@@ -125,12 +149,13 @@ struct reduce_plan {
     r.large = large;
     r.weights = weights;
     r.accumulate = options.output == output_mode::accumulate;
-    r.chunks = chunk_grid(p.batch * p.axes[0].small * p.axes[1].small, p.axes[2].small);
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
     r.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
+    if (pairs && !r.channelwise) r.join_lines();
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
+    r.chunks = chunk_grid(r.batch * r.axes[0].small * r.axes[1].small, r.axes[2].small);
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
     r.panel_width = !r.channelwise ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
@@ -190,7 +215,7 @@ struct reduce_plan {
             const std::int64_t window =
                 std::min(window_budget, r.window_floats(tensor, std::min(channel_block, r.large_channels)));
             const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
-            r.staged_floats = std::max(r.pairs ? 0 : window, r.positions * rows);
+            r.staged_floats = std::max(window, r.window_floats(r.positions, rows));
         }
         r.at_large = slice.reserve<float>(r.staged_floats);
         r.at_list = slice.reserve<stretch>(lines);
@@ -281,11 +306,18 @@ template <class T>
 inline void pack_chunk_pairs(const std::array<shape::axis, 3>& axes, const T* small,
                              const shape::canonical_strides& strides, const chunk_grid::chunk& c, std::int64_t first,
                              std::int64_t last, std::int64_t used, std::int64_t width, float* out) noexcept {
-    const std::int64_t pairs = (last - first + 1) / 2;
+    const std::int64_t row = last - first;
+    const bool rows_join = row % 2 == 0 && axes[1].small > 1 && strides[3] == row * strides[4];  // as above
     line_position at(axes, c.first_line);
-    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(axes), out += pairs * width) {
-        pack_row_pairs(small + at.offset(strides, first), strides[1], used, strides[4], last - first, out, width);
+    for (std::int64_t line = c.first_line; line < c.last_line;) {
+        const std::int64_t lines = rows_join ? std::min(c.last_line - line, axes[1].small - at.h) : 1;
+        const std::int64_t pairs = (lines * row + 1) / 2;
+        pack_row_pairs(small + at.offset(strides, first), strides[1], used, strides[4], lines * row, out, width);
         clear_lanes(used, width, pairs, out, width);
+        out += pairs * width;
+        line += lines;
+        at.h += lines - 1;
+        at.advance(axes);
     }
 }
 
