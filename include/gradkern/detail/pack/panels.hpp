@@ -186,19 +186,20 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     std::ptrdiff_t j = 0;
     if (!accumulate) {
-        if (lane_step == 1 && lanes == 2 * block) {  // a tile's rows
-            for (std::ptrdiff_t x = 0; x < count; ++x) {
-                simd::store_narrow(out + x * out_step, simd::load(in + x * in_step));
-                simd::store_narrow(out + x * out_step + block, simd::load(in + x * in_step + block));
-            }
-            return;
-        }
         if (lane_step == 1 && in_step == lanes && out_step == lanes) {
             simd::narrow(in, out, count * lanes);
             return;
         }
-        if (lane_step == 1) {
-            for (std::ptrdiff_t x = 0; x < count; ++x) simd::narrow(in + x * in_step, out + x * out_step, lanes);
+        if (lane_step == 1) {  // a tile's rows, often a few vectors: no calls
+            for (std::ptrdiff_t x = 0; x < count; ++x) {
+                const float* const from = in + x * in_step;
+                T* const to = out + x * out_step;
+                std::ptrdiff_t first = 0;
+                for (; first + block <= lanes; first += block) simd::store_narrow(to + first, simd::load(from + first));
+                if (first < lanes)
+                    simd::store_narrow_partial(to + first, simd::load_partial(from + first, lanes - first),
+                                               lanes - first);
+            }
             return;
         }
         if (lanes == 1 && in_step == 1 && out_step == 1) {

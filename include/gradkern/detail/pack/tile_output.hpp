@@ -64,6 +64,10 @@ public:
         for (std::ptrdiff_t i = 0; i < count; ++i) {
             pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
             to_[static_cast<std::size_t>(filled_ + i)] = to[i];
+            if (out_[1] == 1) {  // asked for now, written when the buffer is full
+                for (std::int64_t j = 0; j < lanes_; j += simd::line_elements<T>)
+                    simd::prefetch_to_write(dst_ + to[i], j);
+            }
         }
         filled_ += count;
         return pointers_.data();
