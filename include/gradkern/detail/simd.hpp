@@ -60,6 +60,14 @@ namespace detail::simd {
 
 static_assert((lanes & (lanes - 1)) == 0);
 
+#if defined(GRADKERN_DETAIL_FIRST_WORDS)
+inline constexpr bool has_first_words = true;
+using registers::copy_first_words;
+#else
+inline constexpr bool has_first_words = false;
+void copy_first_words(unsigned char* target, const void* source, std::ptrdiff_t n) noexcept;  // nobody calls it
+#endif
+
 #if !GRADKERN_DETAIL_DOT_BF16
 inline constexpr bool has_dot_bf16 = false;
 // Only for templates to name; nobody calls them.
@@ -177,7 +185,13 @@ template <float_element T>
     } else {
         if (n >= lanes) return load_wide(source);
         alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)] = {};
-        if (n > 0) copy_elements<lanes / 2, sizeof(T)>(copy, reinterpret_cast<const unsigned char*>(source), n);
+        if (n > 0) {
+            if constexpr (has_first_words && sizeof(T) == 2) {
+                copy_first_words(copy, source, n);
+            } else {
+                copy_elements<lanes / 2, sizeof(T)>(copy, reinterpret_cast<const unsigned char*>(source), n);
+            }
+        }
         return load_wide(reinterpret_cast<const T*>(copy));
     }
 }

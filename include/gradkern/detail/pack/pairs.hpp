@@ -43,6 +43,11 @@ template <class T>
                            row.both ? simd::load_wide_partial(row.first + row.other, n) : simd::zero());
 }
 template <class T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_row(const paired_row<T>& row) noexcept {
+    return simd::pair_bf16(simd::load_wide(row.first),
+                           row.both ? simd::load_wide(row.first + row.other) : simd::zero());
+}
+template <class T>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE float load_one(const paired_row<T>& row) noexcept {
     std::uint16_t low;
     std::uint16_t high = 0;
@@ -100,10 +105,15 @@ inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, st
     } else if (in_memory && source_step == 2) {
         pack_columns<neighbours>([&](std::ptrdiff_t j) { return at(j * lane_step); }, lanes, count, out, out_step);
     } else if (lane_step == 1 && lanes >= width / 2) {
-        for (std::ptrdiff_t x = 0; x < count; ++x)
-            for (std::ptrdiff_t j = 0; j < lanes; j += width)
-                simd::store_partial(out + x * out_step + j, load_row(source + (x * source_step + j), lanes - j),
-                                    lanes - j);
+        for (std::ptrdiff_t x = 0; x < count; ++x) {
+            const paired_row<T> row = source + x * source_step;
+            float* const to = out + x * out_step;
+            if (lanes < width) simd::store_partial(to, load_row(row, lanes), lanes);
+            for (std::ptrdiff_t next = 0; next < lanes && lanes >= width; next += width) {
+                const std::ptrdiff_t j = std::min(next, lanes - width);  // the last vector overlaps its predecessor
+                simd::store(to + j, load_row(row + j));
+            }
+        }
     } else if (source_step == 1) {
         pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
     } else {

@@ -352,6 +352,15 @@ GRADKERN_ALWAYS_INLINE void store_first(float* target, __m512 value, std::ptrdif
     _mm512_mask_storeu_ps(target, first_lanes(n), value);
 }
 
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define GRADKERN_DETAIL_FIRST_WORDS
+/// Copies the first n (0 ... 15) words of 16 bits and zeros up to the 16th, as a whole: pieces would be read again, all at once,
+/// before they have left the CPU's queue of stores.
+GRADKERN_ALWAYS_INLINE void copy_first_words(unsigned char* target, const void* source, std::ptrdiff_t n) noexcept {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_maskz_loadu_epi16(first_lanes(n), source));
+}
+#endif
+
 GRADKERN_ALWAYS_INLINE __m512 load_wide_f16(const void* source, __m512) noexcept {
     return _mm512_maskz_cvtph_ps(all_lanes, _mm256_loadu_si256(static_cast<const __m256i*>(source)));
 }
