@@ -178,11 +178,8 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                 const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {
                     vec bv[Vectors];
                     GRADKERN_UNROLL
-                    for (int v = 0; v < Vectors; ++v) {
-                        bv[v] = simd::load(b + v * width);
-                        if constexpr (Rows < Vectors)
-                            bv[v] = simd::keep(bv[v]);  // g++ would read it again for each row
-                    }
+                    for (int v = 0; v < Vectors; ++v)  // kept: of few rows g++ would read it again for each
+                        bv[v] = simd::keep(simd::load(b + v * width));
                     GRADKERN_UNROLL
                     for (int i = 0; i < read_again; ++i) {
                         GRADKERN_UNROLL
