@@ -115,6 +115,53 @@ TYPED_TEST(convolution_half, sums_are_those_of_f32) {
     }
 }
 
+// Depthwise, NXC: tiles that read and write 16 bits give the bits of those that read f32, with a bias and without, over
+// previous values and none; whole panels and others, borders, strides and holes, and more taps than a part has.
+TYPED_TEST(convolution_half, depthwise_tensors_in_place_keep_the_bits_of_staged_ones) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::output;
+    using B = typename TypeParam::bias;
+    if constexpr (std::is_same_v<T, G>) {
+        constexpr conv_operator forward = conv_operator::convolution;
+        constexpr conv_operator backward = conv_operator::convolution_backward_data;
+        const std::array<conv_row, 10> rows{{
+            {forward, 2, 48, 1, 1, {13, 11}, 3, 1, 1, 1},
+            {forward, 1, 72, 1, 1, {9, 30}, 5, 2, 1, 2},
+            {forward, 3, 21, 1, 1, {4, 5, 6}, 3, 1, 1, 1},
+            {forward, 1, 33, 1, 1, {1300}, 577, 1, 1, 0},
+            {forward, 2, 16, 1, 1, {1300}, 576, 2, 1, 3},
+            {backward, 2, 48, 1, 1, {13, 11}, 3, 1, 1, 1},
+            {backward, 1, 72, 1, 1, {9, 30}, 5, 2, 1, 2},
+            {backward, 9, 32, 1, 1, {7, 7}, 3, 1, 2, 2},
+            {conv_operator::conv_transpose, 2, 40, 1, 1, {7, 9}, 4, 2, 1, 1},
+            {conv_operator::conv_transpose_backward_data, 1, 64, 1, 1, {8, 9}, 3, 3, 1, 0},
+        }};
+        random_source random("convolution_half.depthwise_in_place");
+        for (const conv_row& r : rows) {
+            const conv_case c = make_case(r, gk::data_format::nxc, gk::weights_format::oix);
+            SCOPED_TRACE(c.text());
+            conv_tensors<T, G, B> t(random, c, false);
+            t.fill_reals(random);
+            for (const bool has_bias : {false, c.takes_bias()}) {
+                for (const gk::output_mode mode : {gk::output_mode::overwrite, gk::output_mode::accumulate}) {
+                    t.has_bias = has_bias;
+                    t.mode = mode;
+                    test_tensor<G> expected(c.result());
+                    ASSERT_TRUE(t.run(c, expected, gk::algorithm::dense_staged).ok());
+                    test_tensor<G> out(c.result());
+                    ASSERT_TRUE(t.run(c, out).ok());
+                    ASSERT_TRUE(out.equals(expected));
+                    ASSERT_TRUE(out.surroundings_intact());
+                }
+            }
+        }
+        for (const conv_row& r : rows) {
+            expect_sums_of_f32<T, G>(random, make_case(r, gk::data_format::nxc, gk::weights_format::oix));
+            if (this->HasFatalFailure()) return;
+        }
+    }
+}
+
 // Weight gradients stage lines for all taps at once: several blocks of channels, chunks across images and planes,
 // pieces of long lines, few channels, and lines too long for it.
 TYPED_TEST(convolution_half, weight_gradients_of_staged_lines_are_those_of_f32) {

@@ -27,6 +27,7 @@
 /// | `narrow_f16(v, p)`, `narrow_bf16(v, p)` | vector -> `lanes` 16-bit patterns at any address |
 /// | `transpose(src, src_stride, dst, dst_stride)` | a block of lanes x lanes: `dst[j * dst_stride + i] = src[i * src_stride + j]` |
 /// | `load_wide(p)`, `store_narrow(p, v)` | the same as load/store for elements of any type whose sums are float |
+/// | `widens_quickly<T>` | whether `load_wide` takes a few instructions, and no detour by way of memory |
 /// | `load_wide_partial(p, n)`, `store_narrow_partial(p, v, n)` | their first n elements |
 /// | `widen(src, dst, n)`, `narrow(src, dst, n)` | n elements to and from float |
 /// | `fma`, `mul` of three, two floats | what `vec`'s do in one lane |
@@ -129,6 +130,12 @@ GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexce
 /// An element whose sums are kept in float: all but f64.
 template <class T>
 concept float_element = element<T> && element_traits<T>::type != data_type::f64;
+
+/// Whether an element may as well be widened for each use as once for all.
+template <float_element T>
+inline constexpr bool widens_quickly = element_traits<T>::type == data_type::f16    ? has_fast_f16
+                                       : element_traits<T>::type == data_type::bf16 ? has_fast_bf16
+                                                                                    : std::is_same_v<T, float>;
 
 /// `lanes` elements at any address.
 template <float_element T>

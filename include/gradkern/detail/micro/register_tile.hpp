@@ -5,6 +5,8 @@
 //
 //         a[i][e.a + k * a_step]     * b[e.b + k * b_step + j]     operand::scalar: lanes share the row's number
 //         a[i][e.a + k * a_step + j] * b[e.b + k * b_step + j]     operand::vector: each lane has its own
+//                                                                  operand::f16, bf16: so, but of a and c of 16 bits, and
+//                                                                  with a bias that is added behind the sum
 //         a[i][e.a + k * a_step]     . b[e.b + k * b_step + j]     operand::pair: as scalar, of two products, since what lies
 //                                                                  in place of a float are two bf16 numbers (pack/pairs.hpp)
 //
@@ -18,14 +20,15 @@
 //
 // Terms are added one after the other by fused multiply-adds in the order of the list, so that
 // the bits depend on the list alone, never on the shape of the tile (nor with pairs, but there on the target, too).
-// Pointers are f32; element types, layouts, ranks and operators are settled before a tile is called, which keeps the
-// number of bodies small.
+// Pointers are f32 (but in name only where a and c have 16 bits); layouts, ranks and operators are settled before a tile is
+// called, and so are element types that are not widened in registers, which keeps the number of bodies small.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
@@ -49,7 +52,35 @@ enum class tile_mode : std::uint8_t {
 };
 
 /// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, quad, outer, pair };
+enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, outer, pair };
+
+/// Whether a and c are rows of 16-bit numbers.
+template <operand A>
+inline constexpr bool is_half = A == operand::f16 || A == operand::bf16;
+
+/// What offsets in rows count.
+template <operand A>
+using row_number = std::conditional_t<is_half<A>, std::uint16_t, float>;
+
+/// A vector of a row.
+template <operand A>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_lanes(const row_number<A>* row) noexcept {
+    if constexpr (A == operand::f16) {
+        return simd::widen_f16(row);
+    } else if constexpr (A == operand::bf16) {
+        return simd::widen_bf16(row);
+    } else {
+        return simd::load(row);
+    }
+}
+template <operand A>
+GRADKERN_ALWAYS_INLINE void store_lanes(row_number<A>* row, simd::vec value) noexcept {
+    if constexpr (A == operand::f16) {
+        simd::narrow_f16(value, row);
+    } else {
+        simd::narrow_bf16(value, row);
+    }
+}
 
 /// Arguments of a tile; offsets and steps in elements.
 struct tile_call {
@@ -63,6 +94,8 @@ struct tile_call {
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer: between the four results of a row
     tile_mode mode = tile_mode::set;
+    const float* bias =
+        nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile; may be null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
     std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
     std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
@@ -97,7 +130,14 @@ inline constexpr int narrow_vectors = tile_vectors;
 #endif
 inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 inline constexpr int outer_rows = narrow_rows * narrow_vectors / 4;  // operand::outer has four accumulators a row
-inline constexpr int most_rows = std::max(tile_rows, narrow_rows);
+
+// Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
+// in memory, for want of registers to widen in. A row fills half a line of the cache, with AVX2 as with AVX-512.
+inline constexpr int half_vectors = simd::lanes < 16 ? 2 : 1;
+inline constexpr int half_rows = 8 / half_vectors;
+inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+
+inline constexpr int most_rows = std::max({tile_rows, narrow_rows, half_rows});
 
 // Neighbouring terms of operand::scalar that one turn of the loop adds in tiles of several vectors. With 16 registers two
 // or four make g++ spill (94 became 61 and 79 GF/s).
@@ -116,6 +156,16 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     (std::make_integer_sequence<int, N>{});
 }
 
+/// Kernels are what takes longest to compile: there are those for each `row_unit` rows, and the last row is computed again in
+/// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number.
+template <operand A>
+inline constexpr int row_unit = is_half<A>           ? half_rows / 2
+                                : A == operand::quad ? narrow_rows / 4 * 2
+                                                     : 2;
+
+/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`.
+[[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept { return (rows + unit - 1) / unit * unit; }
+
 /// Whether rows are neighbours in memory.
 [[nodiscard]] inline bool rows_adjoin(const float* const* a, std::ptrdiff_t rows) noexcept {
     for (std::ptrdiff_t i = 1; i < rows; ++i)
@@ -123,14 +173,35 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     return true;
 }
 
+/// Sends the sums of a tile of 16-bit rows to c by way of a bias or of what c holds: in a loop, since few do.
+template <operand A>
+GRADKERN_NOINLINE void store_rows(const tile_call& call, const float* sums, std::ptrdiff_t b_at,
+                                  std::ptrdiff_t c_at) noexcept {
+    for (std::ptrdiff_t i = 0; i < call.rows; ++i) {
+        row_number<A>* const c = reinterpret_cast<row_number<A>*>(call.c[i]) + c_at;
+        for (std::ptrdiff_t j = 0; j < half_lanes; j += simd::lanes, sums += simd::lanes) {
+            simd::vec sum = simd::load(sums);
+            if (call.bias != nullptr) sum = simd::add(sum, simd::load(call.bias + b_at + j));
+            if (call.mode == tile_mode::add) sum = simd::add(load_lanes<A>(c + j), sum);
+            store_lanes<A>(c + j, sum);
+        }
+    }
+}
+
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not. Loops over accumulators are
 /// unrolled by pragma: without it they stay in memory at -O2, and by templates a file with tiles takes twice as long to compile.
 template <operand A, int Rows, int Vectors>
 GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     using simd::vec;
+    using number = row_number<A>;
+    constexpr bool resumes = A != operand::quad && !is_half<A>;  // not what serves the gather engine alone
+    constexpr bool reads_lanes = A == operand::vector || A == operand::quad || is_half<A>;
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
     const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
-    const auto row = [&](int i) GRADKERN_INLINE_LAMBDA { return i < Rows - 1 ? i : call.rows - 1; };
+    constexpr int sure = std::max(1, Rows - row_unit<A> + 1);  // rows there always are
+    const auto row = [&](int i) GRADKERN_INLINE_LAMBDA {
+        return i < sure ? i : i == Rows - 1 ? call.rows - 1 : std::min<std::ptrdiff_t>(i, call.rows - 1);
+    };
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
@@ -147,7 +218,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             GRADKERN_UNROLL
             for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::zero();
         }
-        if (call.mode == tile_mode::resume) {
+        if (resumes && call.mode == tile_mode::resume) {
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) {
                 GRADKERN_UNROLL
@@ -155,20 +226,29 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             }
         }
         // The lines of c are on their way while the sum is computed; it is the first touch of an output.
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            constexpr std::ptrdiff_t asked =  // places from the first to the last
-                std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<float>);
+        const auto ask = [&](std::ptrdiff_t i) GRADKERN_INLINE_LAMBDA {
+            // places from the first to the last
+            constexpr std::ptrdiff_t last = Vectors * width - 1;
+            constexpr std::ptrdiff_t steps =
+                is_half<A> ? 0 : std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<float>) - 1;
+            const auto* c = reinterpret_cast<const number*>(call.c[i]);
+            simd::prefetch_to_write(c, c_at + call.c_ahead);
             GRADKERN_UNROLL
-            for (std::ptrdiff_t j = 0; j < asked; ++j)
-                simd::prefetch_to_write(call.c[row(i)], c_at + call.c_ahead + j * (Vectors * width - 1) / (asked - 1));
-            if constexpr (A == operand::vector || A == operand::quad)
-                simd::prefetch(call.a[row(i)], a_at + call.a_ahead);
+            for (std::ptrdiff_t j = 1; j <= steps; ++j)
+                simd::prefetch_to_write(c, c_at + call.c_ahead + j * last / steps);
+            if constexpr (reads_lanes) simd::prefetch(reinterpret_cast<const number*>(call.a[i]), a_at + call.a_ahead);
+        };
+        if constexpr (reads_lanes) {  // sums are short, and a loop would show
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) ask(row(i));
+        } else {
+            GRADKERN_NO_UNROLL
+            for (std::ptrdiff_t i = 0; i < call.rows; ++i) ask(i);
         }
         for (const stretch* e = call.list; e != call.list + call.count; ++e) {
-            const float* a[Rows];
+            const number* a[Rows];
             GRADKERN_UNROLL
-            for (int i = 0; i < Rows; ++i) a[i] = call.a[row(i)] + a_at + e->a;
+            for (int i = 0; i < Rows; ++i) a[i] = reinterpret_cast<const number*>(call.a[row(i)]) + a_at + e->a;
             const float* b = call.b + b_at + e->b;
             std::ptrdiff_t left = e->length;
             if constexpr (several_terms) {
@@ -247,8 +327,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                             if constexpr (A == operand::pair) x = simd::broadcast_pair(a[i] + at);
                             GRADKERN_UNROLL
                             for (int v = 0; v < Vectors; ++v) {
-                                if constexpr (A == operand::vector || A == operand::quad)
-                                    x = simd::load(a[i] + at + v * width);
+                                if constexpr (reads_lanes) x = load_lanes<A>(a[i] + at + v * width);
                                 if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
                                 if constexpr (A == operand::pair) {
                                     acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);
@@ -262,6 +341,25 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                 at += a_step;
                 b += b_step;
             }
+        }
+        if constexpr (is_half<A>) {
+            if (call.mode == tile_mode::set && call.bias == nullptr) {
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) {
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v)
+                        store_lanes<A>(reinterpret_cast<number*>(call.c[row(i)]) + c_at + v * width, acc[i][v]);
+                }
+            } else {
+                alignas(64) float sums[Rows * Vectors * width];
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) {
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) simd::store(sums + (i * Vectors + v) * width, acc[i][v]);
+                }
+                store_rows<A>(call, sums, b_at, c_at);
+            }
+            continue;
         }
         if (call.mode == tile_mode::add) {
             GRADKERN_UNROLL
@@ -281,15 +379,6 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
 
 using tile_function = void (*)(const tile_call&) noexcept;
 
-/// Kernels are what takes longest to compile: those for odd numbers of rows are left out, and the last row is computed twice.
-/// Not where rows are taps, and a tile has few of them, often an odd number.
-inline constexpr int row_unit = 2;
-
-/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`.
-[[nodiscard]] constexpr int kernel_rows(int rows, int unit = row_unit) noexcept {
-    return (rows + unit - 1) / unit * unit;
-}
-
 template <operand A, int Vectors, int Unit, int... I>
 constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequence<int, I...>) noexcept {
     return {{&register_tile<A, kernel_rows(I + 1, Unit), Vectors>...}};
@@ -307,7 +396,8 @@ inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pai
 /// Kernels for 1 row to the most.
 template <operand A, int Vectors, int Unit>
 inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
-    std::make_integer_sequence<int, rows_at_most(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
+    std::make_integer_sequence<int, is_half<A> ? half_rows
+                                               : rows_at_most(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
 
 inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_integer_sequence<int, outer_rows>{});
 
@@ -318,7 +408,7 @@ inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_i
 }
 
 /// The kernels for `lanes_used` lanes of a panel.
-template <operand A, int Unit = row_unit>
+template <operand A, int Unit = row_unit<A>>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
     constexpr int most = shares_numbers<A> ? tile_vectors : narrow_vectors;
     switch (kernel_vectors(lanes_used, most)) {

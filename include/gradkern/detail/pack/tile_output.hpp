@@ -1,5 +1,6 @@
-// Where the register tile's results go: straight into an f32 tensor, or through a buffer that adds a bias, adds the
-// previous value, converts and scatters to strides. The buffer holds a few tiles, or a staging area all of a block.
+// Where the register tile's results go: straight into an f32 tensor, or into one of 16 bits by tiles that round themselves,
+// or through a buffer that adds a bias, adds the previous value, converts and scatters to strides. The buffer holds a few
+// tiles, or a staging area all of a block.
 #pragma once
 
 #include <array>
@@ -23,9 +24,9 @@ namespace detail {
 template <class T>
 class tile_output {
 public:
-    /// Tiles are `width` lanes wide; `out` are the tensor's strides.
-    tile_output(const shape::canonical_strides& out, std::int64_t width, bool accumulate) noexcept
-        : out_(out), width_(width), accumulate_(accumulate) {}
+    /// Tiles are `width` lanes wide; `out` are the tensor's strides. `halves`: tiles write 16 bits, with bias and previous value.
+    tile_output(const shape::canonical_strides& out, std::int64_t width, bool accumulate, bool halves) noexcept
+        : out_(out), width_(width), accumulate_(accumulate), halves_(halves) {}
 
     /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets.
     shape::canonical_strides stage(const box_grid::item& box, float* area) noexcept {
@@ -41,7 +42,7 @@ public:
         dst_ = dst;
         lanes_ = lanes_used;
         bias_ = bias;
-        direct_ = std::is_same_v<T, float> && out_[1] == 1 && whole && !accumulate_ && bias == nullptr;
+        direct_ = halves_ || (std::is_same_v<T, float> && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
     }
 
     /// Whether row pointers are those of the tensor: tiles of the next panels may follow behind the same.
@@ -49,11 +50,10 @@ public:
 
     /// Row pointers for the next tile, whose rows belong at the offsets `to`.
     [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to) noexcept {
-        if constexpr (std::is_same_v<T, float>) {
-            if (direct_) {
-                for (std::ptrdiff_t i = 0; i < count; ++i) pointers_[static_cast<std::size_t>(i)] = dst_ + to[i];
-                return pointers_.data();
-            }
+        if (direct_) {
+            for (std::ptrdiff_t i = 0; i < count; ++i)
+                pointers_[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(dst_ + to[i]);
+            return pointers_.data();
         }
         if (area_ != nullptr) {
             for (std::ptrdiff_t i = 0; i < count; ++i)
@@ -111,6 +111,7 @@ private:
     std::int64_t width_;
     const float* bias_ = nullptr;
     bool accumulate_;
+    bool halves_;
     bool direct_ = false;
     static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows;
     std::ptrdiff_t filled_ = 0;

@@ -17,7 +17,7 @@
 // Ways to fill the lanes: `dense` takes the output channels of one group and broadcasts activations; `channelwise`
 // takes output channels across groups, each lane with the activations of its own group, which groups of four channels find
 // by broadcasts inside a register; a third one, with positions in the lanes, is gather_positions.hpp. Activations are read
-// in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels innermost, one
+// in place where the tile can reach them quickly (depthwise also f16 and bf16, which it then writes, too), else from a bounded staging area per lane: f32, channels innermost, one
 // block's input. With relaxed precision and instructions for it, `dense` and positions in the lanes take bf16 channels by
 // pairs: two of them, and of the weights, in place of one float (pack/pairs.hpp).
 #pragma once
@@ -95,7 +95,8 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             // The last panel of channelwise lanes is staged too, since whole vectors would leave the tensor.
             const bool stage = g.staged || (g.channelwise && !g.is_whole(lanes_used));
             const std::int64_t panel_step = g.together ? g.panel_width : 0;  // in the staging area
-            const float* source = nullptr;
+            const std::byte* source = nullptr;
+            std::int64_t number = sizeof(float);  // bytes of what offsets count
             shape::canonical_strides in = g.in;
             std::int64_t origin = 0;
             std::int64_t channel_step = 0;
@@ -121,20 +122,23 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                     }
                     staged_key = key;
                 }
-                source = staging;
+                source = reinterpret_cast<const std::byte*>(staging);
                 in = read.strides();
                 origin = read.origin();
                 channel_step = g.channelwise ? g.panel_width : 1;
-            } else if constexpr (std::is_same_v<T, float>) {
-                source = src;
-                channel_step = g.in[1];
-            } else if constexpr (has_pairs<T>) {
-                source = reinterpret_cast<const float*>(src);  // never read as one
-                for (std::int64_t& step : in) step /= 2;
-                in[1] = channel_step = 1;
+            } else {
+                source = reinterpret_cast<const std::byte*>(src);
+                if (g.pairs) {
+                    for (std::int64_t& step : in) step /= 2;
+                    in[1] = channel_step = 1;
+                } else {
+                    number = sizeof(T);
+                    channel_step = g.in[1];
+                }
             }
 
-            tile_output<T> output(g.out, g.panel_width, g.accumulate);
+            const bool halves = g.halves && !stage;  // a last panel may be staged
+            tile_output<T> output(g.out, g.panel_width, g.accumulate, halves);
             shape::canonical_strides out = g.out;
             if (g.out_staged) out = output.stage(box, results);
             const auto turn_to = [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
@@ -142,9 +146,16 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                bias != nullptr ? panel + p * g.panel_floats : nullptr);
             };
             turn_to(0, group, first_lane, lanes_used);
+            const std::ptrdiff_t rows_most = halves ? half_rows : rows_at_most(g.panel_width);
+            const std::ptrdiff_t rows_unit = halves    ? row_unit<lane_operand<T>>
+                                             : g.quads ? row_unit<operand::quad>
+                                                       : row_unit<operand::scalar>;
             const auto tiles_of_width = [&](std::int64_t width) {
                 if constexpr (has_pairs<T>) {
                     if (g.pairs) return tiles_for<operand::pair>(width);
+                }
+                if constexpr (is_half<lane_operand<T>>) {
+                    if (halves) return tiles_of<lane_operand<T>, half_vectors, row_unit<lane_operand<T>>>.data();
                 }
                 return g.quads         ? tiles_for<operand::quad>(g.panel_width)
                        : g.channelwise ? tiles_for<operand::vector>(width)
@@ -166,18 +177,17 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             c_ahead = 2 * narrow_rows * c[2].position_step * g.out[4];
                         }
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
-                        split_rows(walk.rows(), rows_at_most(g.panel_width), row_unit, [&](std::ptrdiff_t count) {
+                        split_rows(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count) {
                             std::array<std::int64_t, most_rows> from;
                             std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                                 if (panels > 1) turn_to(p, of, lane, used);
-                                const float* const first = stage
-                                                               ? source + p * panel_step
-                                                               : source + (g.channelwise ? lane : of * g.terms) * in[1];
+                                const std::int64_t first =
+                                    stage ? p * panel_step : (g.channelwise ? lane : of * g.terms) * in[1];
                                 std::array<const float*, most_rows> a;
                                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                                    a[i] = first + from[i];
+                                    a[i] = reinterpret_cast<const float*>(source + (first + from[i]) * number);
                                 tile_call call{.list = reduction.list,
                                                .rows = count,
                                                .a = a.data(),
@@ -185,6 +195,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .b = panel + p * g.panel_floats + g.panel_width,
                                                .b_step = reduction.b_step,
                                                .c = output.rows(count, to.data()),
+                                               .bias = bias != nullptr ? panel + p * g.panel_floats : nullptr,
                                                .a_ahead = a_ahead,
                                                .c_ahead = c_ahead,
                                                .a_next = g.channelwise ? g.panel_width : 0,
@@ -196,7 +207,8 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                 const tile_function tile = tiles_of_width(used)[count - 1];
                                 for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
                                     call.count = reduction.parts[part];
-                                    call.mode = part == 0 ? tile_mode::set : tile_mode::add;
+                                    call.mode =
+                                        part == 0 && !(halves && g.accumulate) ? tile_mode::set : tile_mode::add;
                                     tile(call);
                                     call.list += call.count;
                                 }

@@ -77,10 +77,10 @@ protected:
         weights_ = tensor_memory("weights", t.weights, sizeof(T));
         bias_ = tensor_memory("bias", t.bias, sizeof(Bias));
         out_ = tensor_memory(t.out_name, t.out, sizeof(T));
-        plan_ = make_gather_plan(p, outputs, shape::activation_strides(t.in, format),
-                                 shape::activation_strides(t.out, format),
-                                 shape::filter_strides(t.weights, w_format, transposed), std::is_same_v<T, float>,
-                                 has_pairs<T> && options.precision == precision::relaxed, options);
+        plan_ = make_gather_plan(
+            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
+            shape::filter_strides(t.weights, w_format, transposed), std::is_same_v<T, float>, is_half<lane_operand<T>>,
+            has_pairs<T> && options.precision == precision::relaxed, options);
         plan_.bias_type = element_traits<Bias>::type;
         plan_.bias_step = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
         return {};

@@ -22,6 +22,13 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// How tiles read rows of type T that have a number for each lane: 16 bits as they are, where that takes few instructions.
+template <class T>
+inline constexpr operand lane_operand = !simd::widens_quickly<T>                     ? operand::vector
+                                        : element_traits<T>::type == data_type::f16  ? operand::f16
+                                        : element_traits<T>::type == data_type::bf16 ? operand::bf16
+                                                                                     : operand::vector;
+
 /// Everything a run needs but pointers. Made by make_gather_plan from a checked problem.
 struct gather_plan {
     shape::side outputs = shape::side::small;
@@ -43,7 +50,8 @@ struct gather_plan {
     bool accumulate = false;
 
     bool channelwise = false;
-    bool quads = false;  // channelwise, groups of 4 and 4 channels
+    bool quads = false;   // channelwise, groups of 4 and 4 channels
+    bool halves = false;  // channelwise: whole panels read and write 16-bit tensors as they are, in one part
     bool positionwise = false;
     bool points = false;            // positionwise and 1x1: positions of all axes and images are one line
     bool weights_in_place = false;  // points
@@ -96,7 +104,7 @@ struct gather_plan {
     }
     /// Whether tiles of a panel touch the lanes it uses alone. Quads are packed for the whole width.
     [[nodiscard]] constexpr bool is_whole(std::int64_t lanes_used) const noexcept {
-        return lanes_used == panel_width || (!quads && fills_tile(lanes_used));
+        return lanes_used == panel_width || (!quads && !halves && fills_tile(lanes_used));
     }
     /// The panels [first, last) of a task of a block.
     struct panel_range {
@@ -170,13 +178,13 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     }
 }
 
-/// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32, `pairs` whether tiles may take them
-/// by pairs.
+/// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32, `halves` whether tiles can read and
+/// write them as 16 bits, `pairs` whether they may take them by pairs.
 [[nodiscard]] constexpr gather_plan make_gather_plan(const shape::convolution_problem& p, shape::side outputs,
                                                      const shape::canonical_strides& in,
                                                      const shape::canonical_strides& out,
-                                                     const shape::canonical_strides& weights, bool f32, bool pairs,
-                                                     const plan_options& options) noexcept {
+                                                     const shape::canonical_strides& weights, bool f32, bool halves,
+                                                     bool pairs, const plan_options& options) noexcept {
     gather_plan g;
     const bool forward = outputs == shape::side::small;
     g.outputs = outputs;
@@ -221,20 +229,24 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     // Packed weights of a panel stay in L2, and so do results that wait for others of their lines.
     const std::int64_t packed = g.w_out == 1 ? most_packed : most_packed / 2;  // or share it with what they come from
     const bool narrow_panels = g.out_staged || g.terms * g.taps() > packed / tile_lanes;
+    const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
+    g.halves = halves && g.channelwise && depthwise && in[1] == 1 && out[1] == 1 && g.taps() <= part_terms &&
+               options.algorithm != algorithm::dense_staged;
     g.panel_width = g.positionwise   ? 1
                     : !g.channelwise ? panel_lanes(width, narrow_panels)
+                    : g.halves       ? half_lanes
                     : width <= lanes ? lanes
                                      : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
     g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
-    const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
     // Channels far apart are a page each: read in place only where they are read a few times.
     const bool reachable =
         in[1] == 1 || g.in_channels == 1 || g.taps() * g.panels <= 4 || options.algorithm == algorithm::dense;
     // Pairs of neighbours, as many as there are channels, and whole numbers of them from one position to the next.
     const bool paired = g.pairs && in[1] == 1 && g.in_channels % 2 == 0 && (in[0] | in[2] | in[3] | in[4]) % 2 == 0;
-    const bool in_place = paired || (f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.quads) : reachable));
+    const bool in_place =
+        paired || g.halves || (f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.quads) : reachable));
     g.staged = !in_place || g.positionwise || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;

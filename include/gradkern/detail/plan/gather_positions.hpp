@@ -37,8 +37,8 @@ namespace detail {
 
 /// Kernels for a few rows: one vector wide, two, and as wide as can be. The narrow ones are those of all tiles.
 template <operand A, int Rows>
-inline constexpr std::array<tile_function, 3> position_tiles{{&register_tile<A, kernel_rows(Rows), 1>,
-                                                              &register_tile<A, kernel_rows(Rows), 2>,
+inline constexpr std::array<tile_function, 3> position_tiles{{&register_tile<A, kernel_rows(Rows, row_unit<A>), 1>,
+                                                              &register_tile<A, kernel_rows(Rows, row_unit<A>), 2>,
                                                               &register_tile<A, Rows, position_vectors(Rows)>}};
 
 /// Rows of a panel at most.

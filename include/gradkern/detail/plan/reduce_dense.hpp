@@ -316,7 +316,8 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                 float* panel_sum = sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
                 std::int64_t t = 0;  // rows of the tile: (tap, channel)
                 std::int64_t channel = 0;
-                split_rows(taps * cl, rows_at_most(r.panel_width), row_unit, [&](std::ptrdiff_t count) {
+                constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
+                split_rows(taps * cl, rows_at_most(r.panel_width), unit, [&](std::ptrdiff_t count) {
                     std::array<const float*, most_rows> a;
                     std::array<float*, most_rows> to;
                     for (std::ptrdiff_t row = 0; row < count; ++row) {

@@ -31,6 +31,8 @@ struct vec {
 };
 
 inline constexpr bool is_fused = true;
+inline constexpr bool has_fast_f16 = false;
+inline constexpr bool has_fast_bf16 = false;
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast(float value) noexcept {
     vec r;

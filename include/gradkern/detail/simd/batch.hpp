@@ -66,6 +66,13 @@ namespace registers = GRADKERN_DETAIL_REGISTERS;
 
 using register_type = vec::register_type;
 
+inline constexpr bool has_fast_bf16 = true;
+#if defined(__F16C__) || defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr bool has_fast_f16 = true;
+#else
+inline constexpr bool has_fast_f16 = false;
+#endif
+
 #if defined(__FMA__) || defined(__aarch64__)
 inline constexpr bool is_fused = true;
 #else
@@ -179,6 +186,8 @@ GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source
 
 #else  // other targets: what xsimd says, and scalar conversions by way of memory
 
+inline constexpr bool has_fast_f16 = false;
+inline constexpr bool has_fast_bf16 = false;
 inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_RVV;
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
