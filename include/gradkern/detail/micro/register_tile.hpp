@@ -94,8 +94,7 @@ struct tile_call {
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer: between the four results of a row
     tile_mode mode = tile_mode::set;
-    const float* bias =
-        nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile; may be null
+    const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
     std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
     std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:

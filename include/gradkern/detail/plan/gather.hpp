@@ -17,9 +17,10 @@
 // Ways to fill the lanes: `dense` takes the output channels of one group and broadcasts activations; `channelwise`
 // takes output channels across groups, each lane with the activations of its own group, which groups of four channels find
 // by broadcasts inside a register; a third one, with positions in the lanes, is gather_positions.hpp. Activations are read
-// in place where the tile can reach them quickly (depthwise also f16 and bf16, which it then writes, too), else from a bounded staging area per lane: f32, channels innermost, one
-// block's input. With relaxed precision and instructions for it, `dense` and positions in the lanes take bf16 channels by
-// pairs: two of them, and of the weights, in place of one float (pack/pairs.hpp).
+// in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels innermost, one
+// block's input. Depthwise tiles also read f16 and bf16 in place, and write them. With relaxed precision and instructions
+// for it, `dense` and positions in the lanes take bf16 channels by pairs: two of them, and of the weights, in place of one
+// float (pack/pairs.hpp).
 #pragma once
 
 #include <algorithm>
