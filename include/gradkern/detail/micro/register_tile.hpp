@@ -234,7 +234,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             simd::prefetch_to_write(c, c_at + call.c_ahead);
             GRADKERN_UNROLL
             for (std::ptrdiff_t j = 1; j <= steps; ++j)
-                simd::prefetch_to_write(c, c_at + call.c_ahead + j * last / steps);
+                simd::prefetch_to_write(c, c_at + call.c_ahead + j * last / std::max<std::ptrdiff_t>(steps, 1));
             if constexpr (reads_lanes) simd::prefetch(reinterpret_cast<const number*>(call.a[i]), a_at + call.a_ahead);
         };
         if constexpr (reads_lanes) {  // sums are short, and a loop would show
