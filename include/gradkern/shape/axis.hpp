@@ -45,6 +45,11 @@ struct axis {
         return o * stride - pad_begin + k * dilation;
     }
 
+    /// Whether every window is the single position of its own number.
+    [[nodiscard]] constexpr bool is_unit() const noexcept {
+        return kernel == 1 && pad_begin == 0 && small == large && (stride == 1 || small == 1);
+    }
+
     /// The stride and the dilation as steps in memory, where neighbouring positions are `memory` elements apart; 0 where
     /// no two positions so far from each other lie inside, so that nobody takes the step.
     [[nodiscard]] constexpr std::int64_t stride_in(std::int64_t memory) const noexcept {

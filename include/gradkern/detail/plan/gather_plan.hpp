@@ -137,11 +137,6 @@ constexpr void drop_unread_positions(gather_plan& g) noexcept {
     }
 }
 
-/// Whether every window is the single position of its own number.
-[[nodiscard]] constexpr bool is_unit(const shape::axis& a) noexcept {
-    return a.kernel == 1 && a.pad_begin == 0 && a.small == a.large && (a.stride == 1 || a.small == 1);
-}
-
 /// Floats of a staging area: lines of less are too short for a CPU to fetch them ahead.
 inline constexpr std::int64_t most_staged = 128 * 1024;
 
@@ -164,7 +159,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     shape::axis& last = g.axes[2];
     for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
         shape::axis& a = g.axes[i];
-        if (!is_unit(a) || !is_unit(last)) return;
+        if (!a.is_unit() || !last.is_unit()) return;
         if (a.large == 1) continue;
         if (last.large == 1) {  // its strides are nobody's
             g.in[4] = g.in[2 + i];
@@ -213,7 +208,7 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     // most lanes empty, and for many 1x1 kernels.
     const bool narrow = 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
                         g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
-    const bool unit_axes = is_unit(g.axes[0]) && is_unit(g.axes[1]) && is_unit(g.axes[2]);
+    const bool unit_axes = g.axes[0].is_unit() && g.axes[1].is_unit() && g.axes[2].is_unit();
     g.weights_in_place = unit_axes && f32 && g.w_reduce == 1;
     g.segment =
         g.out_channels <= position_rows ? position_vectors(static_cast<int>(g.out_channels)) * lanes : tile_lanes;

@@ -112,9 +112,6 @@ struct reduce_plan {
     constexpr void join_lines() noexcept {
         if (batch == 0 || small_channels == 0 || large_channels == 0)
             return;  // extents of empty tensors know no bounds
-        const auto is_copy = [](const shape::axis& a) {
-            return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.small == a.large;
-        };
         shape::axis& line = axes[2];
         // unsigned: strides may be anything
         const auto follow = [&](const shape::canonical_strides& s, std::size_t outer) {
@@ -122,7 +119,7 @@ struct reduce_plan {
             return behind == static_cast<std::uint64_t>(s[outer + 2]);
         };
         for (const std::size_t outer : {1U, 0U}) {
-            if (!is_copy(line) || !is_copy(axes[outer]) || !follow(small, outer) || !follow(large, outer)) return;
+            if (!line.is_unit() || !axes[outer].is_unit() || !follow(small, outer) || !follow(large, outer)) return;
             line.small = line.large = line.small * axes[outer].small;
             axes[outer] = shape::axis{};
         }
