@@ -196,9 +196,9 @@ public:
           plane_(strides[2]),
           row_(strides[3]),
           column_(strides[4]),
-          axis_(m.axes[2]),
-          line_(tensor + (first(m.axes[0], d) * plane_ + first(m.axes[1], h) * row_)),
-          first_(w) {
+          advance_(m.axes[2].stride * column_),
+          tensor_(tensor),
+          first_(first(m.axes[0], d) * plane_ + first(m.axes[1], h) * row_ + first(m.axes[2], w) * column_) {
         if (column_ == channels_) {  // neighbours are one stretch
             channels_ *= columns_;
             columns_ = 1;
@@ -208,16 +208,16 @@ public:
     /// Asks for what window `w` of the line reaches. (Inlined by force: g++ drops calls of functions that only ask.)
     template <bool to_write>
     GRADKERN_ALWAYS_INLINE void ask(std::int64_t w) const noexcept {
-        const std::int64_t column = first(axis_, first_ + w) * column_;
+        const std::int64_t window = first_ + w * advance_;
         for (std::int64_t p = 0; p < planes_; ++p)
             for (std::int64_t r = 0; r < rows_; ++r)
                 for (std::int64_t c = 0; c < columns_; ++c)
                     for (std::int64_t j = 0; j < channels_; j += simd::line_elements<T>) {
-                        const std::int64_t at = p * plane_ + r * row_ + column + c * column_ + j;
+                        const std::int64_t at = window + p * plane_ + r * row_ + c * column_ + j;
                         if constexpr (to_write) {
-                            simd::prefetch_to_write(line_, at);
+                            simd::prefetch_to_write(tensor_, at);
                         } else {
-                            simd::prefetch(line_, at);
+                            simd::prefetch(tensor_, at);
                         }
                     }
     }
@@ -239,8 +239,8 @@ private:
     std::int64_t plane_;
     std::int64_t row_;
     std::int64_t column_;
-    const shape::axis& axis_;
-    const T* line_;
+    std::int64_t advance_;  // from window to window
+    const T* tensor_;
     std::int64_t first_;
 };
 
@@ -322,6 +322,7 @@ public:
             const fresh_lines<T> reached(m_, to, x, used_, d, h, first);
             const fresh_lines<T> read(m_, source, m_.src, used_, d, is_line ? h + 1 : h, is_line ? first : last);
             const auto ask = [&](std::int64_t w) GRADKERN_INLINE_LAMBDA {
+                if (!m_.asks_ahead) return;
                 if (x[1] == 1) reached.template ask<true>(w);
                 if (m_.src[1] == 1) read.template ask<false>(w);
             };

@@ -34,6 +34,7 @@ inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging
 inline constexpr std::int64_t max_held = 32 * 1024;     ///< floats of slices held at a time that are aimed at
 inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
 inline constexpr std::int64_t max_rows = 64;            ///< rows of a window whose maxima are kept
+inline constexpr std::int64_t max_cached = 256 * 1024;  ///< floats of a tensor that is taken to be in the cache
 
 /// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
 struct index_rule {
@@ -86,6 +87,7 @@ struct max_plan {
     box_grid boxes{};
     std::size_t slide = 0;  // backward: the outermost axis there is, along which slices of a box are held
     std::int64_t held = 0;  // slices at a time
+    bool asks_ahead = false;  // backward: tensors had better be asked for before their turn
 
     std::int64_t at_staging = 0;  // byte offsets in a slice
     std::int64_t at_sums = 0;
@@ -177,6 +179,7 @@ struct window_range {
     };
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const std::int64_t plane = m.axes[0].large * m.axes[1].large * m.axes[2].large;
+    m.asks_ahead = p.batch * p.channels * plane > max_cached;
     m.staged = src[1] != 1 || options.algorithm == algorithm::dense_staged;
     // Neighbouring channels in place are walked together: they lie in the same pages.
     m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(p.channels, lanes) * lanes);
