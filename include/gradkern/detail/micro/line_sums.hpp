@@ -53,39 +53,43 @@ struct as_it_is {
     [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
 };
 
+/// Whether sum_lines asks for memory ahead. Lines that overlap, of which the last one alone is new, had better be asked
+/// for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked for some of them.
+enum class ahead : std::uint8_t { ask, leave };
+
+/// V vectors of the sums of sum_lines.
+template <std::ptrdiff_t V, bool Continue, ahead Ahead, simd::float_element In, simd::float_element Out, class Finish>
+GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t x, Out* out,
+                                        const Finish& finish) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    simd::vec s[V];
+    GRADKERN_UNROLL
+    for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = Continue ? simd::load_wide(out + x + v * lanes) : simd::zero();
+    if constexpr (Ahead == ahead::ask) {
+        if (count > 0) simd::ask_to_read(lines[count - 1] + x, V * lanes);
+        simd::ask_to_write(out + x, V * lanes);
+    }
+    for (std::ptrdiff_t k = 0; k < count; ++k) {
+        const In* const line = lines[k] + x;
+        GRADKERN_UNROLL
+        for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = simd::add(s[v], simd::load_wide(line + v * lanes));
+    }
+    GRADKERN_UNROLL
+    for (std::ptrdiff_t v = 0; v < V; ++v) simd::store_narrow(out + x + v * lanes, finish(s[v]));
+}
+
 /// out[x] = finish((Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x]) for x < n, added in this order.
 /// `out` must not overlap the lines.
-template <bool Continue, simd::float_element In, simd::float_element Out, class Finish = as_it_is>
+template <bool Continue, ahead Ahead = ahead::ask, simd::float_element In, simd::float_element Out,
+          class Finish = as_it_is>
 inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t n, Out* out,
                       const Finish& finish = {}) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
-    for (; x + 4 * lanes <= n; x += 4 * lanes) {
-        simd::vec s0 = simd::zero();
-        simd::vec s1 = simd::zero();
-        simd::vec s2 = simd::zero();
-        simd::vec s3 = simd::zero();
-        if constexpr (Continue) {
-            s0 = simd::load_wide(out + x);
-            s1 = simd::load_wide(out + x + lanes);
-            s2 = simd::load_wide(out + x + 2 * lanes);
-            s3 = simd::load_wide(out + x + 3 * lanes);
-        }
-        if (count > 0)
-            simd::ask_to_read(lines[count - 1] + x, 4 * lanes);  // others have been read as the last one before
-        simd::ask_to_write(out + x, 4 * lanes);
-        for (std::ptrdiff_t k = 0; k < count; ++k) {
-            const In* line = lines[k] + x;
-            s0 = simd::add(s0, simd::load_wide(line));
-            s1 = simd::add(s1, simd::load_wide(line + lanes));
-            s2 = simd::add(s2, simd::load_wide(line + 2 * lanes));
-            s3 = simd::add(s3, simd::load_wide(line + 3 * lanes));
-        }
-        simd::store_narrow(out + x, finish(s0));
-        simd::store_narrow(out + x + lanes, finish(s1));
-        simd::store_narrow(out + x + 2 * lanes, finish(s2));
-        simd::store_narrow(out + x + 3 * lanes, finish(s3));
+    if constexpr (Ahead == ahead::leave) {
+        for (; x + 8 * lanes <= n; x += 8 * lanes) sum_vectors<8, Continue, Ahead>(lines, count, x, out, finish);
     }
+    for (; x + 4 * lanes <= n; x += 4 * lanes) sum_vectors<4, Continue, Ahead>(lines, count, x, out, finish);
     for (; x < n; x += lanes) {
         if (x + lanes > n) {
             if (Continue || n < lanes) break;
@@ -160,7 +164,7 @@ inline void sum_positions(const In* first, std::ptrdiff_t count, std::ptrdiff_t 
 }
 
 /// Adds any number of lines of n elements into out, which starts from +0.
-template <simd::float_element In>
+template <simd::float_element In, ahead Ahead = ahead::ask>
 class line_list {
 public:
     line_list(std::ptrdiff_t n, float* out) noexcept : n_(n), out_(out) {}
@@ -176,9 +180,9 @@ public:
 private:
     void flush() noexcept {
         if (is_first_) {
-            sum_lines<false>(lines_.data(), count_, n_, out_);
+            sum_lines<false, Ahead>(lines_.data(), count_, n_, out_);
         } else {
-            sum_lines<true>(lines_.data(), count_, n_, out_);
+            sum_lines<true, Ahead>(lines_.data(), count_, n_, out_);
         }
         is_first_ = false;
         count_ = 0;

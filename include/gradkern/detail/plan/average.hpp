@@ -201,6 +201,11 @@ private:
         }
     }
 
+    /// How windows lie along an axis: forward, those that do not overlap read the input in order.
+    using overlapping = std::integral_constant<ahead, ahead::ask>;
+    using apart = std::integral_constant<ahead, ahead::leave>;
+    [[nodiscard]] static bool overlap(const shape::axis& a) noexcept { return a.stride < a.kernel; }
+
     // ---------------------------------------------------------------------------------------------- vertical sums
 
     /// True where the values of one column are neighbours in memory.
@@ -327,14 +332,17 @@ private:
         const std::int64_t step = step_of(c);
         const std::int64_t pieces = step == inner_ ? 1 : c.count;
         const std::int64_t length = step == inner_ ? c.count * inner_ : inner_;
-        for (std::int64_t x = 0; x < pieces; ++x) {
-            line_list<T> list(length, out + x * inner_);
-            for (std::int64_t i = 0; i < depths_.count; ++i)
-                for (std::int64_t j = 0; j < rows.count; ++j)
-                    list.push(line_at(depths_.first + i * p_.read_step(0), rows.first + j * p_.read_step(1), c) +
-                              x * step);
-            list.finish();
-        }
+        const auto sum = [&]<ahead Ahead>(std::integral_constant<ahead, Ahead>) {
+            for (std::int64_t x = 0; x < pieces; ++x) {
+                line_list<T, Ahead> list(length, out + x * inner_);
+                for (std::int64_t i = 0; i < depths_.count; ++i)
+                    for (std::int64_t j = 0; j < rows.count; ++j)
+                        list.push(line_at(depths_.first + i * p_.read_step(0), rows.first + j * p_.read_step(1), c) +
+                                  x * step);
+                list.finish();
+            }
+        };
+        overlap(p_.axes[1]) ? sum(overlapping{}) : sum(apart{});
     }
 
     void sum_vertically(std::int64_t h, const axis_reads& rows, const columns& c, float* out) noexcept {
@@ -350,13 +358,13 @@ private:
     // -------------------------------------------------------------------------------------------- horizontal sums
 
     /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
-    template <class In, class Out, class Finish = as_it_is>
+    template <ahead Ahead = ahead::ask, class In, class Out, class Finish = as_it_is>
     void sum_stretches(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
                        const Finish& finish = {}) const noexcept {
         std::array<const In*, lines_at_once> lines;
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
-        sum_lines<false>(lines.data(), here, n, out, finish);
+        sum_lines<false, Ahead>(lines.data(), here, n, out, finish);
         if constexpr (std::is_same_v<Out, float>) {  // other outputs take short lists only
             for (std::int64_t done = here; done < count; done += lines_at_once) {
                 const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
@@ -402,11 +410,14 @@ private:
                               last - first, advance * inner_, out + (run.begin + first * step) * inner_, step * inner_,
                               finish);
             } else {
-                for (std::int64_t i = first; i < last; ++i) {
-                    const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
-                    sum_stretches(source + from, run.count, read_step, inner_, out + (run.begin + i * step) * inner_,
-                                  finish);
-                }
+                const auto sum = [&]<ahead Ahead>(std::integral_constant<ahead, Ahead>) {
+                    for (std::int64_t i = first; i < last; ++i) {
+                        const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
+                        sum_stretches<Ahead>(source + from, run.count, read_step, inner_,
+                                             out + (run.begin + i * step) * inner_, finish);
+                    }
+                };
+                p_.backward || overlap(p_.axes[2]) ? sum(overlapping{}) : sum(apart{});
             }
         }
     }
