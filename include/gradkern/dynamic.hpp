@@ -8,8 +8,9 @@
 // form. One more error belongs to check 3 of shape/check.hpp, after ranks and before missing shapes: `unsupported`
 // where the first tensor is neither f32, f16 nor bf16 (got: its data_type), or where another one has a type of its own
 // (got: its data_type, expected: the first tensor's). As in the typed forms a bias, and the gradient of weights or of a
-// bias, may be f32 beside 16-bit tensors. The type of a bias without layout (an absent one) is not looked at. The indices
-// of max pools are std::int64_t here as well.
+// bias, may be f32 beside 16-bit tensors; the gradients of weights and of a bias that one call computes have one type
+// (got: that of diff_bias, expected: that of diff_weights). The type of a bias without layout (an absent one) is not looked
+// at. The indices of max pools are std::int64_t here as well.
 //
 // This header is not part of gradkern.hpp, because these functions are no templates: every translation unit that sees
 // them compiles the plans of every operator for every type (a second or two more than gradkern.hpp alone), and one that

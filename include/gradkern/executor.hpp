@@ -11,7 +11,8 @@
 GRADKERN_NAMESPACE_BEGIN
 
 /// Something that runs `fn(i)` for every i in [0, n), in any order, on any threads, and returns when all are done.
-/// `concurrency()` says how many calls may usefully run at once. Results never depend on either.
+/// `concurrency()` says how many calls may usefully run at once. Results never depend on either. Neither may throw: an
+/// exception that leaves one of them ends the program, since operators are noexcept.
 template <class E>
 concept executor = requires(E& e, std::ptrdiff_t n, void (*fn)(std::ptrdiff_t)) {
     {e.parallel_for(n, fn)};

@@ -51,7 +51,8 @@ enum class index_check : std::uint8_t {
             ///< output is left partly written. Accumulating plans check first all the same
 };
 
-/// Options of a plan. None of them changes a shape.
+/// Options of a plan. None of them changes a shape. Numbers that name no enumerator are not looked for: they count as one of
+/// those there are.
 struct plan_options {
     output_mode output = output_mode::overwrite;             ///< overwrite or accumulate
     gradkern::precision precision = precision::strict;       ///< numerical contract

@@ -1,7 +1,8 @@
 // Reference bias gradient as plain loops beside its equation.
 //
-// The same arguments, shapes and errors as bias.hpp, also for double; no workspace, one thread. Sums are kept in
-// accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the end.
+// The same arguments, shapes and errors as bias.hpp (overlapping tensors are not looked for), also for double; no
+// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the
+// end.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Reference convolution: forward, backward data and backward weights as plain loops beside their equations.
 //
-// The same arguments, shapes and errors as convolution.hpp, also for double; no workspace, one thread. Sums are kept in
-// accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the end, and non-finite results appear
-// where the operators have them. Take `double` to judge results by the bounds of accuracy.hpp: a plain sum in f32 loses
-// more than the operators do, and more the longer it is.
+// The same arguments, shapes and errors as convolution.hpp (overlapping tensors are not looked for), also for double; no
+// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the
+// end, and non-finite results appear where the operators have them. Take `double` to judge results by the bounds of
+// accuracy.hpp: a plain sum in f32 loses more than the operators do, and more the longer it is.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,10 @@
 // The positionwise path of the gather engine: lanes hold neighbouring positions, rows of the tile output channels. It
 // serves a few output channels, and 1x1 kernels where channels lie apart: those need no transposing then. Block, class and
-// part are those of gather.hpp; a task is some panels of output channels of one group, whose rows are the tile's.
+// part are those of gather.hpp; a task is some panels of output channels of one group, whose rows are the tile's. Loops:
+//
+//     points              block (staged) > panel > segment > tile > part > stretch
+//     all others          block (staged) > panel > class of columns > class of planes > class of rows > image > plane >
+//                         line > tile > part > stretch
 //
 //     kernels             1x1 ("points")                               all others
 //     positions           of all lines and images in one line          of a line of outputs
@@ -8,7 +12,7 @@
 //     border              none                                         a class of one column has rows in the lanes, where
 //                                                                      there are enough: its columns are turned into lines
 //     segment             as many positions as the tile has lanes; lanes behind the last one compute what nobody reads
-//     panel, part         as in gather.hpp, in the same order: channels innermost
+//     stretch             as in gather.hpp: channels innermost
 //     staged as           [channel][position]                          [image][plane][row][channel][column]
 //
 // Staged are f32 or pairs of bf16. Weights are packed as [output channel][block of 64 k][tap][k]; those of points are read in

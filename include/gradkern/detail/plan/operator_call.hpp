@@ -90,7 +90,8 @@ struct placed_tensor {
     shape::checked bytes(bytes_per_element);
     bytes *= std::max<std::int64_t>(p.batch, 1);
     bytes *= shape::checked(p.large_channels) + p.small_channels + 64;
-    for (const shape::axis& a : p.axes) bytes *= shape::checked(a.large) + a.small + a.kernel;
+    for (const shape::axis& a : p.axes)
+        if (a.large > 1 || a.small > 1 || a.kernel > 1) bytes *= shape::checked(a.large) + a.small + a.kernel;
     return bytes.ok();
 }
 

@@ -1,7 +1,13 @@
 // The dense path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels times a range of
-// large-side channels. Per chunk: tap of the outermost axis > channels staged at a time > column tap, or neighbouring
-// ones where channels are few > tap of the middle axis > panel > tile of large-side channels. Where taps are staged one
-// by one: column tap > taps of the other axes > channels > panel > tile.
+// large-side channels. Per chunk, where large-side lines are read in place or staged once for all taps:
+//
+//     tap of the outermost axis > channels staged at a time > column tap > tap of the middle axis > panel > tile
+//
+// and where the positions of each tap are staged, or pairs of bf16 are packed for each column tap:
+//
+//     column tap > tap of the outermost axis > channels staged at a time > tap of the middle axis > panel > tile
+//
+// A column tap stands for several neighbouring ones where channels are few; rows of a tile are (column tap, channel).
 #pragma once
 
 #include <algorithm>

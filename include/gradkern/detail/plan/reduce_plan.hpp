@@ -7,8 +7,9 @@
 //
 //     task      dense: some panels of s x a range of l; channelwise: some panels of s over all groups
 //     chunk     at most 256 positions of the small side, packed or in place
-//     dense        tap > panel > tile of rows l: one call sums the chunk's inside positions. The large side is read in
-//                  place, or staged: its lines that the chunk meets once for all taps, or the positions of each tap
+//     dense        taps and blocks of channels l (reduce_dense.hpp) > panel > tile of rows l: one call sums the chunk's
+//                  inside positions. The large side is read in place, or staged: its lines that the chunk meets once
+//                  for all taps, or the positions of each tap
 //     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
 //
 // The lanes of a tile are channels s: no horizontal sums. With relaxed precision and instructions for it, dense tasks take
