@@ -53,7 +53,7 @@ struct as_it_is {
     [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
 };
 
-/// Whether sum_lines asks for memory ahead. Lines that overlap, of which the last one alone is new, had better be asked
+/// Whether sum_lines asks for lines ahead. Those that overlap, of which the last one alone is new, had better be asked
 /// for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked for some of them.
 enum class ahead : std::uint8_t { ask, leave };
 
@@ -67,8 +67,8 @@ GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t c
     for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = Continue ? simd::load_wide(out + x + v * lanes) : simd::zero();
     if constexpr (Ahead == ahead::ask) {
         if (count > 0) simd::ask_to_read(lines[count - 1] + x, V * lanes);
-        simd::ask_to_write(out + x, V * lanes);
     }
+    simd::ask_to_write(out + x, V * lanes);
     for (std::ptrdiff_t k = 0; k < count; ++k) {
         const In* const line = lines[k] + x;
         GRADKERN_UNROLL
