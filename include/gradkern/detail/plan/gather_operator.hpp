@@ -21,12 +21,9 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// One gather operator over tensors of type T with a bias of type Bias.
-template <simd::float_element T, simd::float_element Bias>
-class gather_operator {
+/// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
+class planned_gather {
 public:
-    gather_operator() noexcept = default;
-
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
         return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
@@ -47,6 +44,17 @@ public:
     }
 
 protected:
+    planned_gather() noexcept = default;
+
+    /// Types of tensors and bias.
+    struct element_types {
+        std::size_t bytes;
+        std::size_t bias_bytes;
+        data_type bias;
+        bool f32;
+        bool halves;  // tiles of depthwise layers read and write them
+        bool pairs;   // there are dot products of pairs
+    };
     /// Memory layouts of the tensors, in the order of the arguments of run().
     struct tensors {
         std::string_view op;
@@ -59,31 +67,59 @@ protected:
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] status prepare(tensors t, const shape::convolution_problem& p, shape::side outputs, bool transposed,
-                                 gradkern::data_format format, gradkern::weights_format w_format,
-                                 const plan_options& options) noexcept {
+    [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
+                                     shape::side outputs, bool transposed, gradkern::data_format format,
+                                     gradkern::weights_format w_format, const plan_options& options) noexcept {
         if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
         shape::operator_checks checks(t.op);
-        checks.addresses(t.in_name, t.in, sizeof(T), false);
-        checks.addresses("weights", t.weights, sizeof(T), false);
-        checks.addresses("bias", t.bias, sizeof(Bias), false);
-        checks.addresses(t.out_name, t.out, sizeof(T), true);
+        checks.addresses(t.in_name, t.in, types.bytes, false);
+        checks.addresses("weights", t.weights, types.bytes, false);
+        checks.addresses("bias", t.bias, types.bias_bytes, false);
+        checks.addresses(t.out_name, t.out, types.bytes, true);
         shape::convolution_problem reached = p;
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
         checks.require(scratch_is_countable(reached), errc::overflow, "workspace", -1, 0, expectation::none, 0);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
-        in_ = tensor_memory(t.in_name, t.in, sizeof(T));
-        weights_ = tensor_memory("weights", t.weights, sizeof(T));
-        bias_ = tensor_memory("bias", t.bias, sizeof(Bias));
-        out_ = tensor_memory(t.out_name, t.out, sizeof(T));
-        plan_ = make_gather_plan(
-            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
-            shape::filter_strides(t.weights, w_format, transposed), std::is_same_v<T, float>, is_half<lane_operand<T>>,
-            has_pairs<T> && options.precision == precision::relaxed, options);
-        plan_.bias_type = element_traits<Bias>::type;
+        in_ = tensor_memory(t.in_name, t.in, types.bytes);
+        weights_ = tensor_memory("weights", t.weights, types.bytes);
+        bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
+        out_ = tensor_memory(t.out_name, t.out, types.bytes);
+        plan_ = make_gather_plan(p, outputs, shape::activation_strides(t.in, format),
+                                 shape::activation_strides(t.out, format),
+                                 shape::filter_strides(t.weights, w_format, transposed), types.f32, types.halves,
+                                 types.pairs && options.precision == precision::relaxed, options);
+        plan_.bias_type = types.bias;
         plan_.bias_step = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
         return {};
+    }
+
+    std::string_view op_{};
+    tensor_memory in_{};
+    tensor_memory weights_{};
+    tensor_memory bias_{};
+    tensor_memory out_{};
+    gather_plan plan_{};
+};
+
+/// One gather operator over tensors of type T with a bias of type Bias.
+template <simd::float_element T, simd::float_element Bias>
+class gather_operator : public planned_gather {
+public:
+    gather_operator() noexcept = default;
+
+protected:
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status prepare(const tensors& t, const shape::convolution_problem& p, shape::side outputs,
+                                 bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
+                                 const plan_options& options) noexcept {
+        return plan_memory({.bytes = sizeof(T),
+                            .bias_bytes = sizeof(Bias),
+                            .bias = element_traits<Bias>::type,
+                            .f32 = std::is_same_v<T, float>,
+                            .halves = is_half<lane_operand<T>>,
+                            .pairs = has_pairs<T>},
+                           t, p, outputs, transposed, format, w_format, options);
     }
 
     [[nodiscard]] status execute(const T* in, const T* weights, const Bias* bias, T* out,
@@ -94,14 +130,6 @@ protected:
         run_gather(plan_, in, weights, bias_.empty() ? nullptr : bias, out, workspace, executor);
         return {};
     }
-
-private:
-    std::string_view op_{};
-    tensor_memory in_{};
-    tensor_memory weights_{};
-    tensor_memory bias_{};
-    tensor_memory out_{};
-    gather_plan plan_{};
 };
 
 }  // namespace detail

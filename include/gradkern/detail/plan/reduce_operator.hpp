@@ -24,12 +24,9 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// One weight-gradient operator over activations of type T with results of type G (T or float).
-template <simd::float_element T, simd::float_element G>
-class reduce_operator {
+/// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
+class planned_reduce {
 public:
-    reduce_operator() noexcept = default;
-
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
         return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.for_lanes(lanes).tasks())),
@@ -47,6 +44,15 @@ public:
     }
 
 protected:
+    planned_reduce() noexcept = default;
+
+    /// Types of activations and results.
+    struct element_types {
+        std::size_t bytes;
+        std::size_t result_bytes;
+        bool f32;
+        bool pairs;  // there are dot products of pairs
+    };
     /// Memory layouts: the tensors of the two sides and the results. `diff_bias` is empty for none.
     struct tensors {
         std::string_view op;
@@ -59,32 +65,60 @@ protected:
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] status prepare(tensors t, const shape::convolution_problem& p, bool transposed,
-                                 gradkern::data_format format, gradkern::weights_format w_format,
-                                 const plan_options& options) noexcept {
+    [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
+                                     bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
+                                     const plan_options& options) noexcept {
         if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
         shape::operator_checks checks(t.op);
-        checks.addresses(t.large_name, t.large, sizeof(T), false);
-        checks.addresses(t.small_name, t.small, sizeof(T), false);
-        checks.addresses("diff_weights", t.diff_weights, sizeof(G), true);
-        checks.addresses("diff_bias", t.diff_bias, sizeof(G), true);
+        checks.addresses(t.large_name, t.large, types.bytes, false);
+        checks.addresses(t.small_name, t.small, types.bytes, false);
+        checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
+        checks.addresses("diff_bias", t.diff_bias, types.result_bytes, true);
         checks.require(scratch_is_countable(p), errc::overflow, "workspace", -1, 0, expectation::none, 0);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
-        large_ = tensor_memory(t.large_name, t.large, sizeof(T));
-        small_ = tensor_memory(t.small_name, t.small, sizeof(T));
-        diff_weights_ = tensor_memory("diff_weights", t.diff_weights, sizeof(G));
-        diff_bias_ = tensor_memory("diff_bias", t.diff_bias, sizeof(G));
+        large_ = tensor_memory(t.large_name, t.large, types.bytes);
+        small_ = tensor_memory(t.small_name, t.small, types.bytes);
+        diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
+        diff_bias_ = tensor_memory("diff_bias", t.diff_bias, types.result_bytes);
         plan_ =
             make_reduce_plan(p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
-                             shape::filter_strides(t.diff_weights, w_format, transposed), std::is_same_v<T, float>,
-                             has_pairs<T> && options.precision == precision::relaxed, options);
+                             shape::filter_strides(t.diff_weights, w_format, transposed), types.f32,
+                             types.pairs && options.precision == precision::relaxed, options);
         if (t.diff_bias.empty()) return {};
         diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
         bias_plan_ = make_bias_plan(shape::bias_backward_of(p, diff_dst_side_),
                                     shape::activation_strides(transposed ? t.large : t.small, format),
-                                    shape::strides_of(t.diff_bias)[0], std::is_same_v<T, float>, options);
+                                    shape::strides_of(t.diff_bias)[0], types.f32, options);
         return {};
+    }
+
+    std::string_view op_{};
+    tensor_memory large_{};
+    tensor_memory small_{};
+    tensor_memory diff_weights_{};
+    tensor_memory diff_bias_{};
+    reduce_plan plan_{};
+    bias_plan bias_plan_{};
+    shape::side diff_dst_side_ = shape::side::small;
+};
+
+/// One weight-gradient operator over activations of type T with results of type G (T or float).
+template <simd::float_element T, simd::float_element G>
+class reduce_operator : public planned_reduce {
+public:
+    reduce_operator() noexcept = default;
+
+protected:
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status prepare(const tensors& t, const shape::convolution_problem& p, bool transposed,
+                                 gradkern::data_format format, gradkern::weights_format w_format,
+                                 const plan_options& options) noexcept {
+        return plan_memory({.bytes = sizeof(T),
+                            .result_bytes = sizeof(G),
+                            .f32 = std::is_same_v<T, float>,
+                            .pairs = has_pairs<T>},
+                           t, p, transposed, format, w_format, options);
     }
 
     [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, G* diff_bias,
@@ -98,16 +132,6 @@ protected:
             run_bias(bias_plan_, diff_dst_side_ == shape::side::large ? large : small, diff_bias, workspace, executor);
         return {};
     }
-
-private:
-    std::string_view op_{};
-    tensor_memory large_{};
-    tensor_memory small_{};
-    tensor_memory diff_weights_{};
-    tensor_memory diff_bias_{};
-    reduce_plan plan_{};
-    bias_plan bias_plan_{};
-    shape::side diff_dst_side_ = shape::side::small;
 };
 
 }  // namespace detail
