@@ -162,6 +162,48 @@ TYPED_TEST(convolution_half, depthwise_tensors_in_place_keep_the_bits_of_staged_
     }
 }
 
+// 1x1, and windows apart, in NXC: panels of one group leave by way of one buffer, biases and previous values with them;
+// part of a last panel, as many panels as the buffer takes, and more.
+template <class T, class B>
+void expect_reference_of_joined_panels() {
+    constexpr conv_operator forward = conv_operator::convolution;
+    constexpr conv_operator backward = conv_operator::convolution_backward_data;
+    const std::array<conv_row, 7> rows{{
+        {forward, 2, 1, 24, 144, {13, 11}, 1, 1, 1, 0},
+        {forward, 1, 1, 9, 130, {61}, 1, 1, 1, 0},
+        {forward, 1, 1, 5, 512, {37}, 1, 1, 1, 0},
+        {forward, 1, 1, 5, 1000, {37}, 1, 1, 1, 0},
+        {forward, 3, 1, 6, 145, {9, 10}, 1, 2, 1, 0},
+        {backward, 2, 1, 150, 12, {7, 9}, 1, 1, 1, 0},
+        {conv_operator::conv_transpose, 1, 1, 10, 136, {6, 7}, 2, 2, 1, 0},
+    }};
+    random_source random("convolution_half.joined_panels");
+    for (const conv_row& r : rows) {
+        const conv_case c = make_case(r, gk::data_format::nxc, gk::weights_format::oix);
+        SCOPED_TRACE(c.text());
+        conv_tensors<T, T, B> t(random, c, false);
+        t.fill_integers(random);
+        for (const bool has_bias : {false, c.takes_bias()}) {
+            for (const gk::output_mode mode : {gk::output_mode::overwrite, gk::output_mode::accumulate}) {
+                t.has_bias = has_bias;
+                t.mode = mode;
+                test_tensor<T> expected(c.result());
+                ASSERT_TRUE(t.reference(c, expected).ok());
+                test_tensor<T> out(c.result());
+                ASSERT_TRUE(t.run(c, out).ok());
+                ASSERT_TRUE(out.equals(expected));
+                ASSERT_TRUE(out.surroundings_intact());
+            }
+        }
+    }
+}
+
+TYPED_TEST(convolution_half, panels_of_outputs_leave_together) {
+    if constexpr (std::is_same_v<typename TypeParam::input, typename TypeParam::output>)
+        expect_reference_of_joined_panels<typename TypeParam::input, typename TypeParam::bias>();
+}
+TEST(convolution, panels_of_outputs_leave_together) { expect_reference_of_joined_panels<float, float>(); }
+
 // Weight gradients stage lines for all taps at once: several blocks of channels, chunks across images and planes,
 // pieces of long lines, few channels, and lines too long for it.
 TYPED_TEST(convolution_half, weight_gradients_of_staged_lines_are_those_of_f32) {

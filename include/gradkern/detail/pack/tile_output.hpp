@@ -3,6 +3,7 @@
 // tiles, or a staging area all of a block.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,7 @@ class tile_output {
 public:
     /// Tiles are `width` lanes wide; `out` are the tensor's strides. `halves`: tiles write 16 bits, with bias and previous value.
     tile_output(const shape::canonical_strides& out, std::int64_t width, bool accumulate, bool halves) noexcept
-        : out_(out), width_(width), accumulate_(accumulate), halves_(halves) {}
+        : out_(out), panel_(width), width_(width), accumulate_(accumulate), halves_(halves) {}
 
     /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets.
     shape::canonical_strides stage(const box_grid::item& box, float* area) noexcept {
@@ -45,11 +46,22 @@ public:
         direct_ = halves_ || (std::is_same_v<T, float> && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
     }
 
-    /// Whether row pointers are those of the tensor: tiles of the next panels may follow behind the same.
+    /// From now on rows of the buffer hold `panels` panels side by side, `lanes_used` lanes, whose biases lie `bias_step`
+    /// apart; returns false where they are too many, or rows take another way.
+    [[nodiscard]] bool join(std::int64_t panels, std::int64_t lanes_used, std::int64_t bias_step) noexcept {
+        if (direct_ || area_ != nullptr || panels * panel_ > buffer_floats / most_rows) return false;
+        width_ = panels * panel_;
+        lanes_ = lanes_used;
+        bias_step_ = bias_step;
+        return true;
+    }
+
+    /// Whether row pointers are those of the tensor.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
 
-    /// Row pointers for the next tile, whose rows belong at the offsets `to`.
-    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to) noexcept {
+    /// Row pointers for the next tile, whose rows belong at the offsets `to`; those of the last tile where this one begins
+    /// with a later lane of joined panels.
+    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to, std::int64_t first_lane = 0) noexcept {
         if (direct_) {
             for (std::ptrdiff_t i = 0; i < count; ++i)
                 pointers_[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(dst_ + to[i]);
@@ -60,7 +72,12 @@ public:
                 pointers_[static_cast<std::size_t>(i)] = area_ + (to[i] - box_.origin());
             return pointers_.data();
         }
-        if (filled_ + count > buffer_rows) flush();
+        if (first_lane > 0) {
+            for (std::ptrdiff_t i = 0; i < count; ++i)
+                pointers_[static_cast<std::size_t>(i)] = buffer_.data() + ((filled_ - count + i) * width_ + first_lane);
+            return pointers_.data();
+        }
+        if (filled_ + count > std::min(buffer_rows, buffer_floats / width_)) flush();
         for (std::ptrdiff_t i = 0; i < count; ++i) {
             pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
             to_[static_cast<std::size_t>(filled_ + i)] = to[i];
@@ -99,8 +116,11 @@ public:
 private:
     void add_bias(float* row, std::ptrdiff_t count) noexcept {
         if (bias_ == nullptr) return;
-        for (float* r = row; r != row + count * width_; r += width_)
-            for (std::int64_t j = 0; j < lanes_; ++j) r[j] += bias_[j];
+        for (float* r = row; r != row + count * width_; r += width_) {
+            const float* bias = bias_;
+            for (std::int64_t panel = 0; panel < lanes_; panel += panel_, bias += bias_step_)
+                for (std::int64_t j = 0; j < std::min(panel_, lanes_ - panel); ++j) r[panel + j] += bias[j];
+        }
     }
 
     T* dst_ = nullptr;
@@ -108,16 +128,19 @@ private:
     staging_box box_{};
     float* area_ = nullptr;
     std::int64_t lanes_ = 0;
-    std::int64_t width_;
+    std::int64_t panel_;
+    std::int64_t width_;  // of a row of the buffer: a panel, or those that are joined
     const float* bias_ = nullptr;
+    std::int64_t bias_step_ = 0;
     bool accumulate_;
     bool halves_;
     bool direct_ = false;
     static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows;
+    static constexpr std::ptrdiff_t buffer_floats = std::max<std::ptrdiff_t>(buffer_rows * tile_lanes, 4096);
     std::ptrdiff_t filled_ = 0;
     std::array<float*, most_rows> pointers_{};
     std::array<std::int64_t, buffer_rows> to_;
-    alignas(64) std::array<float, buffer_rows * tile_lanes> buffer_;
+    alignas(64) std::array<float, buffer_floats> buffer_;
 };
 
 }  // namespace detail

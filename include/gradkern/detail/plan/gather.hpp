@@ -147,6 +147,10 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                bias != nullptr ? panel + p * g.panel_floats : nullptr);
             };
             turn_to(0, group, first_lane, lanes_used);
+            // Panels of one group may leave together: then they are one wide panel for the output.
+            const bool joined = panels > 1 && g.groups == 1 && !g.channelwise &&
+                                output.join(panels, std::min(panels * g.panel_width, all_lanes - first_lane),
+                                            g.panel_floats);
             const std::ptrdiff_t rows_most = halves ? half_rows : rows_at_most(g.panel_width);
             const std::ptrdiff_t rows_unit = halves    ? row_unit<lane_operand<T>>
                                              : g.quads ? row_unit<operand::quad>
@@ -193,7 +197,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                         simd::prefetch(src, first_lane + from[0] + a_ahead - line * in[3] + i);
                             }
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                                if (panels > 1) turn_to(p, of, lane, used);
+                                if (panels > 1 && !joined) turn_to(p, of, lane, used);
                                 const std::int64_t first =
                                     stage ? p * panel_step : (g.channelwise ? lane : of * g.terms) * in[1];
                                 std::array<const float*, most_rows> a;
@@ -205,7 +209,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .a_step = reduction.a_step,
                                                .b = panel + p * g.panel_floats + g.panel_width,
                                                .b_step = reduction.b_step,
-                                               .c = output.rows(count, to.data()),
+                                               .c = output.rows(count, to.data(), joined ? p * g.panel_width : 0),
                                                .bias = bias != nullptr ? panel + p * g.panel_floats : nullptr,
                                                .a_ahead = a_ahead,
                                                .c_ahead = c_ahead,
@@ -213,7 +217,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .b_next = g.panel_floats,
                                                .c_next = g.panel_width};
                                 // Whole panels of a group, one after the other.
-                                if (output.is_direct() && used == g.panel_width)
+                                if ((joined || output.is_direct()) && used == g.panel_width)
                                     call.tiles = std::min(panels - p, (all_lanes - lane) / used);
                                 const tile_function tile = tiles_of_width(used)[count - 1];
                                 for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
@@ -223,7 +227,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                     tile(call);
                                     call.list += call.count;
                                 }
-                                if (panels > 1) output.flush();
+                                if (panels > 1 && !joined) output.flush();
                                 return call.tiles;
                             });
                         });
