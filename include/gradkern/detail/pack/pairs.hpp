@@ -127,6 +127,13 @@ inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, st
 template <class T>
 inline void pack_lane_pairs(const T* source, std::ptrdiff_t step, std::ptrdiff_t count, std::ptrdiff_t source_step,
                             std::ptrdiff_t positions, float* out, std::ptrdiff_t out_step) noexcept {
+    if (count == 3 && step == 1) {  // the few channels of an image: no loops over two pairs
+        for (; positions > 0; --positions, source += source_step, out += out_step) {
+            std::memcpy(out, source, sizeof *out);
+            out[1] = load_one(paired_row<T>{source + 2, 0, false});
+        }
+        return;
+    }
     pack_pairs<T>({source, step, true}, 2 * step, count / 2, source_step, positions, out, out_step);
     if (count % 2 != 0)
         pack_pairs<T>({source + (count - 1) * step, 0, false}, 0, 1, source_step, positions, out + count / 2, out_step);
