@@ -416,6 +416,10 @@ const std::vector<mistake>& memory_mistakes() {
              w.grad_output.strides = {0, 0, 0, 0};
              w.grad_output.storage = {0};
          }},
+        {"gradOutput in an empty storage with more elements than 63 bits count", check::memory,
+         [](c& w) {
+             w.grad_output.storage = {std::int64_t{1} << 62, 4, 0};
+         }},
         {"gradOutput in a negative storage", check::memory,
          [](c& w) {
              w.grad_output.storage = {-108, -1};

@@ -563,6 +563,17 @@ TEST(abuse_avg_pool, huge_windows) {
     EXPECT_EQ(avg_pool_backward({2, 2, 1}, planes(pool({k}, {k}, auto_pad::same_upper)), tensor<>{2, 2, 2}), success);
 }
 
+// The step from window to window that nobody takes, since there are no two inside: its product with channels is not formed.
+TEST(abuse_avg_pool, a_stride_nobody_takes) {
+    avg_pool_attributes a = pool({1}, {std::int64_t{1} << 60});
+    a.rounding_type = rounding_type::ceil;
+    EXPECT_EQ(avg_pool({1, 5, 48}, a, tensor<>{1, 2, 48}), success);
+    EXPECT_EQ(avg_pool_backward({1, 2, 48}, a, tensor<>{1, 5, 48}), success);
+    a = planes(pool({std::int64_t{1} << 56}, {std::int64_t{1} << 45}, auto_pad::same_lower));
+    a.dilations = {11};
+    EXPECT_EQ(avg_pool_backward({1, 65, 1}, a, tensor<>{1, 65, 2}), success);
+}
+
 // ----------------------------------------------------------------------------------------------------------- max pools
 
 // TFSA-2021-199, CVE-2021-41196: max_pool3d with a window of 0, or a negative one.
@@ -591,6 +602,13 @@ TEST(abuse_max_pool, a_dilation_nobody_takes) {
     a.rounding_type = rounding_type::ceil_torch;
     EXPECT_EQ(max_pool({5, 10, 24, 24}, a, tensor<>{5, 10, 24, 24}), success);
     EXPECT_EQ(max_pool_backward({2, 3, 24, 24}, {2, 3, 24, 24}, a, tensor<>{2, 3, 24, 24}), success);
+}
+
+TEST(abuse_max_pool, a_stride_nobody_takes) {
+    max_pool_attributes a = pool<max_pool_attributes>({3}, {std::int64_t{1} << 62});
+    a.rounding_type = rounding_type::ceil;
+    EXPECT_EQ(max_pool({1, 6, 2}, a, tensor<>{1, 2, 2}), success);
+    EXPECT_EQ(max_pool_backward({1, 6, 2}, {1, 2, 2}, a, tensor<>{1, 6, 2}), success);
 }
 
 // TFSA-2021-068, CVE-2021-29579, and TFSA-2021-063, CVE-2021-29574: an empty gradient of an image that is not empty.

@@ -213,9 +213,10 @@ struct pooling_request {
     checks.sizes("diff_dst", diff_dst, r, true);
     checks.sizes("indices", indices, r, true);
     checks.sizes("diff_src", large, r, true);
-    checks.volume("diff_dst", diff_dst, element_bytes);
-    checks.volume("indices", indices, sizeof(std::int64_t));
-    checks.volume("diff_src", large, element_bytes);
+    const std::int64_t widest = std::max<std::int64_t>(element_bytes, sizeof(std::int64_t));
+    checks.volume("diff_dst", diff_dst, widest);
+    checks.volume("indices", indices, widest);
+    checks.volume("diff_src", large, widest);
     if (!checks.ok()) return checks.error();
     for (std::size_t i = 0; i < r + 2; ++i)
         checks.require_equal(errc::invalid_shape, "indices", static_cast<int>(i), indices[i], diff_dst[i]);

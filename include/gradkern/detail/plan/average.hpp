@@ -393,8 +393,9 @@ private:
     template <class In, class Out, class Finish = as_it_is>
     void sum_runs(const In* sums, std::int64_t begin, std::int64_t end, Out* out,
                   const Finish& finish = {}) const noexcept {
-        const std::int64_t step = p_.position_step();
-        const std::int64_t advance = p_.advance();
+        // Steps beyond the columns there are: nobody takes them.
+        const std::int64_t step = std::min(p_.position_step(), p_.out_extent(2));
+        const std::int64_t advance = std::min(p_.advance(), p_.in_extent(2));
         const std::int64_t read_step = column_step() * inner_;
         for (std::int64_t r = 0; r < run_count_; ++r) {
             const column_run& run = runs_[r];

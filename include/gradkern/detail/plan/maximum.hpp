@@ -196,7 +196,7 @@ public:
           plane_(strides[2]),
           row_(strides[3]),
           column_(strides[4]),
-          advance_(m.axes[2].stride * column_),
+          advance_(m.axes[2].stride_in(column_)),
           tensor_(tensor),
           first_(first(m.axes[0], d) * plane_ + first(m.axes[1], h) * row_ + first(m.axes[2], w) * column_) {
         if (column_ == channels_) {  // neighbours are one stretch

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <new>
 #include <span>
 
@@ -98,9 +99,12 @@ struct aclIntArray {
     tensor->offset = offset;
     tensor->data = tensorData;
     if (storageDimsNum != 0) {
+        const std::span<const std::int64_t> sizes(storageDims, static_cast<std::size_t>(storageDimsNum));
         shape::checked elements(1);
-        for (std::uint64_t i = 0; i < storageDimsNum; ++i) elements *= std::max<std::int64_t>(storageDims[i], 0);
-        if (elements.ok()) tensor->storage = elements.value();
+        for (const std::int64_t size : sizes) elements *= size;
+        const bool none = std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size <= 0; });
+        // More elements than 63 bits count bound no view.
+        tensor->storage = none ? 0 : elements.ok() ? elements.value() : std::numeric_limits<std::int64_t>::max();
     }
     return tensor;
 }
