@@ -27,25 +27,59 @@ GRADKERN_ISA_NAMESPACE_BEGIN
     return p->diff_bias_shape;
 }
 
-/// A planned bias gradient; G is T, or float for 16-bit T. A value: copy it, share it between threads.
-template <class T, class G = T>
-class bias_backward_plan {
-public:
-    bias_backward_plan() noexcept = default;
+namespace detail {
 
+/// What the bias gradient knows whatever its types are, so that plans are compiled once.
+class planned_bias {
+public:
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << "bias_backward: sum, " << (plan_.packed() ? "packed" : "in place") << ", " << plan_.panels
-            << " panels of " << detail::narrow_lanes << " lanes, " << plan_.chunks.count << " chunks, "
-            << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
+            << " panels of " << narrow_lanes << " lanes, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
+            << " bytes a lane, " << isa_name;
         return out.size();
     }
+
+protected:
+    planned_bias() noexcept = default;
+
+    /// Checks shapes and memory, and plans. `f32`: whether diff_dst is.
+    [[nodiscard]] status plan_memory(const tensor_layout& diff_dst, std::size_t bytes, bool f32,
+                                     const bias_attributes& attributes, tensor_layout diff_bias,
+                                     std::size_t result_bytes, const plan_options& options) noexcept {
+        const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
+                                                   static_cast<std::int64_t>(std::max(bytes, result_bytes)));
+        if (!p) return p.error();
+        if (diff_bias.empty()) diff_bias.shape = p->diff_bias_shape;
+        shape::operator_checks checks("bias_backward");
+        checks.addresses("diff_dst", diff_dst, static_cast<std::int64_t>(bytes), false);
+        checks.addresses("diff_bias", diff_bias, static_cast<std::int64_t>(result_bytes), true);
+        if (!checks.ok()) return checks.error();
+        diff_dst_ = tensor_memory("diff_dst", diff_dst, bytes);
+        diff_bias_ = tensor_memory("diff_bias", diff_bias, result_bytes);
+        plan_ = make_bias_plan(*p, shape::activation_strides(diff_dst, attributes.data_format),
+                               shape::strides_of(diff_bias)[0], f32, options);
+        return {};
+    }
+
+    tensor_memory diff_dst_{};
+    tensor_memory diff_bias_{};
+    bias_plan plan_{};
+};
+
+}  // namespace detail
+
+/// A planned bias gradient; G is T, or float for 16-bit T. A value: copy it, share it between threads.
+template <class T, class G = T>
+class bias_backward_plan : public detail::planned_bias {
+public:
+    bias_backward_plan() noexcept = default;
 
     /// diff_bias[c] = sum over n and all positions of diff_dst[n, c, position].
     ///
@@ -64,10 +98,6 @@ private:
     template <class U, class H>
     friend result<bias_backward_plan<U, H>> plan_bias_backward(const tensor_layout&, const bias_attributes&,
                                                                const tensor_layout&, const plan_options&) noexcept;
-
-    detail::tensor_memory diff_dst_{};
-    detail::tensor_memory diff_bias_{};
-    detail::bias_plan plan_{};
 };
 
 /// Plans bias_backward_plan::run. `diff_bias` is (C) with any stride but 0, or empty: dense. Errors: those of the shape
@@ -77,20 +107,10 @@ template <class T, class G = T>
                                                                   const bias_attributes& attributes,
                                                                   const tensor_layout& diff_bias = {},
                                                                   const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true, std::max(sizeof(T), sizeof(G)));
-    if (!p) return p.error();
-    tensor_layout out = diff_bias;
-    if (out.empty()) out.shape = p->diff_bias_shape;
-    shape::operator_checks checks("bias_backward");
-    checks.addresses("diff_dst", diff_dst, sizeof(T), false);
-    checks.addresses("diff_bias", out, sizeof(G), true);
-    if (!checks.ok()) return checks.error();
     bias_backward_plan<T, G> plan;
-    plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
-    plan.diff_bias_ = detail::tensor_memory("diff_bias", out, sizeof(G));
-    plan.plan_ = detail::make_bias_plan(*p, shape::activation_strides(diff_dst, attributes.data_format),
-                                        shape::strides_of(out)[0], std::is_same_v<T, float>, options);
+    const status s =
+        plan.plan_memory(diff_dst, sizeof(T), std::is_same_v<T, float>, attributes, diff_bias, sizeof(G), options);
+    if (!s) return s.error();
     return plan;
 }
 

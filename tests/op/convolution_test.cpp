@@ -189,6 +189,73 @@ TEST(convolution, pointwise_layers) {
     }
 }
 
+// Depthwise layers of stride 1 in NCX: positions of a channel lie in the lanes. Planes cut into blocks of lines and of
+// columns, lines shorter and longer than vectors, kernels and pads of all kinds, volumes.
+TEST(convolution, planes_of_depthwise_layers) {
+    const struct row {
+        std::int64_t n, groups;
+        gk::extents space;
+        std::int64_t kernel, dilation, pad;
+    } rows[]{
+        {2, 5, {50, 47}, 3, 1, 1},       // automatic, as are some below: large planes, few taps
+        {1, 33, {64, 64}, 3, 2, 2},      //
+        {1, 3, {150, 160}, 3, 1, 1},     // blocks of lines
+        {2, 4, {9, 300}, 2, 1, 0},       //
+        {1, 2, {8, 3000}, 3, 1, 2},      // as many pads as the kernel reaches
+        {1, 2, {30, 90}, 3, 1, 3},       // and more
+        {3, 7, {7, 7}, 5, 1, 2},         // vectors run over lines
+        {2, 3, {5, 1}, 3, 1, 1},         //
+        {2, 3, {2, 3}, 7, 1, 3},         // windows larger than the input
+        {1, 2, {40000}, 9, 3, 12},       // one line, cut into blocks of columns
+        {2, 2, {5, 6, 7}, 3, 1, 1},      //
+        {1, 2, {40, 30, 30}, 3, 1, 1},   // blocks of planes
+        {1, 2, {4, 20, 20}, 4, 2, 3},    // 64 taps
+        {1, 2, {12, 12}, 9, 1, 4},       // too many
+        {1, 2, {6, 9}, 3, 4, 4},         // taps far apart
+    };
+    random_source random("convolution.planes");
+    for (const row& r : rows) {
+        for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data,
+                                       conv_operator::conv_transpose, conv_operator::conv_transpose_backward_data}) {
+            for (const bool strided : {false, true}) {
+                const conv_case c =
+                    make_case({op, r.n, r.groups, 1, 1, r.space, r.kernel, 1, r.dilation, r.pad}, gk::data_format::ncx,
+                              random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                expect_equal_paths(random, c, strided);
+                if (HasFatalFailure()) return;
+            }
+        }
+    }
+    int planewise = 0;
+    for (int i = 0; i < 650; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        gk::extents space;
+        for (std::int64_t axes = random.integer(1, 3); axes > 0; --axes) space.push_back(random.integer(1, 40 / axes));
+        const std::int64_t kernel = random.integer(1, space.rank() == 3 ? 4 : 6);
+        const std::int64_t dilation = random.integer(1, 2);
+        const std::int64_t reach = (kernel - 1) * dilation;
+        const conv_operator op = random.pick({conv_operator::convolution, conv_operator::convolution_backward_data,
+                                              conv_operator::conv_transpose, conv_operator::conv_transpose_backward_data});
+        const bool transposed = op == conv_operator::conv_transpose || op == conv_operator::conv_transpose_backward_data;
+        const std::int64_t pad = transposed ? random.integer(0, reach / 2) : random.integer((reach + 1) / 2, reach);
+        const conv_case c = make_case({op, random.integer(1, 3), random.integer(2, 6), 1, 1, space, kernel, 1, dilation, pad},
+                                      gk::data_format::ncx, gk::weights_format::oix);
+        expect_equal_paths(random, c, random.chance(1, 3));
+        if (HasFatalFailure()) return;
+        const tensors t(random, c, false);
+        test_tensor<float> out(c.result());
+        planewise += t.plan(c, out, gk::algorithm::positionwise).description.find("planewise") != std::string::npos;
+    }
+    EXPECT_GE(planewise, 500);
+    const conv_case c = make_case({conv_operator::convolution, 2, 5, 1, 1, {50, 47}, 3, 1, 1, 1}, gk::data_format::ncx,
+                                  gk::weights_format::oix);
+    const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
+    ASSERT_TRUE(plan.has_value());
+    std::string text(plan->describe({}), ' ');
+    plan->describe(text);
+    EXPECT_NE(text.find("planewise"), std::string::npos) << text;
+}
+
 // Few output channels and wide lines: columns lie in the lanes, but rows where a class has one column, as at borders. Those
 // of several planes, images and blocks, with tails of both axes.
 TEST(convolution, few_channels_of_wide_lines) {

@@ -16,7 +16,8 @@
 //
 // Ways to fill the lanes: `dense` takes the output channels of one group and broadcasts activations; `channelwise`
 // takes output channels across groups, each lane with the activations of its own group, which groups of four channels find
-// by broadcasts inside a register; a third one, with positions in the lanes, is gather_positions.hpp. Activations are read
+// by broadcasts inside a register; two more, with positions in the lanes, are gather_positions.hpp and, for depthwise layers,
+// gather_planes.hpp. Activations are read
 // in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels innermost, one
 // block's input. Depthwise tiles also read f16 and bf16 in place, and write them. With relaxed precision and instructions
 // for it, `dense` and positions in the lanes take bf16 channels by pairs: two of them, and of the weights, in place of one
@@ -35,6 +36,7 @@
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/pack/tile_output.hpp>
 #include <gradkern/detail/plan/gather_plan.hpp>
+#include <gradkern/detail/plan/gather_planes.hpp>
 #include <gradkern/detail/plan/gather_positions.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
@@ -47,6 +49,7 @@ namespace detail {
 template <class T>
 void run_gather(const gather_plan& g, const T* src, const T* weights, const void* bias, T* dst,
                 std::span<std::byte> workspace, executor_ref executor) noexcept {
+    if (g.planewise) return run_gather_planes(g, src, weights, bias, dst, workspace, executor);
     if (g.positionwise) return run_gather_positions(g, src, weights, bias, dst, workspace, executor);
     const slices memory(workspace, g.slice_bytes);
     run_tasks(executor, g.tasks(), memory, [&](std::byte* slice, auto&& next) {

@@ -53,6 +53,7 @@ struct gather_plan {
     bool quads = false;   // channelwise, groups of 4 and 4 channels
     bool halves = false;  // channelwise: whole panels read and write 16-bit tensors as they are, in one part
     bool positionwise = false;
+    bool planewise = false;         // depthwise, positions of one channel in the lanes: panels are channels
     bool points = false;            // positionwise and 1x1: positions of all axes and images are one line
     bool weights_in_place = false;  // points
     bool pairs = false;             // terms are pairs of bf16 numbers, each in place of a float
@@ -73,6 +74,7 @@ struct gather_plan {
     std::int64_t at_panel = 0;         // byte offsets in a slice
     std::int64_t at_staging = 0;
     std::int64_t at_turned = 0;
+    std::int64_t at_inside = 0;
     std::int64_t at_results = 0;
     std::int64_t at_list = 0;
     std::int64_t at_parts = 0;
@@ -173,6 +175,69 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     }
 }
 
+/// Planewise: taps at most, and floats of staged lines that are aimed at.
+inline constexpr std::int64_t plane_taps = 64;
+inline constexpr std::int64_t plane_floats = 16 * 1024;
+
+/// Whether positions of one channel can lie in the lanes: a depthwise layer of stride 1 whose columns are neighbours.
+[[nodiscard]] constexpr bool has_planes(const gather_plan& g) noexcept {
+    if (g.groups == 1 || g.in_channels != 1 || g.out_channels != 1 || g.in[4] != 1 || g.out[4] != 1) return false;
+    for (const shape::axis& a : g.axes)
+        if (a.stride != 1 || a.kernel > plane_taps) return false;
+    const shape::axis& columns = g.axes[2];
+    const std::int64_t reach = (columns.kernel - 1) * columns.dilation;
+    // What the first and the last column read lies no farther from the input than the kernel reaches.
+    const bool forward = g.outputs == shape::side::small;
+    const bool ends = forward ? columns.position(columns.small - 1, 0) <= columns.large
+                              : columns.large - 1 + columns.pad_begin - reach <= columns.small;
+    return g.taps() <= plane_taps && columns.pad_begin <= reach && ends && reach <= plane_floats / 4;
+}
+/// Whether they had better: planes are large, and read by few taps. Channels in the lanes transpose both tensors, but read each
+/// vector at an address of its own.
+[[nodiscard]] constexpr bool planes_pay_off(const gather_plan& g) noexcept {
+    return g.in[1] != 1 && g.out[1] != 1 && g.taps() <= 9 && g.extent(1) >= 8 && g.extent(1) * g.extent(2) >= 2048;
+}
+
+/// Floats before the staged lines, and floats from tap to tap that say where it is inside.
+[[nodiscard]] constexpr std::int64_t plane_margin(const gather_plan& g) noexcept {
+    return row_pitch((g.axes[2].kernel - 1) * g.axes[2].dilation);
+}
+[[nodiscard]] constexpr std::int64_t plane_pitch(const gather_plan& g, std::int64_t columns) noexcept {
+    return std::max(columns, reads_at_most(g.axes[2], g.outputs, columns));
+}
+[[nodiscard]] constexpr std::int64_t plane_inside_pitch(const gather_plan& g) noexcept {
+    return plane_pitch(g, g.blocks.box(2)) + static_cast<std::int64_t>(simd::lanes);
+}
+
+/// The rest of a planewise plan.
+constexpr void plan_planes(gather_plan& g) noexcept {
+    g.planewise = true;
+    g.staged = true;
+    g.terms = 1;
+    g.panels = 1;
+    g.panel_width = 1;
+    g.joint_panels = g.all_panels();
+    const auto staged = [&](const std::array<std::int64_t, 3>& box) {
+        return reads_at_most(g.axes[0], g.outputs, box[0]) * reads_at_most(g.axes[1], g.outputs, box[1]) *
+               plane_pitch(g, box[2]);
+    };
+    g.blocks = box_grid(g.batch, g.extents(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+        return images == 1 && staged(box) <= plane_floats;
+    });
+    if (g.blocks.count() == 0) return;
+    // Channels of a task: a few thousand positions, as long as there are tasks for many threads.
+    constexpr std::int64_t tasks = 16;
+    const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
+    g.task_panels = std::clamp<std::int64_t>(std::min(plane_floats / (box[0] * box[1] * box[2]),
+                                                      g.blocks.count() * g.groups / tasks), 1, g.groups);
+    constexpr auto slack = 4 * static_cast<std::int64_t>(simd::lanes);
+    slice_layout slice;
+    g.at_staging = slice.reserve<float>(plane_margin(g) + staged(box) + plane_margin(g) + slack);
+    g.at_inside = slice.reserve<float>(g.axes[2].kernel * plane_inside_pitch(g));
+    g.at_results = slice.reserve<float>(box[0] * box[1] * plane_pitch(g, box[2]));
+    g.slice_bytes = slice.bytes();
+}
+
 /// Chooses path, panels, blocks and scratch. `f32` says whether activations are f32, `halves` whether tiles can read and
 /// write them as 16 bits, `pairs` whether they may take them by pairs.
 [[nodiscard]] constexpr gather_plan make_gather_plan(const shape::convolution_problem& p, shape::side outputs,
@@ -198,6 +263,12 @@ constexpr void join_unit_axes(gather_plan& g) noexcept {
     g.accumulate = options.output == output_mode::accumulate;
     if (forward) drop_unread_positions(g);
     if (in[1] != 1) join_unit_axes(g);  // else panels that go together fetch the next line ahead
+    const bool may_be_planewise = options.algorithm == algorithm::positionwise ||
+                                  (options.algorithm == algorithm::automatic && planes_pay_off(g));
+    if (may_be_planewise && has_planes(g)) {
+        plan_planes(g);
+        return g;
+    }
 
     constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
     // Lanes across groups pay off where a group has too few channels to fill them.
