@@ -50,16 +50,16 @@ protected:
     planned_bias() noexcept = default;
 
     /// Checks shapes and memory, and plans. `f32`: whether diff_dst is.
-    [[nodiscard]] status plan_memory(const tensor_layout& diff_dst, std::size_t bytes, bool f32,
+    [[nodiscard]] status plan_memory(const tensor_layout& diff_dst, std::int64_t bytes, bool f32,
                                      const bias_attributes& attributes, tensor_layout diff_bias,
-                                     std::size_t result_bytes, const plan_options& options) noexcept {
+                                     std::int64_t result_bytes, const plan_options& options) noexcept {
         const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
-                                                   static_cast<std::int64_t>(std::max(bytes, result_bytes)));
+                                                   std::max(bytes, result_bytes));
         if (!p) return p.error();
         if (diff_bias.empty()) diff_bias.shape = p->diff_bias_shape;
         shape::operator_checks checks("bias_backward");
-        checks.addresses("diff_dst", diff_dst, static_cast<std::int64_t>(bytes), false);
-        checks.addresses("diff_bias", diff_bias, static_cast<std::int64_t>(result_bytes), true);
+        checks.addresses("diff_dst", diff_dst, bytes, false);
+        checks.addresses("diff_bias", diff_bias, result_bytes, true);
         if (!checks.ok()) return checks.error();
         diff_dst_ = tensor_memory("diff_dst", diff_dst, bytes);
         diff_bias_ = tensor_memory("diff_bias", diff_bias, result_bytes);

@@ -49,8 +49,8 @@ protected:
 
     /// Types of tensors and bias.
     struct element_types {
-        std::size_t bytes;
-        std::size_t bias_bytes;
+        std::int64_t bytes;
+        std::int64_t bias_bytes;
         data_type bias;
         bool f32;
         bool halves;  // tiles of depthwise layers read and write them

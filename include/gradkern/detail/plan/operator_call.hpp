@@ -27,7 +27,7 @@ struct tensor_memory {
     std::int64_t high = 0;
 
     constexpr tensor_memory() noexcept = default;
-    constexpr tensor_memory(std::string_view tensor_name, const tensor_layout& t, std::size_t element_bytes) noexcept
+    constexpr tensor_memory(std::string_view tensor_name, const tensor_layout& t, std::int64_t element_bytes) noexcept
         : name(tensor_name) {
         const extents s = shape::strides_of(t);
         for (std::size_t i = 0; i < t.shape.rank(); ++i) {
@@ -38,8 +38,8 @@ struct tensor_memory {
             (s[i] < 0 ? low : high) += (t.shape[i] - 1) * s[i];
         }
         if (!t.empty()) ++high;
-        low *= static_cast<std::int64_t>(element_bytes);
-        high *= static_cast<std::int64_t>(element_bytes);
+        low *= element_bytes;
+        high *= element_bytes;
     }
     [[nodiscard]] constexpr bool empty() const noexcept { return low == high; }
 };

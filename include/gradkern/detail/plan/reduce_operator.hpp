@@ -48,8 +48,8 @@ protected:
 
     /// Types of activations and results.
     struct element_types {
-        std::size_t bytes;
-        std::size_t result_bytes;
+        std::int64_t bytes;
+        std::int64_t result_bytes;
         bool f32;
         bool pairs;  // there are dot products of pairs
     };
