@@ -12,7 +12,7 @@ namespace detail {
 
 /// A tap along the columns of a line: where its first column is, and in which columns it counts.
 struct column_tap {
-    std::int64_t tap = 0;
+    std::int64_t tap = 0;  // its number in the filter
     std::int64_t offset = 0;
     const float* inside = nullptr;  // more than 0 where it counts; null: everywhere
 };
@@ -82,8 +82,7 @@ GRADKERN_ALWAYS_INLINE void weigh_vectors(const weighted_lines& l, std::int64_t 
 
 /// V stretches of n positions, `step` apart, that begin with a line.
 template <int V>
-inline void weigh_stretches(const weighted_lines& l, std::int64_t n, std::int64_t step,
-                                       float* out) noexcept {
+inline void weigh_stretches(const weighted_lines& l, std::int64_t n, std::int64_t step, float* out) noexcept {
     constexpr std::int64_t lanes = simd::lanes;
     const std::int64_t turn = lanes % l.pitch;
     std::int64_t column = 0;
@@ -95,7 +94,8 @@ inline void weigh_stretches(const weighted_lines& l, std::int64_t n, std::int64_
 
 /// Computes `lines` lines of `width` columns. What `inside` points to is readable for a vector more than a line, the inputs
 /// for a vector behind the last column; between the columns of two lines anything may be written.
-GRADKERN_NOINLINE inline void weigh_lines(const weighted_lines& l, std::int64_t lines, std::int64_t width, float* out) noexcept {
+GRADKERN_NOINLINE inline void weigh_lines(const weighted_lines& l, std::int64_t lines, std::int64_t width,
+                                          float* out) noexcept {
     // Vectors run on from line to line. Four lines far apart have the same columns; some are computed twice, alike.
     const std::int64_t step = lines / 4;
     if (step > 0) {

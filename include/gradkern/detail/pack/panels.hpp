@@ -114,6 +114,7 @@ inline void pack_neighbours(const T* source, std::ptrdiff_t lanes, std::ptrdiff_
                             float* out, std::ptrdiff_t out_step) noexcept {
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     constexpr std::ptrdiff_t piece = 16;
+    const std::ptrdiff_t ahead = count > piece ? piece * source_step : 0;
     for (std::ptrdiff_t begin = 0; begin < count; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         std::ptrdiff_t j = 0;
@@ -121,7 +122,7 @@ inline void pack_neighbours(const T* source, std::ptrdiff_t lanes, std::ptrdiff_
             for (std::ptrdiff_t x = begin; x < end; ++x) {
                 const T* const from = source + x * source_step + j;
                 float* const to = out + x * out_step + j;
-                simd::prefetch(from, 16 * source_step);
+                simd::prefetch(from, ahead);
                 simd::store(to, simd::load_wide(from));
                 simd::store(to + block, simd::load_wide(from + block));
             }

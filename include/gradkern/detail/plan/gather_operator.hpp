@@ -32,14 +32,15 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        const std::string_view path = plan_.planewise     ? "planewise"
+        const std::string_view path = plan_.planewise      ? "planewise"
                                       : plan_.positionwise ? "positionwise"
-                                      : plan_.quads       ? "channelwise by fours"
-                                      : plan_.channelwise ? "channelwise"
-                                                          : "dense";
+                                      : plan_.quads        ? "channelwise by fours"
+                                      : plan_.channelwise  ? "channelwise"
+                                                           : "dense";
+        const bool lanes_are_channels = !plan_.positionwise && !plan_.planewise;
         out << op_ << ": gather, " << path << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
             << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of "
-            << plan_.panel_rows * plan_.panel_width << (plan_.positionwise || plan_.planewise ? " channels, " : " lanes, ")
+            << plan_.panel_rows * plan_.panel_width << (lanes_are_channels ? " lanes, " : " channels, ")
             << plan_.blocks.count() << " blocks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();
     }

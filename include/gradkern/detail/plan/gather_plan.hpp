@@ -192,12 +192,6 @@ inline constexpr std::int64_t plane_floats = 16 * 1024;
                               : columns.large - 1 + columns.pad_begin - reach <= columns.small;
     return g.taps() <= plane_taps && columns.pad_begin <= reach && ends && reach <= plane_floats / 4;
 }
-/// Whether they had better: planes are large, and read by few taps. Channels in the lanes transpose both tensors, but read each
-/// vector at an address of its own.
-[[nodiscard]] constexpr bool planes_pay_off(const gather_plan& g) noexcept {
-    return g.in[1] != 1 && g.out[1] != 1 && g.taps() <= 9 && g.extent(1) >= 8 && g.extent(1) * g.extent(2) >= 2048;
-}
-
 /// Floats before the staged lines, and floats from tap to tap that say where it is inside.
 [[nodiscard]] constexpr std::int64_t plane_margin(const gather_plan& g) noexcept {
     return row_pitch((g.axes[2].kernel - 1) * g.axes[2].dilation);
@@ -207,6 +201,14 @@ inline constexpr std::int64_t plane_floats = 16 * 1024;
 }
 [[nodiscard]] constexpr std::int64_t plane_inside_pitch(const gather_plan& g) noexcept {
     return plane_pitch(g, g.blocks.box(2)) + static_cast<std::int64_t>(simd::lanes);
+}
+
+/// Whether they had better: planes are large, read by few taps, and cut into blocks of several lines. Nothing is transposed
+/// then, but each vector is read from an address of its own.
+[[nodiscard]] constexpr bool planes_pay_off(const gather_plan& g) noexcept {
+    const std::int64_t lines = reads_at_most(g.axes[0], g.outputs, 1) * reads_at_most(g.axes[1], g.outputs, 4);
+    return g.in[1] != 1 && g.out[1] != 1 && g.taps() <= 9 && g.extent(1) >= 8 && g.extent(1) * g.extent(2) >= 2048 &&
+           lines <= plane_floats / plane_pitch(g, g.extent(2));
 }
 
 /// The rest of a planewise plan.
@@ -263,9 +265,8 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     g.accumulate = options.output == output_mode::accumulate;
     if (forward) drop_unread_positions(g);
     if (in[1] != 1) join_unit_axes(g);  // else panels that go together fetch the next line ahead
-    const bool may_be_planewise = options.algorithm == algorithm::positionwise ||
-                                  (options.algorithm == algorithm::automatic && planes_pay_off(g));
-    if (may_be_planewise && has_planes(g)) {
+    if (has_planes(g) && (options.algorithm == algorithm::positionwise ||
+                          (options.algorithm == algorithm::automatic && planes_pay_off(g)))) {
         plan_planes(g);
         return g;
     }

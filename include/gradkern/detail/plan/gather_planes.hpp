@@ -114,8 +114,8 @@ private:
                          .pitch = pitch_,
                          .taps = taps_.data(),
                          .weights = ordered_.data()};
-        for (std::int64_t i = 0; i < planes.positions; ++i, out += out_plane) {
-            weigh_lines(l, lines.positions, width_, out);
+        for (std::int64_t i = 0; i < planes.positions; ++i) {
+            weigh_lines(l, lines.positions, width_, out + i * out_plane);
             if (has_taps && i + 1 < planes.positions) l.first += planes.read_per_position * plane;
         }
     }
