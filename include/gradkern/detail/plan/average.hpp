@@ -393,9 +393,8 @@ private:
     template <class In, class Out, class Finish = as_it_is>
     void sum_runs(const In* sums, std::int64_t begin, std::int64_t end, Out* out,
                   const Finish& finish = {}) const noexcept {
-        // Steps beyond the columns there are: nobody takes them.
-        const std::int64_t step = std::min(p_.position_step(), p_.out_extent(2));
-        const std::int64_t advance = std::min(p_.advance(), p_.in_extent(2));
+        const std::int64_t step = p_.position_step();
+        const std::int64_t advance = p_.advance();
         const std::int64_t read_step = column_step() * inner_;
         for (std::int64_t r = 0; r < run_count_; ++r) {
             const column_run& run = runs_[r];
@@ -407,8 +406,9 @@ private:
                     sum_stretches(source + first * inner_, run.count, read_step, (last - first) * inner_,
                                   out + (run.begin + first) * inner_, finish);
             } else if (inner_ >= lanes && inner_ < 4 * lanes) {
+                const std::int64_t width = last - first > 1 ? inner_ : 0;  // steps that nobody takes are not formed
                 sum_positions(source + (run.count == 0 ? 0 : first * advance * inner_), run.count, read_step, inner_,
-                              last - first, advance * inner_, out + (run.begin + first * step) * inner_, step * inner_,
+                              last - first, run.count == 0 ? 0 : advance * width, out + (run.begin + first * step) * inner_, step * width,
                               finish);
             } else {
                 const auto sum = [&]<ahead Ahead>(std::integral_constant<ahead, Ahead>) {
