@@ -407,9 +407,10 @@ private:
                                   out + (run.begin + first) * inner_, finish);
             } else if (inner_ >= lanes && inner_ < 4 * lanes) {
                 const std::int64_t width = last - first > 1 ? inner_ : 0;  // steps that nobody takes are not formed
-                sum_positions(source + (run.count == 0 ? 0 : first * advance * inner_), run.count, read_step, inner_,
-                              last - first, run.count == 0 ? 0 : advance * width, out + (run.begin + first * step) * inner_, step * width,
-                              finish);
+                const std::int64_t from = run.count == 0 ? 0 : first * advance * inner_;
+                sum_positions(source + from, run.count, read_step, inner_, last - first,
+                              run.count == 0 ? 0 : advance * width, out + (run.begin + first * step) * inner_,
+                              step * width, finish);
             } else {
                 const auto sum = [&]<ahead Ahead>(std::integral_constant<ahead, Ahead>) {
                     for (std::int64_t i = first; i < last; ++i) {
