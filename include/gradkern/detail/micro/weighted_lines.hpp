@@ -12,7 +12,6 @@ namespace detail {
 
 /// A tap along the columns of a line: where its first column is, and in which columns it counts.
 struct column_tap {
-    std::int64_t tap = 0;  // its number in the filter
     std::int64_t offset = 0;
     const float* inside = nullptr;  // more than 0 where it counts; null: everywhere
 };
@@ -20,7 +19,7 @@ struct column_tap {
 /// Lines of outputs that meet the same taps: output line i, column x is
 ///
 ///     +0 + sum over d in [0, depths), h in [0, rows), t in [0, columns), in this order, of the t that count in column x, of
-///          first[d * depth_step + (i + h * row_step) * pitch + taps[t].offset + x] * weights[(d * rows + h) * columns + t]
+///          first[d * depth_step + (i + h * row_step) * pitch + taps[t].offset + x] * weights[d * weights_step + h * columns + t]
 ///
 /// by fused multiply-adds.
 struct weighted_lines {
@@ -33,6 +32,7 @@ struct weighted_lines {
     std::int64_t pitch = 0;  // floats from line to line of inputs and outputs
     const column_tap* taps = nullptr;
     const float* weights = nullptr;
+    std::int64_t weights_step = 0;  // from depth to depth
 };
 
 /// x * weight + sum, or the sum where the tap does not count.
@@ -64,8 +64,8 @@ GRADKERN_ALWAYS_INLINE void weigh_vectors(const weighted_lines& l, std::int64_t 
     simd::vec s[V];
     GRADKERN_UNROLL
     for (int v = 0; v < V; ++v) s[v] = simd::zero();
-    const float* weight = l.weights;
-    for (std::int64_t d = 0; d < l.depths; ++d)
+    for (std::int64_t d = 0; d < l.depths; ++d) {
+        const float* weight = l.weights + d * l.weights_step;
         for (std::int64_t h = 0; h < l.rows; ++h) {
             const float* const line = l.first + (d * l.depth_step + h * l.row_step * l.pitch + x);
             for (const column_tap* t = l.taps; t != l.taps + l.columns; ++t) {
@@ -76,6 +76,7 @@ GRADKERN_ALWAYS_INLINE void weigh_vectors(const weighted_lines& l, std::int64_t 
                 });
             }
         }
+    }
     GRADKERN_UNROLL
     for (int v = 0; v < V; ++v) simd::store_partial(out + x + v * step, s[v], used);
 }

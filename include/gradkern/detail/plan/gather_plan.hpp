@@ -218,6 +218,7 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     g.terms = 1;
     g.panels = 1;
     g.panel_width = 1;
+    g.tap_pitch = 1;
     g.joint_panels = g.all_panels();
     const auto staged = [&](const std::array<std::int64_t, 3>& box) {
         return reads_at_most(g.axes[0], g.outputs, box[0]) * reads_at_most(g.axes[1], g.outputs, box[1]) *

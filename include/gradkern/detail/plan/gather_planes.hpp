@@ -56,7 +56,7 @@ public:
             const std::int64_t column =  // that the first column reads
                 box.first[2] + (forward ? tap * a.dilation - a.pad_begin : a.pad_begin - tap * a.dilation);
             column_tap& to = taps_[static_cast<std::size_t>(t)];
-            to = {tap, column - read_.first[2], nullptr};
+            to = {column - read_.first[2], nullptr};
             if (column >= 0 && column + width_ <= extent) continue;
             float* const inside = inside_ + t * plane_inside_pitch(g_);
             for (std::int64_t x = 0; x < pitch_; ++x)
@@ -73,7 +73,7 @@ public:
     [[nodiscard]] std::int64_t width() const noexcept { return width_; }
     [[nodiscard]] std::int64_t pitch() const noexcept { return pitch_; }
 
-    /// The sums of the box with these weights, which are in the order of the filter's axes: line (d, h) goes to
+    /// The sums of the box with these weights, which are in the order in which taps are read: line (d, h) goes to
     /// out + d * plane + h * pitch(), and between the columns of two lines goes anything.
     GRADKERN_NOINLINE void compute(const float* weights, float* out, std::int64_t plane) noexcept {
         shape::tap_class planes;
@@ -94,17 +94,12 @@ private:
                        std::int64_t out_plane) noexcept {
         const std::int64_t columns = g_.axes[2].kernel;
         const std::int64_t plane = read_.extent[1] * pitch_;
-        float* weight = ordered_.data();
-        for (std::int64_t d = 0; d < planes.taps; ++d)
-            for (std::int64_t h = 0; h < lines.taps; ++h) {
-                const std::int64_t row =
-                    (planes.first_tap + d * planes.tap_step) * g_.axes[1].kernel + lines.first_tap + h * lines.tap_step;
-                for (std::int64_t t = 0; t < columns; ++t)
-                    *weight++ = weights[row * columns + taps_[static_cast<std::size_t>(t)].tap];
-            }
         const bool has_taps = planes.taps > 0 && lines.taps > 0;
         const std::int64_t first =
             (planes.first_read - read_.first[0]) * plane + (lines.first_read - read_.first[1]) * pitch_;
+        // Of a class with stride 1 taps follow one another, along the columns all of them.
+        const std::int64_t first_column = g_.outputs == shape::side::small ? 0 : columns - 1;
+        const std::int64_t tap = (planes.first_tap * g_.axes[1].kernel + lines.first_tap) * columns + first_column;
         weighted_lines l{.first = staging_ + (has_taps ? first : 0),
                          .depths = has_taps ? planes.taps : 0,
                          .rows = lines.taps,
@@ -113,7 +108,8 @@ private:
                          .row_step = lines.read_per_tap,
                          .pitch = pitch_,
                          .taps = taps_.data(),
-                         .weights = ordered_.data()};
+                         .weights = weights + (has_taps ? g_.tap_place(tap) : 0),
+                         .weights_step = g_.axes[1].kernel * columns};
         for (std::int64_t i = 0; i < planes.positions; ++i) {
             weigh_lines(l, lines.positions, width_, out + i * out_plane);
             if (has_taps && i + 1 < planes.positions) l.first += planes.read_per_position * plane;
@@ -129,7 +125,6 @@ private:
     std::int64_t pitch_ = 0;  // floats from line to line, of what is staged and of results
     bool has_columns_ = false;
     std::array<column_tap, plane_taps> taps_;  // along the columns, in the order in which they are read
-    std::array<float, plane_taps> ordered_;    // weights of a class, in the order of the sum
 };
 
 /// One channel of a box, from tensor to tensor.
@@ -149,12 +144,7 @@ void compute_plane(const gather_plan& g, plane_lines& lines, const T* src, const
                         rows * read.extent[2]);
 
     std::array<float, plane_taps> w;
-    const T* const filter = weights + (g.w_first + channel * g.w_group);
-    std::size_t at = 0;
-    for (std::int64_t d = 0; d < g.axes[0].kernel; ++d)
-        for (std::int64_t h = 0; h < g.axes[1].kernel; ++h)
-            for (std::int64_t x = 0; x < g.axes[2].kernel; ++x)
-                w[at++] = load_element(filter + (d * g.w_tap[0] + h * g.w_tap[1] + x * g.w_tap[2]));
+    pack_weight_panel(g, weights, channel, 0, 1, 1, w.data());
 
     T* const to = dst + box.first_image * g.out[0] + channel * g.out[1] + box.first[0] * g.out[2] +
                   box.first[1] * g.out[3] + box.first[2];
