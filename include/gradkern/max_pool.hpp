@@ -24,6 +24,7 @@
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/maximum.hpp>
+#include <gradkern/detail/plan/maximum_backward.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/detail/plan/scatter.hpp>
 #include <gradkern/half.hpp>
@@ -50,8 +51,8 @@ public:
             << (plan_.gathered ? "gathered"
                 : plan_.staged ? "staged"
                                : "in place")
-            << ", " << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.boxes.count()
-            << " boxes, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+            << (plan_.pulls ? ", gradients pulled" : "") << ", " << plan_.panels << " panels of " << plan_.panel_width
+            << " lanes, " << plan_.boxes.count() << " boxes, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();
     }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <gradkern/max_pool.hpp>
@@ -225,6 +226,57 @@ TYPED_TEST(MaxPool, backward_has_the_references_bits) {
             ASSERT_TRUE(dx.surroundings_intact());
         }
     }
+}
+
+/// Tensors so large that windows between boxes are computed for each, and that memory is asked for ahead.
+TYPED_TEST(MaxPool, positions_of_several_boxes_pull_their_gradients) {
+    using T = TypeParam;
+    random_source random("max_pool.pulled_boxes");
+    int several = 0;
+    for (int i = 0; i < 45; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const int rank = i % 3 + 1;
+        const extents largest = rank == 1 ? extents{1500} : rank == 2 ? extents{8, 500} : extents{5, 12, 150};
+        max_pool_attributes a;
+        a.data_format = rank == 1 && random.chance(1, 3) ? data_format::ncx : data_format::nxc;
+        const std::int64_t channels = random.pick<std::int64_t>({16, 33, 70, 130});
+        extents src{random.integer(1, 2)};
+        if (a.data_format == data_format::ncx) src.push_back(channels);
+        for (const std::int64_t size : largest.values()) {
+            src.push_back(random.integer(size / 3 + 1, size));
+            a.kernel.push_back(random.integer(1, 3));
+            a.strides.push_back(random.integer(1, 3));
+            a.pads_begin.push_back(random.integer(0, a.kernel[a.kernel.rank() - 1] - 1));
+            a.pads_end.push_back(random.integer(0, 1));
+        }
+        if (a.data_format == data_format::nxc) src.push_back(channels);
+        const auto dst = gradkern::infer_max_pool(src, a);
+        if (!dst) continue;
+        const test_tensor<T> x(src);
+        const test_tensor<T> dy(*dst);
+        x.fill([&](std::int64_t) { return random_number(random, true); });
+        dy.fill_random(random);
+        call_options options;
+        options.plan.output = random.chance(1, 4) ? output_mode::accumulate : output_mode::overwrite;
+        const test_tensor<T> expected(src);
+        const test_tensor<T> dx(src);
+        for (const test_tensor<T>* y : {&expected, &dx})
+            if (options.plan.output == output_mode::accumulate) y->fill([&](std::int64_t k) { return k % 5; });
+        ASSERT_TRUE(
+            gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), a, expected.view(), options).ok());
+        const auto plan = *gradkern::plan_max_pool_backward<T>(src, *dst, a, {}, options.plan);
+        std::array<char, 256> text{};
+        plan.describe(text);
+        const std::string_view line(text.data());
+        const auto says = [&](std::string_view words) { return line.find(words) != std::string_view::npos; };
+        if (says("gradients pulled") && !says(" 1 boxes") && !says(" 2 boxes")) ++several;
+        const guarded_bytes memory(plan.workspace_bytes(), gradkern_test::touching::end);
+        ASSERT_TRUE(plan.run(x.data(), dy.data(), dx.data(), {memory.data(), memory.size()}).ok());
+        ASSERT_TRUE(memory.zones_intact());
+        ASSERT_TRUE(dx.equals(expected)) << line;
+        ASSERT_TRUE(dx.surroundings_intact());
+    }
+    EXPECT_GE(several, 10);
 }
 
 /// Indices from a forward pass, and arbitrary ones: out of their planes, repeated, absent.

@@ -542,4 +542,22 @@ TEST(simd, add_bits_adds_integers) {
         EXPECT_EQ(std::bit_cast<std::uint32_t>(r[i]), 0x2ffffffeU + 2 * static_cast<std::uint32_t>(i)) << "lane " << i;
 }
 
+TEST(simd, equal_bits_tells_bits_apart) {
+    // equal as numbers, or never equal as numbers, or equal where subnormal numbers count as 0
+    const std::array<std::array<std::uint32_t, 2>, 5> pairs{
+        {{0u, 0x80000000u}, {1u, 2u}, {0x7fc00000u, 0x7fc00000u}, {0x3f800000u, 0x3f800000u}, {0u, 1u}}};
+    for (const auto& [first, second] : pairs) {
+        for (std::size_t lane = 0; lane < count; ++lane) {
+            floats a{};
+            floats b{};
+            b.fill(1.0f);
+            a[lane] = std::bit_cast<float>(first);
+            b[lane] = std::bit_cast<float>(second);
+            const auto same = truths(simd::equal_bits(from_array(a), from_array(b)));
+            for (std::size_t i = 0; i < count; ++i)
+                EXPECT_EQ(same[i], i == lane && first == second) << first << ' ' << i;
+        }
+    }
+}
+
 }  // namespace

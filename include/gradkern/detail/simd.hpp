@@ -21,6 +21,7 @@
 /// | `keep(a)` | `a`, in a register: a compiler does not read it from memory again for each use |
 /// | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: the second operand where one is a NaN, or for zeros of both signs |
 /// | `greater(a, b)`, `is_nan(a)` | a `mask`: one truth a lane |
+/// | `equal_bits(a, b)` | a `mask`: whether the lanes' bits are the same |
 /// | `either(m, n)`, `but_not(m, n)` | `m or n`, `m and not n` |
 /// | `select(m, a, b)` | `m ? a : b`, bit by bit: also for floats that carry other things |
 /// | `widen_f16(p)`, `widen_bf16(p)` | `lanes` 16-bit patterns at any address -> vector |

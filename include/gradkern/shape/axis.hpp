@@ -170,9 +170,22 @@ public:
         if (next_ >= end_) return false;
         const std::int64_t here = next_;
         const tap_sequence taps = taps_of(here);
-        // the last position of the run: taps_of is monotone along a phase
+        // The last position of the run. Whole windows go on until one ends behind the large side; elsewhere taps_of, which
+        // is monotone along a phase, is asked in longer and longer steps, since runs at borders are short.
         std::int64_t low = 0;
         std::int64_t high = (end_ - 1 - here) / position_step_;
+        if (outputs_ == side::small && taps.count == axis_.kernel) {
+            low = high = std::min(high, (axis_.large - 1 - axis_.position(here, axis_.kernel - 1)) / axis_.stride);
+        }
+        for (std::int64_t step = 1; low < high; step *= 2) {
+            const std::int64_t next = std::min(low + step, high);
+            if (taps_of(here + next * position_step_) == taps) {
+                low = next;
+            } else {
+                high = next - 1;
+                break;
+            }
+        }
         while (low < high) {
             const std::int64_t mid = low + (high - low + 1) / 2;
             if (taps_of(here + mid * position_step_) == taps) {

@@ -135,7 +135,7 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
             const T* const row = first + d * r.read_step[0] + h * r.read_step[1];
             const std::int64_t row_place = d * r.place_step[0] + h * r.place_step[1];
             for (; w < r.taps[2]; ++w, ++tap) {
-                const simd::vec here = places.get(tap, row_place + w * r.place_step[2]);
+                const simd::vec here = simd::keep(places.get(tap, row_place + w * r.place_step[2]));
                 for (std::size_t v = 0; v < V; ++v) {
                     const simd::vec x = load(row + w * r.read_step[2], v);
                     const simd::mask m = takes<ignore_nan>(x, best[v]);

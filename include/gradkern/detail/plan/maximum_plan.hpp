@@ -6,7 +6,8 @@
 // a huge plane) are gathered element by element.
 //
 // Backward scratch holds a few slices of a box at a time: planes of a volume, rows of a plane, columns of a row, and
-// windows pass over them in order: a box may be as long as it likes along that axis, and slices stay in the cache.
+// windows pass over them in order: a box may be as long as it likes along that axis, and slices stay in the cache. They
+// are sums, or, where positions pull gradients, the results of windows; along one axis alone it holds those of a whole box.
 #pragma once
 
 #include <algorithm>
@@ -34,6 +35,7 @@ inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging
 inline constexpr std::int64_t max_held = 32 * 1024;     ///< floats of slices held at a time that are aimed at
 inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
 inline constexpr std::int64_t max_rows = 64;            ///< rows of a window whose maxima are kept
+inline constexpr std::int64_t most_pulled = simd::lanes * 3 / 2;  ///< windows whose gradients a position pulls
 inline constexpr std::int64_t max_cached = 256 * 1024;  ///< floats of a tensor that is taken to be in the cache
 
 /// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
@@ -85,9 +87,14 @@ struct max_plan {
     std::int64_t sum_width = 0;    // floats of sums per position
     std::int64_t panels = 0;
     box_grid boxes{};
-    std::size_t slide = 0;  // backward: the outermost axis there is, along which slices of a box are held
-    std::int64_t held = 0;  // slices at a time
-    bool asks_ahead = false;  // backward: tensors had better be asked for before their turn
+    std::size_t slide = 0;          // backward: the outermost axis there is, along which slices of a box are held
+    std::int64_t held = 0;          // slices at a time
+    bool asks_ahead = false;        // backward: tensors had better be asked for before their turn
+    bool pulls = false;             // backward: positions pull gradients; there are no sums in scratch
+    bool pulls_in_place = false;    // gradients are read, and results written, where they are
+    std::int64_t kept_slices = 0;   // of windows, whose results are kept for all positions that they reach
+    std::int64_t kept_lines = 0;    // of a slice
+    std::int64_t kept_windows = 0;  // of a line
 
     std::int64_t at_staging = 0;  // byte offsets in a slice
     std::int64_t at_sums = 0;
@@ -134,6 +141,20 @@ struct window_range {
     return reach >= a.large ? hull : std::min(hull, 2 * (reach + 1));
 }
 
+/// How many windows reach one position at most.
+[[nodiscard]] constexpr std::int64_t windows_at_most(const shape::axis& a) noexcept {
+    return std::min(a.small, (a.kernel - 1) / a.stride + 1);
+}
+/// Whether few enough windows, all without dilation, reach each position for it to pull their gradients.
+[[nodiscard]] constexpr bool few_windows(const std::array<shape::axis, 3>& axes) noexcept {
+    std::int64_t windows = 1;
+    for (const shape::axis& a : axes) {
+        if (a.dilation != 1 || windows_at_most(a) > most_pulled) return false;
+        windows *= windows_at_most(a);
+    }
+    return windows <= most_pulled;
+}
+
 /// Whether windows had better be computed row by row: a row serves all lines of windows that overlap there, and every
 /// window has taps in each of its rows.
 [[nodiscard]] constexpr bool saves_comparisons(const shape::axis& rows, const shape::axis& columns) noexcept {
@@ -167,25 +188,34 @@ struct window_range {
 
     while (m.slide < 2 && m.axes[m.slide].large == 1 && m.axes[m.slide].small == 1) ++m.slide;
     const shape::axis& slices = m.axes[m.slide];
+    m.staged = src[1] != 1 || options.algorithm == algorithm::dense_staged;
+    // Where tensors are staged, turning them takes most of the time, and adding to sums in the cache is no slower; but
+    // along one axis these would slide by few positions at a time.
+    m.pulls = backward && few_windows(m.axes) && (!m.staged || m.slide == 2);
     // Positions that a box holds in scratch: forward what is staged, backward the hull, also for its sums; of that
     // twice as many slices as a window covers, so that no more than half of them are moved when a window needs others.
+    // Where nothing is staged and there are no sums, the windows that are kept.
     const auto positions_of = [&](const std::array<std::int64_t, 3>& box) {
         std::int64_t positions = 1;
-        for (std::size_t i = 0; i < 3; ++i)
-            positions *= !backward      ? reads_at_most(m.axes[i], shape::side::small, box[i])
-                         : i == m.slide ? least_held(slices, box[i])
-                                        : hull_at_most(m.axes[i], box[i]);
+        for (std::size_t i = 0; i < 3; ++i) {
+            const shape::axis& a = m.axes[i];
+            const bool slides = i == m.slide && !(m.pulls && i == 2);
+            positions *= !backward ? reads_at_most(a, shape::side::small, box[i])
+                         : m.pulls && !m.staged
+                             ? (slides ? windows_at_most(a) : reads_at_most(a, shape::side::large, box[i]))
+                         : slides ? least_held(slices, box[i])
+                                  : hull_at_most(a, box[i]);
+        }
         return positions;
     };
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const std::int64_t plane = m.axes[0].large * m.axes[1].large * m.axes[2].large;
     m.asks_ahead = p.batch * p.channels * plane > max_cached;
-    m.staged = src[1] != 1 || options.algorithm == algorithm::dense_staged;
     // Neighbouring channels in place are walked together: they lie in the same pages.
     m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(p.channels, lanes) * lanes);
     m.gathered = options.algorithm == algorithm::channelwise || plane >= place_limit;
     // Backward a window that reaches several boxes is computed for each: boxes are larger there.
-    std::int64_t budget = backward && !m.staged ? 4 * max_scratch : max_scratch;
+    std::int64_t budget = backward && !m.staged && !m.pulls ? 4 * max_scratch : max_scratch;
     if (!m.gathered && (m.staged || backward)) {
         // Narrower panels of whole planes come first.
         const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
@@ -201,6 +231,7 @@ struct window_range {
     }
     if (m.gathered) {
         m.staged = false;
+        m.pulls = false;
         m.panel_width = lanes;
         budget = 64 * max_scratch;
     }
@@ -220,12 +251,17 @@ struct window_range {
             if (i == m.slide || box[i] == 1) break;
             box[i] = shape::ceil_div(box[i], 2);
         }
+        if (m.pulls && m.slide == 2) {  // all that reach a box are kept
+            const std::int64_t windows = max_results / m.panel_width;
+            if (box[2] / slices.stride > windows) box[2] = windows * slices.stride;
+            while (positions_of(box) * m.sum_width > budget && box[2] > 1) box[2] = shape::ceil_div(box[2], 2);
+        }
         m.boxes = box_grid(p.batch, extent, box);
         constexpr std::int64_t enough_tasks = 16;  // for many threads
         if (m.tasks() > 0 && m.tasks() < enough_tasks) {
-            const std::int64_t most = slices.large / 4 / ((slices.kernel - 1) * slices.dilation + 1);
+            const std::int64_t most = box[m.slide] / 4 / ((slices.kernel - 1) * slices.dilation + 1);
             const std::int64_t parts = std::min(shape::ceil_div(enough_tasks, m.tasks()), most);
-            if (parts > 1) box[m.slide] = shape::ceil_div(slices.large, parts);
+            if (parts > 1) box[m.slide] = shape::ceil_div(box[m.slide], parts);
             m.boxes = box_grid(p.batch, extent, box);
         }
     } else {
@@ -241,11 +277,13 @@ struct window_range {
     slice_layout slice;
     const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
     // Planes that windows are gathered from may be too large to count.
-    std::int64_t held_floats = (m.gathered ? box[0] * box[1] * box[2] : positions_of(box)) * m.sum_width;
+    std::int64_t held_floats = m.gathered             ? box[0] * box[1] * box[2] * m.sum_width
+                               : m.pulls && !m.staged ? 0
+                                                      : positions_of(box) * m.sum_width;
     m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
     if (m.gathered) {
         m.held = box[m.slide];
-    } else if (backward) {
+    } else if (backward && !m.pulls) {
         const std::int64_t whole = hull_at_most(slices, box[m.slide]);
         const std::int64_t least = least_held(slices, box[m.slide]);
         const std::int64_t slice_floats = held_floats / least;
@@ -256,12 +294,22 @@ struct window_range {
             m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
     }
     const std::int64_t line = m.columns * m.panel_width;
+    std::int64_t results = line;
+    std::int64_t sums = backward ? held_floats : 0;
+    if (m.pulls) {
+        m.pulls_in_place = small[1] == 1 && large[1] == 1 && !m.accumulate;
+        m.kept_slices = m.slide < 2 ? windows_at_most(slices) : 1;
+        m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
+        m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
+        results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;
+        sums = m.pulls_in_place ? 0 : box[2] * m.panel_width;  // of a line
+    }
     m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
-    m.at_sums = slice.reserve<float>(backward ? held_floats : 0);
+    m.at_sums = slice.reserve<float>(sums);
     m.at_value = slice.reserve<float>(backward ? m.panel_width : line);
-    m.at_place = slice.reserve<float>(line);
+    m.at_place = slice.reserve<float>(results);
     m.at_high = slice.reserve<float>(m.gathered ? line : 0);
-    m.at_gradient = slice.reserve<float>(backward ? line : 0);
+    m.at_gradient = slice.reserve<float>(backward && !m.pulls_in_place ? results : 0);
     if (!m.gathered && m.axes[0].kernel <= max_rows / m.axes[1].kernel && saves_comparisons(m.axes[1], m.axes[2]) &&
         m.columns == m.axes[2].small) {
         const std::int64_t floats = 2 * m.axes[0].kernel * m.axes[1].kernel * line;

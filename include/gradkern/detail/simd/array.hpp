@@ -110,6 +110,12 @@ struct mask {
     return r;
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
+    mask r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = std::memcmp(&a.lane[i], &b.lane[i], sizeof(float)) == 0;
+    return r;
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE mask either(mask a, mask b) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = a.lane[i] || b.lane[i];
     return a;

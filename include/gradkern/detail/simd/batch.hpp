@@ -140,6 +140,10 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     return vec(registers::add_bits(register_type(a), register_type(b)));
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
+    return mask(registers::equal_bits(register_type(a), register_type(b)));
+}
+
 /// Number K of each four lanes in all four of them.
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
@@ -268,6 +272,15 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i)
         x[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) + std::bit_cast<std::uint32_t>(y[i]));
     return load(x);
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
+    float x[lanes];
+    float y[lanes];
+    store(x, a);
+    store(y, b);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) x[i] = std::memcmp(&x[i], &y[i], sizeof(float)) == 0 ? 1.0f : 0.0f;
+    return greater(load(x), broadcast(0.0f));
 }
 
 /// Number K of each four lanes in all four of them.

@@ -96,6 +96,9 @@ GRADKERN_ALWAYS_INLINE float32x4_t load_quarters(const float* source, std::ptrdi
 GRADKERN_ALWAYS_INLINE float32x4_t add_bits(float32x4_t a, float32x4_t b) noexcept {
     return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
 }
+GRADKERN_ALWAYS_INLINE uint32x4_t equal_bits(float32x4_t a, float32x4_t b) noexcept {
+    return vceqq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE float32x4_t quad_lane(float32x4_t a) noexcept {

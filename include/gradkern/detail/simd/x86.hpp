@@ -160,6 +160,9 @@ GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t,
 GRADKERN_ALWAYS_INLINE __m128 add_bits(__m128 a, __m128 b) noexcept {
     return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
 }
+GRADKERN_ALWAYS_INLINE __m128 equal_bits(__m128 a, __m128 b) noexcept {
+    return _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
@@ -280,6 +283,15 @@ GRADKERN_ALWAYS_INLINE __m256 add_bits(__m256 a, __m256 b) noexcept {
     const __m128 low = add_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
     return _mm256_insertf128_ps(_mm256_castps128_ps256(low),
                                 add_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)), 1);
+#endif
+}
+GRADKERN_ALWAYS_INLINE __m256 equal_bits(__m256 a, __m256 b) noexcept {
+#if defined(__AVX2__)
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+#else
+    const __m128 low = equal_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low),
+                                equal_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)), 1);
 #endif
 }
 /// Number K of each four lanes in all four of them.
@@ -423,6 +435,9 @@ GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t 
 /// The sum of the lanes' bits as integers of 32 bits.
 GRADKERN_ALWAYS_INLINE __m512 add_bits(__m512 a, __m512 b) noexcept {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
+GRADKERN_ALWAYS_INLINE __mmask16 equal_bits(__m512 a, __m512 b) noexcept {
+    return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>

@@ -1,0 +1,185 @@
+// The micro-kernel of max pooling's gradient: every position pulls the gradients of the windows whose maximum it is.
+// Lanes are channels.
+//
+//     sum(q) = sum of gradient(o) over the windows o that reach q and have place(o) == q, in ascending order of o
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr std::int64_t pulled_at_once = 16;  ///< positions of a phase of the stride
+
+/// The windows of one axis without dilation that reach one position, [first, last), and then those of later positions.
+class reaching_windows {
+public:
+    reaching_windows(const shape::axis& a, std::int64_t position) noexcept
+        : last(std::min(a.small, (position + a.pad_begin) / a.stride + 1)), axis_(a), at_(position + a.pad_begin) {
+        first = at_ < a.kernel ? 0 : std::min(last, (at_ - a.kernel) / a.stride + 1);
+    }
+    /// On to the next position.
+    void next() noexcept {
+        ++at_;
+        if (last < axis_.small && at_ == last * axis_.stride) ++last;
+        if (first < last && at_ >= first * axis_.stride + axis_.kernel) ++first;
+    }
+    /// On by `strides` strides, between positions that all their windows reach.
+    void skip(std::int64_t strides) noexcept {
+        first += strides;
+        last += strides;
+        at_ += strides * axis_.stride;
+    }
+
+    std::int64_t first;
+    std::int64_t last;
+
+private:
+    const shape::axis& axis_;
+    std::int64_t at_;
+};
+
+/// Where the results of one line of windows are: their places, as window_max has left them, and their gradients.
+template <class G>
+struct window_line {
+    const float* place;
+    const G* gradient;
+};
+
+/// How far results and gradients lie apart from window to window, and outputs from position to position.
+struct pull_steps {
+    std::int64_t place = 0;
+    std::int64_t gradient = 0;
+    std::int64_t out = 0;
+};
+
+/// What is asked for of a tensor while positions are written: its elements `first`, `first + step`, ... for one position
+/// after the other, and those of the output some positions on. Nothing where there is no tensor.
+template <class T>
+struct asked_ahead {
+    const T* tensor = nullptr;
+    std::int64_t first = 0;
+    std::int64_t step = 0;
+};
+
+/// The sums of `runs` positions, or fours of positions, of the same phase of the stride: V vectors each, which are
+/// neighbouring channels of one position or, where `fours`, the same ones of four that lie a stride apart. Vectors are
+/// whole, or have `used` lanes. `count` windows of every line reach the first position, of which the first one lies
+/// `skip` behind the line's; those a stride on are reached by windows one further each.
+template <bool fours, bool whole, std::size_t V, class G, class O>
+GRADKERN_ALWAYS_INLINE void pull_of(std::span<const window_line<G>> lines, const pull_steps& step, std::int64_t stride,
+                                    std::int64_t skip, std::int64_t count, std::int64_t runs, std::int64_t position,
+                                    std::ptrdiff_t channel, std::ptrdiff_t used, O* out) noexcept {
+    const std::ptrdiff_t next_place = fours ? step.place : std::ptrdiff_t{simd::lanes};
+    const std::ptrdiff_t next_gradient = fours ? step.gradient : std::ptrdiff_t{simd::lanes};
+    const std::ptrdiff_t next_out = fours ? stride * step.out : std::ptrdiff_t{simd::lanes};
+    for (std::int64_t run = 0; run < runs; ++run) {
+        const std::int64_t strides = fours ? run * std::int64_t{V} : run;  // from the first position to here
+        const std::ptrdiff_t place_at = (skip + strides) * step.place + channel;
+        const std::ptrdiff_t gradient_at = (skip + strides) * step.gradient + channel;
+        std::array<simd::vec, V> sum;
+        std::array<simd::vec, V> here;
+        for (std::size_t v = 0; v < V; ++v) {
+            sum[v] = simd::zero();
+            here[v] = v > 0 && !fours ? here[0]
+                                      : broadcast_bits(position + (strides + static_cast<std::int64_t>(v)) * stride);
+        }
+        for (const window_line<G>& line : lines) {
+            const float* place = line.place + place_at;
+            const G* gradient = line.gradient + gradient_at;
+            for (std::int64_t i = 0; i < count; ++i) {  // no pointer moves on behind the last window
+                for (std::size_t v = 0; v < V; ++v) {
+                    const auto n = static_cast<std::ptrdiff_t>(v);
+                    const simd::mask m = simd::equal_bits(simd::load(place + i * step.place + n * next_place), here[v]);
+                    const G* const from = gradient + i * step.gradient + n * next_gradient;
+                    const simd::vec g = whole ? simd::load_wide(from) : simd::load_wide_partial(from, used);
+                    sum[v] = simd::select(m, simd::add(sum[v], g), sum[v]);
+                }
+            }
+        }
+        for (std::size_t v = 0; v < V; ++v) {
+            O* const to = out + strides * stride * step.out + channel + static_cast<std::ptrdiff_t>(v) * next_out;
+            if constexpr (whole) {
+                simd::store_narrow(to, sum[v]);
+            } else {
+                simd::store_narrow_partial(to, sum[v], used);
+            }
+        }
+    }
+}
+
+/// The sums of the positions [first, last) of a line, `used` channels of each, from these lines of windows, whose first
+/// one is number `first_window`. `position` is the number of the first position, `out` its element of the first channel.
+template <class G, class O, class A>
+void pull_gradients(std::span<const window_line<G>> lines, const pull_steps& step, const shape::axis& columns,
+                    std::int64_t first_window, std::int64_t first, std::int64_t last, std::int64_t position,
+                    std::ptrdiff_t used, O* out, const asked_ahead<A>& ahead) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    constexpr std::int64_t to_write = 8;  // positions ahead
+    const std::int64_t stride = columns.stride;
+    std::int64_t x = first;
+    reaching_windows windows(columns, x);
+    // `positions` of one phase from x + phase on
+    const auto pull = [&](std::int64_t phase, std::int64_t positions) {
+        const std::int64_t count = windows.last - windows.first;
+        const std::int64_t skip = count > 0 ? windows.first - first_window : 0;
+        const std::int64_t here = position + (x - first) + phase;
+        O* const to = out + (x - first + phase) * step.out;
+        std::ptrdiff_t j = 0;
+        for (; used - j >= 4 * lanes; j += 4 * lanes)
+            pull_of<false, true, 4>(lines, step, stride, skip, count, positions, here, j, lanes, to);
+        const std::int64_t fours = positions / 4;
+        const std::int64_t done = 4 * fours;
+        const auto rest = [&]<bool whole>(std::ptrdiff_t n) GRADKERN_INLINE_LAMBDA {
+            if (fours > 0) pull_of<true, whole, 4>(lines, step, stride, skip, count, fours, here, j, n, to);
+            if (done < positions)
+                pull_of<false, whole, 1>(lines, step, stride, skip + done, count, positions - done,
+                                         here + done * stride, j, n, to + done * stride * step.out);
+        };
+        for (; used - j >= lanes; j += lanes) rest.template operator()<true>(lanes);
+        if (j < used) rest.template operator()<false>(used - j);
+    };
+    const auto ask = [&](std::int64_t positions) GRADKERN_INLINE_LAMBDA {
+        if (ahead.tensor == nullptr) return;
+        for (std::int64_t i = x - first; i < x - first + positions; ++i) {
+            for (std::ptrdiff_t j = 0; j < used; j += simd::line_elements<A>)
+                simd::prefetch(ahead.tensor, ahead.first + i * ahead.step + j);
+            for (std::ptrdiff_t j = 0; j < used; j += simd::line_elements<O>)
+                simd::prefetch_to_write(out, (i + to_write) * step.out + j);
+        }
+    };
+    const auto singly = [&](std::int64_t end) {
+        for (; x < end; ++x, windows.next()) {
+            ask(1);
+            pull(0, 1);
+        }
+    };
+    // Few channels: between borders, where windows that reach positions a stride on are one further each, phase by phase,
+    // so many at a time that memory is still written in order.
+    if (used < 4 * lanes) {
+        singly(std::clamp(columns.kernel - 1 - columns.pad_begin, x, last));
+        const std::int64_t end = std::min(last, columns.position(columns.small - 1, 0) + std::min(stride, last));
+        while (x + stride <= end) {
+            const std::int64_t positions = std::min((end - x) / stride, pulled_at_once);
+            ask(positions * stride);
+            for (std::int64_t phase = 0; phase < stride - 1; ++phase, windows.next()) pull(phase, positions);
+            pull(stride - 1, positions);
+            windows.skip(positions - 1);
+            windows.next();
+            x += positions * stride;
+        }
+    }
+    singly(last);
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
