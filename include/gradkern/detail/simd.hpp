@@ -92,6 +92,13 @@ GRADKERN_ALWAYS_INLINE void prefetch(const T* p, std::ptrdiff_t step = 0) noexce
     __builtin_prefetch(reinterpret_cast<const void*>(at));
 }
 
+/// The same for what is read later than L1 would hold it.
+template <class T>
+GRADKERN_ALWAYS_INLINE void prefetch_to_l2(const T* p, std::ptrdiff_t step = 0) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
+    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+}
+
 /// The same for a line that will be written.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch_to_write(const T* p, std::ptrdiff_t step = 0) noexcept {

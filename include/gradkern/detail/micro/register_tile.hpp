@@ -235,7 +235,12 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             GRADKERN_UNROLL
             for (std::ptrdiff_t j = 1; j <= steps; ++j)
                 simd::prefetch_to_write(c, c_at + call.c_ahead + j * last / std::max<std::ptrdiff_t>(steps, 1));
-            if constexpr (reads_lanes) simd::prefetch(reinterpret_cast<const number*>(call.a[i]), a_at + call.a_ahead);
+            if constexpr (reads_lanes) {
+                const auto* a = reinterpret_cast<const number*>(call.a[i]) + a_at;
+                GRADKERN_UNROLL
+                for (std::ptrdiff_t j = 0; j < Vectors * width; j += simd::line_elements<number>)
+                    simd::prefetch_to_l2(a, call.a_ahead + j);
+            }
         };
         if constexpr (reads_lanes) {  // sums are short, and a loop would show
             GRADKERN_UNROLL
