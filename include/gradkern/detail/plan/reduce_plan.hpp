@@ -97,11 +97,19 @@ struct reduce_plan {
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
         return channelwise ? panel_groups() : groups * panel_groups() * channel_ranges();
     }
-    /// Dense: the same with tasks of fewer channels where there are fewer tasks than lanes. Not for one lane, since each task
-    /// packs the small side for itself. No sum is split, so that the bits stay.
+    /// The same with smaller tasks for more lanes. Not for one: dense tasks of fewer channels each pack the small side for
+    /// themselves, and channelwise ones of fewer panels read parts of all lines. No sum is split, so that the bits stay.
     [[nodiscard]] constexpr reduce_plan for_lanes(std::int64_t lanes) const noexcept {
         reduce_plan r = *this;
-        if (channelwise || tasks() == 0 || tasks() >= lanes) return r;
+        if (lanes == 1 || tasks() == 0) return r;
+        if (channelwise) {
+            const std::int64_t groups_wanted = std::max<std::int64_t>(lanes, 3);
+            const std::int64_t most = std::clamp<std::int64_t>(panels / groups_wanted, 1, task_panels);
+            r.task_panels = shape::ceil_div(panels, shape::ceil_div(panels, most));
+            r.sum_floats = r.task_panels * panel_floats();
+            return r;
+        }
+        if (tasks() >= lanes) return r;
         const std::int64_t ranges = shape::ceil_div(lanes, tasks() / channel_ranges());
         const std::int64_t least = std::min<std::int64_t>(task_channels, tile_rows);
         r.task_channels = std::max(shape::ceil_div(large_channels, ranges), least);
@@ -174,7 +182,7 @@ struct reduce_plan {
         if (large[1] == 1 && small[1] == 1 && r.panels > 0) {
             constexpr std::int64_t sum_budget = 4 * 1024;
             const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
-            const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels / 3), 1, 8);  // and some tasks
+            const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels), 1, 16);
             r.task_panels = shape::ceil_div(r.panels, shape::ceil_div(r.panels, most));
         }
         r.sum_floats = r.task_panels * r.panel_floats();
