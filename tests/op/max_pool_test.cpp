@@ -551,6 +551,20 @@ TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {
             *gradkern::plan_max_pool_backward_from_indices<float>(dst, dst, {.data_format = data_format::ncx}, src);
         EXPECT_EQ(from_indices.workspace_bytes(), 0U);
     }
+    for (const std::int64_t columns : {100'000, 10'000'000}) {
+        for (const std::int64_t stride : {1, 1000}) {
+            for (const output_mode output : {output_mode::overwrite, output_mode::accumulate}) {
+                const max_pool_attributes line{.kernel = {2}, .strides = {stride}};
+                const max_pool_attributes plane{.kernel = {2, 2}, .strides = {1, stride}};
+                const std::int64_t windows = (columns - 2) / stride + 1;
+                const auto plans = {*gradkern::plan_max_pool_backward<float>({1, columns, 128}, {1, windows, 128}, line,
+                                                                             {}, {.output = output}),
+                                    *gradkern::plan_max_pool_backward<float>({1, 4, columns, 128}, {1, 3, windows, 128},
+                                                                             plane, {}, {.output = output})};
+                for (const auto& plan : plans) EXPECT_LE(plan.workspace_bytes(), std::size_t{4} << 20) << columns;
+            }
+        }
+    }
 }
 
 /// A kernel over planes too large for any scratch, and places beyond 32 bits.

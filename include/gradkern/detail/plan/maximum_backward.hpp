@@ -250,17 +250,19 @@ private:
         const std::int64_t first = box_.first[2];
         const std::int64_t last = box_.last[2];
         const std::array<std::int64_t, 3> places = tensor_places();
-        const std::int64_t place = d * places[0] + h * places[1] + first;
-        to += d * x[2] + h * x[3] + first * x[4];
-        const auto pull_from = [&]<class G>(std::int64_t gradient_step, auto* out, std::int64_t out_step,
-                                            const asked_ahead<T>& ahead, const auto& gradient_of) {
+        const std::int64_t place = d * places[0] + h * places[1];  // of column 0
+        to += d * x[2] + h * x[3];
+        // the columns [begin, end)
+        const auto pull_from = [&]<class G>(std::int64_t begin, std::int64_t end, std::int64_t gradient_step, auto* out,
+                                            std::int64_t out_step, const asked_ahead<T>& ahead,
+                                            const auto& gradient_of) {
             std::array<window_line<G>, most_pulled> lines;
             std::size_t count = 0;
             for (std::int64_t p = planes.first; p < planes.last && windows_[2].first < windows_[2].last; ++p)
                 for (std::int64_t r = rows.first; r < rows.last; ++r)
                     lines[count++] = {results_.place + kept_line(p, r), gradient_of(p, r)};
             pull_gradients<G>({lines.data(), count}, {m_.panel_width, gradient_step, out_step}, m_.axes[2],
-                              windows_[2].first, first, last, place, used_, out, ahead);
+                              windows_[2].first, begin, end, place + begin, used_, out, ahead);
         };
         if (m_.pulls_in_place) {
             asked_ahead<T> ahead;  // what the next slice of windows, or the next box, is the first to read
@@ -269,14 +271,18 @@ private:
             if (m_.asks_ahead && !m_.staged && at[m_.slide] < m_.axes[m_.slide].large && last - first > 1) {
                 ahead = {source, at[0] * m_.src[2] + at[1] * m_.src[3] + at[2] * m_.src[4], m_.src[4]};
             }
-            pull_from.template operator()<T>(y[4], to, x[4], ahead, [&](std::int64_t p, std::int64_t r) {
-                return gradients + (p * y[2] + r * y[3] + windows_[2].first * y[4]);
-            });
-        } else {
+            pull_from.template operator()<T>(first, last, y[4], to + first * x[4], x[4], ahead,
+                                             [&](std::int64_t p, std::int64_t r) {
+                                                 return gradients + (p * y[2] + r * y[3] + windows_[2].first * y[4]);
+                                             });
+            return;
+        }
+        for (std::int64_t begin = first; begin < last; begin += m_.pulled_columns) {
+            const std::int64_t end = std::min(last, begin + m_.pulled_columns);
             pull_from.template operator()<float>(
-                m_.panel_width, sums_, m_.panel_width, {},
+                begin, end, m_.panel_width, sums_, m_.panel_width, {},
                 [&](std::int64_t p, std::int64_t r) { return gradient_ + kept_line(p, r); });
-            unpack_lanes(sums_, m_.panel_width, used_, last - first, to, x[1], x[4], m_.accumulate);
+            unpack_lanes(sums_, m_.panel_width, used_, end - begin, to + begin * x[4], x[1], x[4], m_.accumulate);
         }
     }
 

@@ -87,14 +87,15 @@ struct max_plan {
     std::int64_t sum_width = 0;    // floats of sums per position
     std::int64_t panels = 0;
     box_grid boxes{};
-    std::size_t slide = 0;          // backward: the outermost axis there is, along which slices of a box are held
-    std::int64_t held = 0;          // slices at a time
-    bool asks_ahead = false;        // backward: tensors had better be asked for before their turn
-    bool pulls = false;             // backward: positions pull gradients; there are no sums in scratch
-    bool pulls_in_place = false;    // gradients are read, and results written, where they are
-    std::int64_t kept_slices = 0;   // of windows, whose results are kept for all positions that they reach
-    std::int64_t kept_lines = 0;    // of a slice
-    std::int64_t kept_windows = 0;  // of a line
+    std::size_t slide = 0;            // backward: the outermost axis there is, along which slices of a box are held
+    std::int64_t held = 0;            // slices at a time
+    bool asks_ahead = false;          // backward: tensors had better be asked for before their turn
+    bool pulls = false;               // backward: positions pull gradients; there are no sums in scratch
+    bool pulls_in_place = false;      // gradients are read, and results written, where they are
+    std::int64_t kept_slices = 0;     // of windows, whose results are kept for all positions that they reach
+    std::int64_t kept_lines = 0;      // of a slice
+    std::int64_t kept_windows = 0;    // of a line
+    std::int64_t pulled_columns = 0;  // of a line whose sums wait in scratch, not in place
 
     std::int64_t at_staging = 0;  // byte offsets in a slice
     std::int64_t at_sums = 0;
@@ -302,7 +303,8 @@ struct window_range {
         m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
         m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
         results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;
-        sums = m.pulls_in_place ? 0 : box[2] * m.panel_width;  // of a line
+        m.pulled_columns = std::min(box[2], max_results / m.panel_width);
+        sums = m.pulls_in_place ? 0 : m.pulled_columns * m.panel_width;
     }
     m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
     m.at_sums = slice.reserve<float>(sums);
