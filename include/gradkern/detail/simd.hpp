@@ -85,25 +85,29 @@ inline constexpr bool has_dot_bf16 = false;
 template <class T>
 inline constexpr std::ptrdiff_t line_elements = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
 
+/// The address of p[step], which may be anywhere.
+template <class T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE const void* address_of(const T* p, std::ptrdiff_t step) noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
+    return reinterpret_cast<const void*>(at);
+}
+
 /// Asks for the line of the cache that holds p[step]. Nothing is read: the address may be anywhere.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch(const T* p, std::ptrdiff_t step = 0) noexcept {
-    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
-    __builtin_prefetch(reinterpret_cast<const void*>(at));
+    __builtin_prefetch(address_of(p, step));
 }
 
 /// The same for what is read later than L1 would hold it.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch_to_l2(const T* p, std::ptrdiff_t step = 0) noexcept {
-    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
-    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+    __builtin_prefetch(address_of(p, step), 0, 2);
 }
 
 /// The same for a line that will be written.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch_to_write(const T* p, std::ptrdiff_t step = 0) noexcept {
-    const auto at = reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(step) * sizeof(T);
-    __builtin_prefetch(reinterpret_cast<const void*>(at), 1);
+    __builtin_prefetch(address_of(p, step), 1);
 }
 
 /// Ask for the lines of the cache of a stream of loads or stores, n elements from `next` on, 4 KB before their turn: by

@@ -84,6 +84,13 @@ struct axis {
         return {first, std::clamp<std::int64_t>(floor_div(large - 1 + shift, stride) + 1, first, small)};
     }
 
+    /// The small positions whose windows may reach the large positions [begin, end): without dilation all of them do.
+    [[nodiscard]] constexpr position_range windows_reaching(std::int64_t begin, std::int64_t end) const noexcept {
+        const std::int64_t reach = (kernel - 1) * dilation;
+        const std::int64_t first = std::clamp<std::int64_t>(ceil_div(begin + pad_begin - reach, stride), 0, small);
+        return {first, std::clamp<std::int64_t>(floor_div(end - 1 + pad_begin, stride) + 1, first, small)};
+    }
+
     /// Drops taps at both ends of the kernel that lie inside for no window, as far as the rest remains an axis: at least one
     /// tap, pad_begin >= 0. Returns the number of the first tap that is left. No window's inside taps change.
     constexpr std::int64_t drop_outside_taps() noexcept {

@@ -54,6 +54,10 @@ private:
     const std::int64_t q = a / b;
     return a % b > 0 ? q + 1 : q;
 }
+/// The size of equal parts of `total`, as few as parts of at most `most` > 0 can be; total > 0.
+[[nodiscard]] constexpr std::int64_t even_part(std::int64_t total, std::int64_t most) noexcept {
+    return ceil_div(total, ceil_div(total, most));
+}
 /// a modulo b in [0, b) for b > 0.
 [[nodiscard]] constexpr std::int64_t floor_mod(std::int64_t a, std::int64_t b) noexcept {
     const std::int64_t m = a % b;

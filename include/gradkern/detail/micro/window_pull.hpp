@@ -4,6 +4,7 @@
 //     sum(q) = sum of gradient(o) over the windows o that reach q and have place(o) == q, in ascending order of o
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,6 @@
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -21,12 +21,10 @@ namespace detail {
 inline constexpr std::int64_t pulled_at_once = 16;  ///< positions of a phase of the stride
 
 /// The windows of one axis without dilation that reach one position, [first, last), and then those of later positions.
-class reaching_windows {
+class reaching_windows : public shape::axis::position_range {
 public:
     reaching_windows(const shape::axis& a, std::int64_t position) noexcept
-        : last(std::min(a.small, (position + a.pad_begin) / a.stride + 1)), axis_(a), at_(position + a.pad_begin) {
-        first = at_ < a.kernel ? 0 : std::min(last, (at_ - a.kernel) / a.stride + 1);
-    }
+        : position_range(a.windows_reaching(position, position + 1)), axis_(a), at_(position + a.pad_begin) {}
     /// On to the next position.
     void next() noexcept {
         ++at_;
@@ -39,9 +37,6 @@ public:
         last += strides;
         at_ += strides * axis_.stride;
     }
-
-    std::int64_t first;
-    std::int64_t last;
 
 private:
     const shape::axis& axis_;

@@ -66,19 +66,16 @@ struct staging_box {
     r.channels = channels;
     for (std::size_t i = 0; i < 3; ++i) {
         const shape::axis& a = axes[i];
-        const std::int64_t reach = (a.kernel - 1) * a.dilation;
-        std::int64_t low = 0;
-        std::int64_t high = 0;
+        shape::axis::position_range reads{};
         if (outputs == shape::side::small) {
-            low = std::clamp<std::int64_t>(a.position(box.first[i], 0), 0, a.large);
-            high = std::clamp<std::int64_t>(a.position(box.last[i] - 1, 0) + reach + 1, low, a.large);
+            const std::int64_t reach = (a.kernel - 1) * a.dilation;
+            reads.first = std::clamp<std::int64_t>(a.position(box.first[i], 0), 0, a.large);
+            reads.last = std::clamp<std::int64_t>(a.position(box.last[i] - 1, 0) + reach + 1, reads.first, a.large);
         } else {
-            low = std::clamp<std::int64_t>(shape::ceil_div(box.first[i] + a.pad_begin - reach, a.stride), 0, a.small);
-            high =
-                std::clamp<std::int64_t>(shape::floor_div(box.last[i] - 1 + a.pad_begin, a.stride) + 1, low, a.small);
+            reads = a.windows_reaching(box.first[i], box.last[i]);
         }
-        r.first[i] = low;
-        r.extent[i] = high - low;
+        r.first[i] = reads.first;
+        r.extent[i] = reads.last - reads.first;
     }
     return r;
 }

@@ -192,7 +192,7 @@ struct column_range {
     const std::int64_t depth = std::max<std::int64_t>(g.out_extent(0), 1);
     const bool is_small = g.batch * g.planes <= average_task / columns / lines / depth;
     const std::int64_t block = g.position_step() > 1 || !is_small ? 4096 : 1024;
-    const std::int64_t line_block = shape::ceil_div(lines, shape::ceil_div(lines, block / columns));
+    const std::int64_t line_block = shape::even_part(lines, block / columns);
     // Rows that a block reads at one depth: quotients of those that it shares with others are formed for each.
     const std::int64_t tall = (h.kernel - 1) * h.dilation;
     if (tall > line_block && line_block < lines) return false;
@@ -365,12 +365,12 @@ struct column_range {
     while (g.inner_block > 16 && !good(longest(average_line / g.inner_block)))
         g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
     if (g.inner_block < g.inner) {  // strips of nearly one size
-        const std::int64_t even = shape::ceil_div(g.inner, shape::ceil_div(g.inner, g.inner_block));
+        const std::int64_t even = shape::even_part(g.inner, g.inner_block);
         g.inner_block = std::min(g.inner_block, shape::ceil_div(even, 16) * 16);
     }
     g.segment = longest(average_line / g.inner_block);
     if (!good(g.segment)) g.segment = longest(average_reach / g.inner_block);
-    if (g.segment > 0) g.segment = shape::ceil_div(columns, shape::ceil_div(columns, g.segment));
+    if (g.segment > 0) g.segment = shape::even_part(columns, g.segment);
     if (g.tiles && g.segment < columns && g.segment > a.stride) g.segment -= g.segment % a.stride;
 
     // Windows far apart, or with taps far apart, would have columns summed that few of them read.
@@ -418,7 +418,7 @@ struct column_range {
     const std::int64_t halo = backward ? (h.kernel - 1) * h.dilation / h.stride + 1 : 1;
     g.line_block =
         std::min({lines, average_runs, std::max(4 * average_task / line_floats, std::min(halo, average_runs) * 8)});
-    g.line_block = shape::ceil_div(lines, shape::ceil_div(lines, g.line_block));
+    g.line_block = shape::even_part(lines, g.line_block);
     g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / line_floats / lines) : 1;
 
     const std::int64_t row = g.reads * g.inner_block;

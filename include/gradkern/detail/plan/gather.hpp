@@ -179,6 +179,10 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                         // Panels that go together: the next line of inputs, and outputs one or two tiles ahead.
                         std::int64_t a_ahead = 0;
                         std::int64_t c_ahead = 0;
+                        // Windows with a stride, in place: the lines between, too.
+                        const bool strided = c[1].read_per_position > 1 || c[2].read_per_position > 1;
+                        const bool side_by_side = panels > 1 && g.channelwise && !stage;
+                        const std::int64_t lines_ahead = side_by_side && strided ? c[1].read_per_position : 0;
                         if (panels > 1) {
                             a_ahead = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * in[3];
                             c_ahead = 2 * narrow_rows * c[2].position_step * g.out[4];
@@ -188,15 +192,12 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             std::array<std::int64_t, most_rows> from;
                             std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
-                            // Windows with a stride: the lines between, too, as far as the rows of the tile reach.
-                            const bool strided = c[1].read_per_position > 1 || c[2].read_per_position > 1;
-                            const bool side_by_side = panels > 1 && g.channelwise && !stage;
-                            const std::int64_t lines = side_by_side && strided ? c[1].read_per_position : 0;
-                            const std::int64_t last = from[static_cast<std::size_t>(count - 1)];
-                            const std::int64_t reach = last - from[0] + c[2].read_per_position * in[4];
-                            for (std::int64_t line = 0; line < lines; ++line)
+                            for (std::int64_t line = 0; line < lines_ahead; ++line) {  // as far as the tile's rows reach
+                                const std::int64_t last = from[static_cast<std::size_t>(count - 1)];
+                                const std::int64_t reach = last - from[0] + c[2].read_per_position * in[4];
                                 for (std::int64_t i = 0; i < reach; i += simd::line_elements<T>)
                                     simd::prefetch(src, first_lane + from[0] + a_ahead - line * in[3] + i);
+                            }
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                                 if (panels > 1 && !joined) turn_to(p, of, lane, used);
                                 const std::int64_t first =

@@ -193,7 +193,7 @@ public:
           sums_(reinterpret_cast<float*>(slice + m.at_sums)),
           gradient_(reinterpret_cast<float*>(slice + m.at_gradient)) {
         results_.value_step = 0;  // nobody reads values
-        for (std::size_t i = 0; i < 3; ++i) windows_[i] = windows_reaching(m.axes[i], box_.first[i], box_.last[i]);
+        for (std::size_t i = 0; i < 3; ++i) windows_[i] = m.axes[i].windows_reaching(box_.first[i], box_.last[i]);
     }
 
     void run(const T* src, const T* diff_dst, T* diff_src) noexcept {
@@ -245,8 +245,8 @@ private:
     void pull_line(const T* source, const T* gradients, T* to, std::int64_t d, std::int64_t h) noexcept {
         const shape::canonical_strides& x = m_.large;
         const shape::canonical_strides& y = m_.small;
-        const reaching_windows planes(m_.axes[0], d);
-        const reaching_windows rows(m_.axes[1], h);
+        const window_range planes = m_.axes[0].windows_reaching(d, d + 1);
+        const window_range rows = m_.axes[1].windows_reaching(h, h + 1);
         const std::int64_t first = box_.first[2];
         const std::int64_t last = box_.last[2];
         const std::array<std::int64_t, 3> places = tensor_places();

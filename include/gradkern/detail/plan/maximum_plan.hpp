@@ -109,22 +109,12 @@ struct max_plan {
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
 };
 
-/// The windows of one axis that may reach the large positions [first, last).
-struct window_range {
-    std::int64_t first;
-    std::int64_t last;
-};
-[[nodiscard]] constexpr window_range windows_reaching(const shape::axis& a, std::int64_t first,
-                                                      std::int64_t last) noexcept {
-    const std::int64_t reach = (a.kernel - 1) * a.dilation;
-    const std::int64_t low =
-        std::clamp<std::int64_t>(shape::ceil_div(first + a.pad_begin - reach, a.stride), 0, a.small);
-    return {low, std::clamp<std::int64_t>(shape::floor_div(last - 1 + a.pad_begin, a.stride) + 1, low, a.small)};
-}
+/// Neighbouring windows of one axis, or positions.
+using window_range = shape::axis::position_range;
 
 /// The hull of the large positions [first, last) and of all that the windows reaching them read.
 [[nodiscard]] constexpr window_range hull_of(const shape::axis& a, std::int64_t first, std::int64_t last) noexcept {
-    const window_range o = windows_reaching(a, first, last);
+    const window_range o = a.windows_reaching(first, last);
     if (o.first == o.last) return {first, last};
     const std::int64_t end = a.position(o.last - 1, 0) + (a.kernel - 1) * a.dilation + 1;
     return {std::clamp<std::int64_t>(a.position(o.first, 0), 0, first), std::clamp<std::int64_t>(end, last, a.large)};
@@ -142,16 +132,13 @@ struct window_range {
     return reach >= a.large ? hull : std::min(hull, 2 * (reach + 1));
 }
 
-/// How many windows reach one position at most.
-[[nodiscard]] constexpr std::int64_t windows_at_most(const shape::axis& a) noexcept {
-    return std::min(a.small, (a.kernel - 1) / a.stride + 1);
-}
 /// Whether few enough windows, all without dilation, reach each position for it to pull their gradients.
 [[nodiscard]] constexpr bool few_windows(const std::array<shape::axis, 3>& axes) noexcept {
     std::int64_t windows = 1;
     for (const shape::axis& a : axes) {
-        if (a.dilation != 1 || windows_at_most(a) > most_pulled) return false;
-        windows *= windows_at_most(a);
+        const std::int64_t of_axis = reads_at_most(a, shape::side::large, 1);
+        if (a.dilation != 1 || of_axis > most_pulled) return false;
+        windows *= of_axis;
     }
     return windows <= most_pulled;
 }
@@ -201,11 +188,10 @@ struct window_range {
         for (std::size_t i = 0; i < 3; ++i) {
             const shape::axis& a = m.axes[i];
             const bool slides = i == m.slide && !(m.pulls && i == 2);
-            positions *= !backward ? reads_at_most(a, shape::side::small, box[i])
-                         : m.pulls && !m.staged
-                             ? (slides ? windows_at_most(a) : reads_at_most(a, shape::side::large, box[i]))
+            positions *= !backward              ? reads_at_most(a, shape::side::small, box[i])
+                         : m.pulls && !m.staged ? reads_at_most(a, shape::side::large, slides ? 1 : box[i])
                          : slides ? least_held(slices, box[i])
-                                  : hull_at_most(a, box[i]);
+                                                : hull_at_most(a, box[i]);
         }
         return positions;
     };
@@ -299,7 +285,7 @@ struct window_range {
     std::int64_t sums = backward ? held_floats : 0;
     if (m.pulls) {
         m.pulls_in_place = small[1] == 1 && large[1] == 1 && !m.accumulate;
-        m.kept_slices = m.slide < 2 ? windows_at_most(slices) : 1;
+        m.kept_slices = m.slide < 2 ? reads_at_most(slices, shape::side::large, 1) : 1;
         m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
         m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
         results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;

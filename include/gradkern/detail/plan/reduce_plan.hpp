@@ -105,7 +105,7 @@ struct reduce_plan {
         if (channelwise) {
             const std::int64_t groups_wanted = std::max<std::int64_t>(lanes, 3);
             const std::int64_t most = std::clamp<std::int64_t>(panels / groups_wanted, 1, task_panels);
-            r.task_panels = shape::ceil_div(panels, shape::ceil_div(panels, most));
+            r.task_panels = shape::even_part(panels, most);
             r.sum_floats = r.task_panels * panel_floats();
             return r;
         }
@@ -183,7 +183,7 @@ struct reduce_plan {
             constexpr std::int64_t sum_budget = 4 * 1024;
             const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
             const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels), 1, 16);
-            r.task_panels = shape::ceil_div(r.panels, shape::ceil_div(r.panels, most));
+            r.task_panels = shape::even_part(r.panels, most);
         }
         r.sum_floats = r.task_panels * r.panel_floats();
         r.at_small = slice.reserve<float>(r.positions * r.panel_width);
@@ -204,7 +204,7 @@ struct reduce_plan {
         r.task_channels =
             std::clamp<std::int64_t>(sum_budget / (r.task_panels * r.taps() * r.panel_width),
                                      std::min<std::int64_t>(r.large_channels, channel_block), r.large_channels);
-        r.task_channels = shape::ceil_div(r.large_channels, shape::ceil_div(r.large_channels, r.task_channels));
+        r.task_channels = shape::even_part(r.large_channels, r.task_channels);
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
         // A few tiles read the small side as quickly in place, where it is whole vectors.
         r.small_in_place = f32 && small[1] == 1 && whole && r.taps() * r.large_channels <= 4 * tile_rows;

@@ -40,7 +40,7 @@ public:
                     high = mid - 1;
                 }
             }
-            return shape::ceil_div(limit, shape::ceil_div(limit, low));
+            return shape::even_part(limit, low);
         };
         if (batch == 0) return;
         if (fits(1, extent)) {

@@ -280,18 +280,16 @@ GRADKERN_ALWAYS_INLINE __m256 add_bits(__m256 a, __m256 b) noexcept {
 #if defined(__AVX2__)
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
 #else
-    const __m128 low = add_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(low),
-                                add_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)), 1);
+    return join(add_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)),
+                add_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)));
 #endif
 }
 GRADKERN_ALWAYS_INLINE __m256 equal_bits(__m256 a, __m256 b) noexcept {
 #if defined(__AVX2__)
     return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
 #else
-    const __m128 low = equal_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b));
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(low),
-                                equal_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)), 1);
+    return join(equal_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)),
+                equal_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)));
 #endif
 }
 /// Number K of each four lanes in all four of them.
