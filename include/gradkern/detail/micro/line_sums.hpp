@@ -2,6 +2,7 @@
 // memory; nothing outside the n elements named is read or written.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -53,6 +54,17 @@ struct as_it_is {
     [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
 };
 
+/// The finished sum of element x, or of the vector from there on: some ways to finish depend on the place, some do not.
+template <class Finish>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec finished(const Finish& finish, [[maybe_unused]] std::ptrdiff_t x,
+                                                        simd::vec sum) noexcept {
+    if constexpr (requires { finish(x, sum); }) {
+        return finish(x, sum);
+    } else {
+        return finish(sum);
+    }
+}
+
 /// Whether sum_lines asks for lines ahead. Those that overlap, of which the last one alone is new, had better be asked
 /// for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked for some of them.
 enum class ahead : std::uint8_t { ask, leave };
@@ -75,7 +87,8 @@ GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t c
         for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = simd::add(s[v], simd::load_wide(line + v * lanes));
     }
     GRADKERN_UNROLL
-    for (std::ptrdiff_t v = 0; v < V; ++v) simd::store_narrow(out + x + v * lanes, finish(s[v]));
+    for (std::ptrdiff_t v = 0; v < V; ++v)
+        simd::store_narrow(out + x + v * lanes, finished(finish, x + v * lanes, s[v]));
 }
 
 /// out[x] = finish((Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x]) for x < n, added in this order.
@@ -98,14 +111,14 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide(out + x);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + x));
-        simd::store_narrow(out + x, finish(sum));
+        simd::store_narrow(out + x, finished(finish, x, sum));
     }
     if (x < n) {
         const std::ptrdiff_t rest = n - x;
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide_partial(out + x, rest);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide_partial(lines[k] + x, rest));
-        simd::store_narrow_partial(out + x, finish(sum), rest);
+        simd::store_narrow_partial(out + x, finished(finish, x, sum), rest);
     }
 }
 
@@ -131,7 +144,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
             for (int v = 0; v < 4; ++v) s[v] = simd::add(s[v], here(counts + v * lanes, simd::load(line + v * lanes)));
         }
         GRADKERN_UNROLL
-        for (int v = 0; v < 4; ++v) simd::store_narrow(out + x + v * lanes, finish(s[v]));
+        for (int v = 0; v < 4; ++v) simd::store_narrow(out + x + v * lanes, finished(finish, x + v * lanes, s[v]));
         column += column + turn < period ? turn : turn - period;
     }
     for (; x < n; x += lanes) {
@@ -140,7 +153,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
         simd::vec sum = simd::zero();
         for (std::ptrdiff_t k = 0; k < count; ++k)
             sum = simd::add(sum, here(inside[k] + column, simd::load_partial(lines[k] + x, n - x)));
-        simd::store_narrow_partial(out + x, finish(sum), n - x);
+        simd::store_narrow_partial(out + x, finished(finish, x, sum), n - x);
     }
 }
 
@@ -304,6 +317,12 @@ struct shuffles {
                                                                     std::integer_sequence<int, I...>) noexcept {
         return __builtin_shufflevector(a, b, (2 * I + First)...);
     }
+    /// Each number `Times` times: part number `Part` of the `Times` vectors that this makes.
+    template <int Times, int Part, int... I>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats each(const floats& a,
+                                                            std::integer_sequence<int, I...>) noexcept {
+        return __builtin_shufflevector(a, a, ((Part * width + I) / Times)...);
+    }
     /// Numbers of a and b in turns, from those in place `First` on.
     template <int First, int... I>
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats in_turns(const floats& a, const floats& b,
@@ -313,12 +332,13 @@ struct shuffles {
 };
 #endif
 
-/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n.
+/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n. (Elements may be written twice, with the same value.)
 inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, float* out) noexcept {
     std::ptrdiff_t i = 0;
 #if defined(__GNUC__)
     using s = shuffles;
-    for (; i + s::width <= n; i += s::width) {
+    for (; i < n && n >= s::width; i += s::width) {
+        i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const s::floats a = s::load(even + i);
         const s::floats b = s::load(odd + i);
         s::store(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
@@ -331,21 +351,25 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
     }
 }
 
-/// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line.
+/// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
+/// same value.)
 inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
                      float* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
 #if defined(__GNUC__)
     using s = shuffles;
+    const std::ptrdiff_t all = n / phases;
     if (phases == 2) {
-        for (; 2 * (whole + s::width) <= n; whole += s::width) {
+        for (; whole < all && all >= s::width; whole += s::width) {
+            whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
             const s::floats a = s::load(line + 2 * whole);
             const s::floats b = s::load(line + 2 * whole + s::width);
             s::store(to + whole, s::every_second<0>(a, b, s::places{}));
             s::store(to + pitch + whole, s::every_second<1>(a, b, s::places{}));
         }
     } else if (phases == 4) {
-        for (; 4 * (whole + s::width) <= n; whole += s::width) {
+        for (; whole < all && all >= s::width; whole += s::width) {
+            whole = std::min<std::ptrdiff_t>(whole, all - s::width);
             const float* const from = line + 4 * whole;
             const s::floats a = s::load(from);
             const s::floats b = s::load(from + s::width);
@@ -366,10 +390,31 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
         for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }
 
+#if defined(__GNUC__)
+/// repeat_each of a known number of times, and n of at least a vector.
+template <int... Part>
+inline void repeat_vectors(const float* line, std::ptrdiff_t n, float* out,
+                           std::integer_sequence<int, Part...>) noexcept {
+    using s = shuffles;
+    constexpr auto times = static_cast<int>(sizeof...(Part));
+    for (std::ptrdiff_t i = 0; i < n; i += s::width) {
+        i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
+        const s::floats v = s::load(line + i);
+        (s::store(out + i * times + Part * s::width, s::each<times, Part>(v, s::places{})), ...);
+    }
+}
+#endif
+
 /// out[i * times + j] = line[i] for i < n, j < times.
 inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, float* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-    if (times == 2) return interleave_two(line, line, n, out);
+#if defined(__GNUC__)
+    if (n >= shuffles::width) {
+        if (times == 2) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 2>{});
+        if (times == 3) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 3>{});
+        if (times == 4) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 4>{});
+    }
+#endif
     std::ptrdiff_t i = 0;
     if (times <= lanes) {
         // whole vectors in ascending order: each overwrites what its predecessor wrote too far

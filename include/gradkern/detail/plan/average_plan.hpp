@@ -217,7 +217,7 @@ struct column_range {
     g.at_phases = slice.reserve<float>(g.backward      ? (w.stride * row_step > 1 ? phase_lines * columns : 0)
                                        : w.stride == 1 ? 0
                                                        : w.stride * (g.line_block * columns + 2 * g.margin));
-    g.at_result = slice.reserve<float>(g.backward ? (f32 ? 0 : columns) : g.uniform ? 0 : g.line_block * columns);
+    g.at_result = slice.reserve<float>(g.backward && !f32 ? columns : 0);
     g.at_ring = slice.reserve<float>(g.backward ? depths * rows * in_columns : 0);
     g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * w.small + lanes);
     g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : w.small);

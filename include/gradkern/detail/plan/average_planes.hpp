@@ -250,16 +250,11 @@ private:
             with_division(uniform_, [&](const auto& divide) { sum_columns(0, last - first, out, divide); });
             return;
         }
-        sum_columns(0, last - first, result_, as_it_is{});
         set_divisors(p_.counted(0, depth_), first_line_, last_line_);
         const float* const divisors = divisors_ + (first - first_line_) * columns_;
-        const std::int64_t count = (last - first) * columns_;
-        if constexpr (std::is_same_v<T, float>) {
-            divide_by_each<addend::none>(result_, count, divisors, out);
-        } else {
-            divide_by_each<addend::none>(result_, count, divisors, result_);
-            simd::narrow(result_, out, count);
-        }
+        sum_columns(0, last - first, out, [divisors](std::ptrdiff_t x, simd::vec sum) GRADKERN_INLINE_LAMBDA {
+            return simd::div(sum, simd::load(divisors + x));
+        });
     }
 
     /// Quotients of the rows of diff_dst at depth d that the block reads: each by itself a sum, which has no -0.

@@ -192,7 +192,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             std::array<std::int64_t, most_rows> from;
                             std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
-                            for (std::int64_t line = 0; line < lines_ahead; ++line) {  // as far as the tile's rows reach
+                            for (std::int64_t line = 0; line < lines_ahead; ++line) {  // as far as rows reach
                                 const std::int64_t last = from[static_cast<std::size_t>(count - 1)];
                                 const std::int64_t reach = last - from[0] + c[2].read_per_position * in[4];
                                 for (std::int64_t i = 0; i < reach; i += simd::line_elements<T>)
