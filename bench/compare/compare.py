@@ -3,7 +3,7 @@
 
     python3 -m venv V && V/bin/pip install torch numpy matplotlib onednn onednn-devel
     V/bin/pip install onnxruntime-training==1.19.2 onnx tensorflow-cpu  # for --also
-    V/bin/python bench/compare/compare.py --onednn V [--also onnxruntime,tensorflow] [--arch haswell]
+    V/bin/python bench/compare/compare.py --onednn V [--also onednn-graph,onnxruntime,tensorflow] [--arch haswell]
                                           [--types f32,bf16,f16] [--threads 1] [--only TEXT]
 
 Needs g++ and xsimd. The layers are those of tests/cases, the same for every benchmark. Without --onednn and --also
@@ -13,9 +13,11 @@ plain-loop reference.
 
 --relaxed also times bf16 convolutions of `precision::relaxed`, which may use the CPU's dot products of bf16.
 
+--also onednn-graph times the operators of oneDNN's Graph, one a graph.
+
 `--arch haswell` builds gradkern for AVX2 and holds PyTorch and oneDNN to AVX2 too; `--peer-isa AVX512_CORE_BF16` keeps
 them from AMX, which gradkern does not use. ONNX Runtime cannot be held, and of TensorFlow only the oneDNN inside: with
---also such a run compares AVX2 with all that these two find in the CPU, and its title says so.
+these two such a run compares AVX2 with all that these two find in the CPU, and its title says so.
 
 Everything that a caller with plain tensors pays is counted: packing, transposes, oneDNN's reorders (the quickest of its
 own choice of layouts, plain activations with its own choice of weights, and plain descriptors), pads put around tensors
@@ -26,7 +28,8 @@ scaled in the same minute.
 
 ratio = the peer's time / ours, the median over the rounds. `best peer` is the one with the smallest ratio, among all
 that were asked for. GF/s count useful work only (taps that meet no padding); GB/s count every tensor once. `stream` is
-our speed against a loop over the same buffers that reads and writes as many bytes and computes nothing.
+our speed against a loop over the same buffers that reads and writes as many bytes and computes nothing; `FMA` that of a
+convolution against a loop of f32 multiply-adds in registers.
 --output DIR also writes the table as Markdown, the numbers as CSV and a picture of the ratios.
 """
 import argparse, csv, ctypes, json, math, os, statistics, subprocess, sys, time
@@ -43,7 +46,7 @@ def arguments():
     a.add_argument("--peer-isa", default="", help="the most that oneDNN, also inside PyTorch and TensorFlow, may "
                    "use: its ONEDNN_MAX_CPU_ISA")
     a.add_argument("--also", default="", help="more peers, some of " + ",".join(peers.NAMES) + ". Neither --arch nor "
-                   "--peer-isa can hold them to an instruction set, but for the oneDNN inside TensorFlow")
+                   "--peer-isa can hold the last two to an instruction set, but for the oneDNN inside TensorFlow")
     a.add_argument("--rounds", type=int, default=11)
     a.add_argument("--only", default="",
                    help="layers whose name, e.g. mbv2_dw3x3_144_56/forward/NCX, contains one of these words")
@@ -61,6 +64,8 @@ def arguments():
     opt.also = [name for name in opt.also.split(",") if name]
     if not set(opt.also) <= set(peers.NAMES):
         a.error("--also takes " + ", ".join(peers.NAMES))
+    if "onednn-graph" in opt.also and not opt.onednn:
+        a.error("--also onednn-graph needs --onednn")
     return opt
 
 
@@ -82,6 +87,7 @@ def load_gradkern(opt):
         getattr(lib, "gradkern_" + name).restype = ctypes.c_void_p
     for name in ("layers", "isa"):
         getattr(lib, "gradkern_" + name).restype = ctypes.c_char_p
+    lib.gradkern_spin_flops.restype = ctypes.c_double
     for name in ("run", "reference", "stream", "free"):
         getattr(lib, "gradkern_" + name).argtypes = [ctypes.c_void_p]
     lib.gradkern_tensor.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int64)]
@@ -274,7 +280,7 @@ def main():
         print(line, flush=True)
     columns = ["PyTorch", "oneDNN", *(peers.NAMES[name] for name in opt.also)]
     heads = ["case", "operator", "layout", "type", "gradkern ms", "", *(name + " ms" for name in columns),
-             "best peer / ours", "stream", *["scaling"] * (opt.threads > 1),
+             "best peer / ours", "stream", "FMA", *["scaling"] * (opt.threads > 1),
              *["relaxed ms", "best peer / relaxed"] * opt.relaxed]
     say("|" + "".join(" %s |" % h if h else " |" for h in heads) + "\n|" + "---|" * len(heads))
     for dtype in opt.types.split(","):
@@ -303,6 +309,8 @@ def main():
                     if not (torch.equal(mine.isnan(), exact.isnan()) and torch.equal(mine.isinf(), exact.isinf())):
                         note += " WRONG PATTERN"
                 calls = [job.run, *(w.call for w in ways.values()), lambda: lib.gradkern_stream(job.handle)]
+                if conv:
+                    calls.append(lambda: lib.gradkern_spin(opt.threads))
                 if relaxed:
                     relaxed.run()
                     note += same_numbers(job, relaxed.result(), mine, "strict precision", RELAXED_TOLERANCE)
@@ -319,18 +327,20 @@ def main():
             ms = dict(zip(ways, [m * 1e3 for m in medians[1:]]))
             speed = layer["flops"] / medians[0] * 1e-9 if conv else job.bytes / medians[0] * 1e-9
             stream = behind(0, 1 + len(ways))
+            peak = conv and layer["flops"] / lib.gradkern_spin_flops() / opt.threads * behind(0, 2 + len(ways))
             second = (medians[-1] * 1e3, best_peer(-1)) if relaxed else ()
             how = {name + " way": ways[name].how if name in ways else "" for name in columns if name != "PyTorch"}
             rows.append({"case": layer["name"], "group": group_of(layer), "operator": layer["role"],
                          "layout": layer["format"], "type": dtype, "ms": medians[0] * 1e3, "speed": speed,
                          **{name: ms.get(name, 0) for name in columns}, **how, "ratio": ratio, "stream": stream,
+                         "fma": float(peak),
                          **dict(zip(["relaxed ms", "relaxed ratio"], second or (0, 0))),
                          "scaling": scale, "kind": layer["kind"], "note": note})
             cells = ["%.3f" % ms[name] if name in ms else "" for name in columns]
-            say("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s%s | %.0f %% |%s%s" % (
+            say("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s%s | %.0f %% | %s |%s%s" % (
                 layer["name"], layer["role"], layer["format"], dtype, medians[0] * 1e3, speed,
                 "GF/s" if conv else "GB/s", " | ".join(cells), "%.2f" % ratio if ratio else "", note,
-                100 * stream, " %.2f |" % scale if scale else "", " %.3f | %.2f |" % second if second else ""))
+                100 * stream, "%.0f %%" % (100 * peak) if conv else "", " %.2f |" % scale if scale else "", " %.3f | %.2f |" % second if second else ""))
             wrong = wrong or bool(note)
             for used in filter(None, [job, relaxed]):
                 used.free()

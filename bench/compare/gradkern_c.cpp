@@ -188,16 +188,19 @@ int gradkern_reference(void* p) { return static_cast<job*>(p)->reference() ? 0 :
 void gradkern_stream(void* p) { static_cast<job*>(p)->stream(); }
 void gradkern_free(void* p) { delete static_cast<job*>(p); }
 
-/// Multiply-adds in registers on each thread: two threads that have a core each take as long as one.
+/// Multiply-adds in registers on each thread: as fast as a core can, and two threads that have a core each take as long as
+/// one.
+constexpr int spin_floats = 12 * gradkern::detail::simd::lanes;  // more vectors than any CPU needs to be busy
+constexpr int spin_turns = 64'000'000 / spin_floats;
 void gradkern_spin(int threads) {
     static volatile float start = 2.0F;  // unknown to the compiler, which would do all this beforehand
     [[maybe_unused]] static volatile float sink;
 #pragma omp parallel num_threads(threads)
     {
-        float x[128];
+        float x[spin_floats];
         float number = start;
         for (float& v : x) v = number++;
-        for (int i = 0; i < 500000; ++i) {
+        for (int i = 0; i < spin_turns; ++i) {
             for (float& v : x) v = v * 0.999F + 0.001F;
         }
         float sum = 0;
@@ -205,6 +208,9 @@ void gradkern_spin(int threads) {
         sink = sum;
     }
 }
+
+/// Floating-point operations of each thread of gradkern_spin.
+double gradkern_spin_flops() { return 2.0 * spin_floats * spin_turns; }
 
 const char* gradkern_isa() {
     static const std::string name(gradkern::detail::isa_name);

@@ -1,5 +1,6 @@
-// A C interface over oneDNN's primitives for peers.py. Tensors are the caller's, in the caller's plain layout; what has to
-// be reordered for a primitive is reordered in every run. Primitives are created beforehand.
+// A C interface over oneDNN's primitives, and over the operators of its Graph, for peers.py. Tensors are the caller's, in
+// the caller's plain layout; what has to be reordered for a primitive is reordered in every run. Primitives and partitions
+// are created beforehand.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_graph.hpp>
 
 namespace {
 
@@ -202,6 +204,121 @@ void add_pool(variant& v, const problem& p, freedom f, void* a, void* b, void* o
     add(v, pooling_backward(d), arguments);
 }
 
+/// A graph of one operator. The library decides on layouts inside, and reorders there.
+struct graph_job {
+    graph::compiled_partition compiled;
+    std::vector<graph::tensor> inputs;
+    std::vector<graph::tensor> outputs;
+};
+
+/// What a tensor of the operator looks like, with its axes in the order that the operator's formats name.
+struct graph_tensor {
+    dims shape;
+    dims strides;
+    void* data;
+};
+
+graph_tensor graph_activation(const problem& p, std::int64_t channels, const std::int64_t* size, void* data) {
+    graph_tensor t{{p.batch}, {}, data};
+    if (p.ncx != 0) t.shape.push_back(channels);
+    t.shape.insert(t.shape.end(), size, size + p.rank);
+    if (p.ncx == 0) t.shape.push_back(channels);
+    t.strides.resize(t.shape.size());
+    std::int64_t run = 1;
+    for (std::size_t i = t.shape.size(); i-- > 0; run *= t.shape[i]) t.strides[i] = run;
+    return t;
+}
+
+/// OIX and XIO; of a ConvTranspose, whose weights the caller keeps in the same order, IOX and XOI.
+graph_tensor graph_weights(const problem& p, void* data) {
+    const std::int64_t o = p.out_channels / (p.kind == 1 ? p.groups : 1);
+    const std::int64_t i = p.in_channels / (p.kind == 1 ? 1 : p.groups);
+    const dims kernel = p.spatial(p.kernel);
+    std::int64_t taps = 1;
+    for (const std::int64_t k : kernel) taps *= k;
+    const std::int64_t o_step = p.ncx != 0 ? i * taps : 1;
+    const std::int64_t i_step = p.ncx != 0 ? taps : o;
+    // axes as the format names them
+    const bool i_first = (p.ncx != 0) == (p.kind == 1);
+    const std::int64_t channels[]{i_first ? i : o, i_first ? o : i};
+    const std::int64_t steps[]{i_first ? i_step : o_step, i_first ? o_step : i_step};
+    dims along(kernel.size());
+    std::int64_t run = p.ncx != 0 ? 1 : i * o;
+    for (std::size_t x = kernel.size(); x-- > 0; run *= kernel[x]) along[x] = run;
+    dims shape = kernel;
+    dims strides = along;
+    shape.insert(p.ncx != 0 ? shape.begin() : shape.end(), channels, channels + 2);
+    strides.insert(p.ncx != 0 ? strides.begin() : strides.end(), steps, steps + 2);
+    return {shape, strides, data};
+}
+
+graph::op::kind graph_kind(const problem& p) {
+    using kind = graph::op::kind;
+    constexpr kind kinds[4][3]{
+        {kind::Convolution, kind::ConvolutionBackwardData, kind::ConvolutionBackwardWeights},
+        {kind::ConvTranspose, kind::ConvTransposeBackwardData, kind::ConvTransposeBackwardWeights},
+        {kind::AvgPool, kind::AvgPoolBackward, kind::LastSymbol},
+        {kind::MaxPool, kind::MaxPoolBackward, kind::LastSymbol}};
+    return kinds[p.kind][p.role];
+}
+
+std::unique_ptr<graph_job> make_graph(const problem& p, void* a, void* b, void* out) {
+    using attribute = graph::op::attr;
+    const bool pool = p.kind >= 2;
+    const bool max = p.kind == 3;  // its gradient takes src, too
+    const graph_tensor src = graph_activation(p, p.in_channels, p.size, p.role == 1 && !max ? out : a);
+    const graph_tensor dst = graph_activation(p, p.out_channels, p.out,
+                                              p.role == 0           ? out
+                                              : p.role == 1 && !max ? a
+                                                                    : b);
+    graph::op op(0, graph_kind(p), "job");
+    op.set_attr<dims>(attribute::strides, p.spatial(p.stride));
+    op.set_attr<dims>(attribute::pads_begin, p.spatial(p.pad)).set_attr<dims>(attribute::pads_end, p.spatial(p.pad));
+    op.set_attr<std::string>(attribute::data_format, p.ncx != 0 ? "NCX" : "NXC");
+    std::vector<graph_tensor> tensors;  // inputs, then the output
+    if (pool) {
+        op.set_attr<dims>(attribute::kernel, p.spatial(p.kernel));
+        if (!max) {
+            op.set_attr<bool>(attribute::exclude_pad, p.exclude_pad != 0);
+            if (p.role == 1) op.set_attr<dims>(attribute::src_shape, src.shape);
+            tensors = p.role == 0 ? std::vector{src, dst} : std::vector{dst, src};
+        } else {
+            op.set_attr<dims>(attribute::dilations, dims(static_cast<std::size_t>(p.rank), 1));
+            tensors = {src, dst, graph_activation(p, p.in_channels, p.size, out)};
+        }
+    } else {
+        op.set_attr<dims>(attribute::dilations, p.spatial(p.dilation));
+        op.set_attr<std::int64_t>(attribute::groups, p.groups);
+        const char* const formats[2][2]{{"XIO", "OIX"}, {"XOI", "IOX"}};
+        op.set_attr<std::string>(attribute::weights_format, formats[p.kind][p.ncx]);
+        const graph_tensor w = graph_weights(p, p.role == 2 ? out : b);
+        if (p.role == 1 && p.kind == 0) op.set_attr<dims>(attribute::dst_shape, src.shape);
+        if (p.role == 2) op.set_attr<dims>(attribute::weights_shape, w.shape);
+        tensors = p.role == 0   ? std::vector{src, w, dst}
+                  : p.role == 1 ? std::vector{dst, w, src}
+                                : std::vector{src, dst, w};
+    }
+    using logical = graph::logical_tensor;
+    const auto type = p.type == 0   ? logical::data_type::f32
+                      : p.type == 1 ? logical::data_type::f16
+                                    : logical::data_type::bf16;
+    std::vector<logical> all;
+    for (const graph_tensor& t : tensors) all.emplace_back(all.size(), type, t.shape, t.strides);
+    const std::vector<logical> inputs(all.begin(), all.end() - 1);
+    op.add_inputs(inputs);
+    op.add_output(all.back());
+    graph::graph g(engine::kind::cpu);
+    g.add_op(op);
+    g.finalize();
+    const auto partitions = g.get_partitions();
+    if (partitions.size() != 1 || !partitions[0].is_supported()) return nullptr;
+    auto made = std::make_unique<graph_job>();
+    made->compiled = partitions[0].compile(inputs, {all.back()}, cpu());
+    for (std::size_t i = 0; i < all.size(); ++i)
+        (i + 1 < all.size() ? made->inputs : made->outputs).emplace_back(all[i], cpu(), tensors[i].data);
+    return made;
+}
+
 }  // namespace
 
 extern "C" {
@@ -244,7 +361,22 @@ void onednn_run(void* j, int i) {
         s.p.execute(queue(), s.arguments);
     queue().wait();
 }
-void onednn_free(void* j) { delete static_cast<job*>(j); }
+
+/// Compiles a problem as an operator of the Graph; null where that has none.
+void* onednn_graph_make(const std::int64_t* numbers, void* a, void* b, void* out) {
+    problem p{};
+    __builtin_memcpy(&p, numbers, sizeof p);
+    try {
+        return make_graph(p, a, b, out).release();
+    } catch (const error&) {
+        return nullptr;
+    }
+}
+void onednn_graph_run(void* j) {
+    auto* const job = static_cast<graph_job*>(j);
+    job->compiled.execute(queue(), job->inputs, job->outputs);
+    queue().wait();
+}
 
 const char* onednn_version() {
     static const std::string text = std::to_string(version()->major) + "." + std::to_string(version()->minor) + "." +

@@ -1,4 +1,4 @@
-"""The libraries that compare.py times gradkern beside: PyTorch, oneDNN, ONNX Runtime and TensorFlow.
+"""The libraries that compare.py times gradkern beside: PyTorch, oneDNN and its Graph, ONNX Runtime and TensorFlow.
 
 Each has a function that takes a job, one layer in one type with gradkern's buffers, and returns the Way that the
 library computes it, or None where it has no such operator. oneDNN reads and writes gradkern's own plain tensors. The
@@ -11,8 +11,10 @@ ROLES = {"forward": 0, "backward_data": 1, "backward_weights": 2, "backward_from
 KINDS = ["convolution", "conv_transpose", "avg_pool", "max_pool"]
 TYPES = ["f32", "f16", "bf16"]
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = {"onnxruntime": "ONNX Runtime", "tensorflow": "TensorFlow"}  # those that --also takes
-HELD = {"onnxruntime": "not held", "tensorflow": "oneDNN inside held"}  # where an instruction set is asked for
+# those that --also takes
+NAMES = {"onednn-graph": "oneDNN Graph", "onnxruntime": "ONNX Runtime", "tensorflow": "TensorFlow"}
+# where an instruction set is asked for
+HELD = {"onednn-graph": "held", "onnxruntime": "not held", "tensorflow": "oneDNN inside held"}
 
 
 class Way(NamedTuple):
@@ -47,7 +49,7 @@ def environment(opt):
 
 def load(opt):
     """The peers that were asked for."""
-    loaders = {"onnxruntime": load_onnxruntime, "tensorflow": load_tensorflow}
+    loaders = {"onednn-graph": load_onednn_graph, "onnxruntime": load_onnxruntime, "tensorflow": load_tensorflow}
     held = opt.arch == "haswell" or opt.peer_isa
     found = [load_torch(opt), *([load_onednn(opt)] if opt.onednn else [])]
     for name in opt.also:
@@ -132,23 +134,34 @@ def torch_call(torch, job):
     return lambda: backward(y, x, kernel, stride, pad, dilation, False, indices)
 
 
-def load_onednn(opt):
-    prefix = os.path.abspath(opt.onednn)
+@functools.cache
+def onednn_library(path):
+    prefix = os.path.abspath(path)
     lib = compile_library("onednn_c.cpp", "-I" + os.path.join(prefix, "include"), "-L" + os.path.join(prefix, "lib"),
                           "-ldnnl", "-Wl,-rpath-link," + os.path.join(prefix, "lib"))
-    lib.onednn_make.restype = ctypes.c_void_p
-    lib.onednn_make.argtypes = [ctypes.c_void_p] * 4
+    for make in (lib.onednn_make, lib.onednn_graph_make):
+        make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_void_p] * 4
     lib.onednn_run.argtypes = lib.onednn_name.argtypes = [ctypes.c_void_p, ctypes.c_int]
-    lib.onednn_variants.argtypes = lib.onednn_free.argtypes = [ctypes.c_void_p]
+    lib.onednn_variants.argtypes = lib.onednn_graph_run.argtypes = [ctypes.c_void_p]
     lib.onednn_name.restype = lib.onednn_version.restype = ctypes.c_char_p
+    return lib
+
+
+def load_onednn(opt):
+    lib = onednn_library(opt.onednn)
     return Peer("oneDNN", "oneDNN " + lib.onednn_version().decode(), functools.partial(onednn_peer, lib))
 
 
-def onednn_peer(lib, job):
-    """The quickest of its ways: plain tensors, or layouts of its own choice, with the reorders."""
+def load_onednn_graph(opt):
+    lib = onednn_library(opt.onednn)
+    return Peer("oneDNN Graph", "its Graph", functools.partial(onednn_graph_peer, lib))
+
+
+def onednn_make(make, job):
+    """What `make` makes of a job; None for pools with indices, in whose place oneDNN has a workspace of its own."""
     l = job.layer
     if l["role"] == "backward_from_indices" or (l["kind"] == "max_pool" and l["role"] == "forward"):
-        return None  # its own workspace in place of indices
+        return None
     three = lambda v: (v + [1, 1, 1])[:3]
     same = lambda v: three([v] * job.rank)
     code = [KINDS.index(l["kind"]), ROLES[l["role"]], int(l["format"] == "NCX"), TYPES.index(job.dtype), job.rank,
@@ -156,7 +169,15 @@ def onednn_peer(lib, job):
     code += three(l["size"]) + three(l["out"]) + same(l["kernel"]) + same(l["stride"]) + same(l["pad"])
     code += same(l.get("dilation", 1))
     packed = (ctypes.c_int64 * len(code))(*code)
-    handle = ctypes.c_void_p(lib.onednn_make(packed, *[ctypes.c_void_p(a or 0) for a, _ in job.address[:3]]))
+    made = make(packed, *[ctypes.c_void_p(a or 0) for a, _ in job.address[:3]])
+    return made and ctypes.c_void_p(made)
+
+
+def onednn_peer(lib, job):
+    """The quickest of its ways: plain tensors, or layouts of its own choice, with the reorders."""
+    handle = onednn_make(lib.onednn_make, job)
+    if not handle:
+        return None
     best, quickest = None, math.inf
     ways = list(range(lib.onednn_variants(handle)))
     names = [lib.onednn_name(handle, i).decode() for i in ways]
@@ -172,6 +193,12 @@ def onednn_peer(lib, job):
     if best is None:
         return None
     return Way(lambda: lib.onednn_run(handle, best), lambda _: job.result(), names[best])
+
+
+def onednn_graph_peer(lib, job):
+    """A graph of the one operator."""
+    handle = onednn_make(lib.onednn_graph_make, job)
+    return handle and Way(lambda: lib.onednn_graph_run(handle), lambda _: job.result(), "graph")
 
 
 def load_onnxruntime(opt):
