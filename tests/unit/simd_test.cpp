@@ -542,6 +542,20 @@ TEST(simd, add_bits_adds_integers) {
         EXPECT_EQ(std::bit_cast<std::uint32_t>(r[i]), 0x2ffffffeU + 2 * static_cast<std::uint32_t>(i)) << "lane " << i;
 }
 
+TEST(simd, store_bits_plus_widens) {
+    floats a{};
+    for (std::size_t i = 0; i < count; ++i)
+        a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0xfffffff0U + 5 * i));  // some carry, some are NaNs
+    for (const std::int64_t number : {std::int64_t{0}, std::int64_t{-3}, std::int64_t{1} << 40}) {
+        std::array<std::int64_t, count + 2> out{};
+        simd::store_bits_plus(out.data() + 1, from_array(a), number);
+        EXPECT_EQ(out.front(), 0);
+        EXPECT_EQ(out.back(), 0);
+        for (std::size_t i = 0; i < count; ++i)
+            EXPECT_EQ(out[i + 1], number + std::int64_t{std::bit_cast<std::uint32_t>(a[i])}) << "lane " << i;
+    }
+}
+
 TEST(simd, equal_bits_tells_bits_apart) {
     // equal as numbers, or never equal as numbers, or equal where subnormal numbers count as 0
     const std::array<std::array<std::uint32_t, 2>, 5> pairs{

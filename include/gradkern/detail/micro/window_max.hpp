@@ -14,6 +14,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -33,20 +34,54 @@ struct window_run {
     std::int64_t first_place = 0;   // of the first tap of the first window
 };
 
+/// The number of each lane, or 0 in all of them, as bits of floats.
+template <bool counts>
+inline constexpr auto lane_bits = [] {
+    std::array<float, static_cast<std::size_t>(simd::lanes)> bits{};
+    for (std::uint32_t i = 0; i < bits.size() && counts; ++i) bits[i] = std::bit_cast<float>(i);
+    return bits;
+}();
+
+/// Where indices of neighbouring channels go as soon as they are found: first + place, and the channel where it counts.
+struct index_store {
+    std::int64_t* to = nullptr;  // nowhere: places are kept
+    std::int64_t step = 0;       // from window to window
+    std::int64_t first = 0;
+    bool channels = false;
+
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE index_store at(std::int64_t window, std::int64_t channel) const noexcept {
+        if (to == nullptr) return {};
+        return {to + (window * step + channel), step, first + (channels ? channel : 0), channels};
+    }
+    /// Stores the first `used` lanes.
+    GRADKERN_ALWAYS_INLINE void put(simd::vec places, std::ptrdiff_t used) const noexcept {
+        const simd::vec bits =
+            simd::add_bits(places, simd::load(channels ? lane_bits<true>.data() : lane_bits<false>.data()));
+        if (used >= simd::lanes) return simd::store_bits_plus(to, bits, first);
+        std::array<std::int64_t, static_cast<std::size_t>(simd::lanes)> wide;
+        simd::store_bits_plus(wide.data(), bits, first);
+        std::copy_n(wide.data(), used, to);
+    }
+};
+
 /// Where the results of a run go: values, and places as bits of floats (low 30 bits, and the rest where it is wanted).
-struct window_results {
-    float* value;
+template <class O>
+struct window_results_of {
+    O* value;
     float* place;
     float* place_high;
-    std::int64_t value_step;  // floats from window to window
+    std::int64_t value_step;  // elements from window to window
     std::int64_t place_step;
+    index_store index{};
 
     void skip(std::int64_t windows) noexcept {
         value += windows * value_step;
         place += windows * place_step;
+        index = index.at(windows, 0);
         if (place_high != nullptr) place_high += windows * place_step;
     }
 };
+using window_results = window_results_of<float>;
 
 /// One step: whether a tap's element takes the place of the best one so far. NaN wins, or loses against any number.
 template <bool ignore_nan>
@@ -93,31 +128,37 @@ struct vector_steps {
     std::ptrdiff_t value = simd::lanes;
     std::ptrdiff_t place = simd::lanes;
     std::int64_t place_number = 0;
+    bool windows = false;
 };
 
 /// Stores the results of V vectors with `used` lanes.
-template <std::size_t V>
+template <std::size_t V, class O>
 GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
                                           const std::array<simd::vec, V>& best_place, simd::vec first_place,
-                                          const vector_steps& step, std::ptrdiff_t used, float* value,
-                                          float* place) noexcept {
+                                          const vector_steps& step, std::ptrdiff_t used, O* value, float* place,
+                                          const index_store& index) noexcept {
     for (std::size_t v = 0; v < V; ++v) {
         const auto n = static_cast<std::ptrdiff_t>(v);
         if (used >= simd::lanes) {
-            simd::store(value + n * step.value, best[v]);
+            simd::store_narrow(value + n * step.value, best[v]);
         } else {
-            simd::store_partial(value + n * step.value, best[v], used);
+            simd::store_narrow_partial(value + n * step.value, best[v], used);
         }
-        simd::store(place + n * step.place, simd::add_bits(first_place, best_place[v]));
+        const simd::vec places = simd::add_bits(first_place, best_place[v]);
+        if (index.to != nullptr) {
+            (step.windows ? index.at(n, 0) : index.at(0, n * simd::lanes)).put(places, used);
+        } else {
+            simd::store(place + n * step.place, places);
+        }
         if (step.place_number != 0) first_place = simd::add_bits(first_place, broadcast_bits(step.place_number));
     }
 }
 
 /// V vectors of windows, the first of which has its first tap at `first`; each has `used` lanes.
-template <class T, std::size_t V, bool ignore_nan>
+template <class T, std::size_t V, bool ignore_nan, class O>
 GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places& places, const T* first,
                                           const vector_steps& step, std::ptrdiff_t used, simd::vec first_place,
-                                          float* value, float* place) noexcept {
+                                          O* value, float* place, const index_store& index) noexcept {
     const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
         const T* const from = at + static_cast<std::ptrdiff_t>(v) * step.read;
         return used >= simd::lanes ? simd::load_wide(from) : simd::load_wide_partial(from, used);
@@ -145,23 +186,24 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
             }
         }
     }
-    store_windows<V>(best, best_place, first_place, step, used, value, place);
+    store_windows<V>(best, best_place, first_place, step, used, value, place, index);
 }
 
 /// `used` neighbouring channels. Places stay below place_limit. All channels of a window come before the next window, so
 /// that memory is read in order.
-template <class T, bool ignore_nan>
-void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const window_results& to) noexcept {
+template <class T, bool ignore_nan, class O>
+void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const window_results_of<O>& to) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     const tap_places places(r);
     std::int64_t i = 0;
     // Few channels: four windows at a time, so that compilers have as many vectors to compare.
-    const vector_steps neighbours{r.window_read, to.value_step, to.place_step, r.window_place};
+    const vector_steps neighbours{r.window_read, to.value_step, to.place_step, r.window_place, true};
     for (; used < 4 * lanes && i + 4 <= r.windows; i += 4) {
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         const auto compute = [&](std::ptrdiff_t j, std::ptrdiff_t n) GRADKERN_INLINE_LAMBDA {
             window_max_of<T, 4, ignore_nan>(r, places, source + i * r.window_read + j, neighbours, n, first_place,
-                                            to.value + i * to.value_step + j, to.place + i * to.place_step + j);
+                                            to.value + i * to.value_step + j, to.place + i * to.place_step + j,
+                                            to.index.at(i, j));
         };
         std::ptrdiff_t j = 0;
         for (; used - j >= lanes; j += lanes) compute(j, lanes);
@@ -169,15 +211,16 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
     }
     for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
-        float* const value = to.value + i * to.value_step;
+        O* const value = to.value + i * to.value_step;
         float* const place = to.place + i * to.place_step;
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes)
-            window_max_of<T, 4, ignore_nan>(r, places, first + j, {}, lanes, first_place, value + j, place + j);
+            window_max_of<T, 4, ignore_nan>(r, places, first + j, {}, lanes, first_place, value + j, place + j,
+                                            to.index.at(i, j));
         for (; j < used; j += lanes)
             window_max_of<T, 1, ignore_nan>(r, places, first + j, {}, std::min(used - j, lanes), first_place, value + j,
-                                            place + j);
+                                            place + j, to.index.at(i, j));
     }
 }
 
@@ -189,9 +232,9 @@ struct row_results {
 };
 
 /// One window from the results of its rows, which are `at` floats on.
-template <std::size_t V, bool ignore_nan>
+template <std::size_t V, bool ignore_nan, class O>
 GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, std::int64_t at, std::ptrdiff_t used,
-                                           float* value, float* place) noexcept {
+                                           O* value, float* place, const index_store& index) noexcept {
     std::array<simd::vec, V> best;
     std::array<simd::vec, V> best_place;
     const auto load = [&](const float* from, std::size_t v) GRADKERN_INLINE_LAMBDA {
@@ -211,23 +254,24 @@ GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, st
             best_place[v] = simd::select(m, simd::add_bits(row_place, load(row.place, v)), best_place[v]);
         }
     }
-    store_windows<V>(best, best_place, simd::zero(), {}, V > 1 ? simd::lanes : used, value, place);
+    store_windows<V>(best, best_place, simd::zero(), {}, V > 1 ? simd::lanes : used, value, place, index);
 }
 
 /// `windows` windows, `used` neighbouring channels of each, from the results of their rows in the order of the taps:
 /// the first row with the largest maximum holds the first maximum, the last row with a NaN the last NaN. The results of
 /// a row are whole vectors, `step` floats from window to window.
-template <bool ignore_nan>
+template <bool ignore_nan, class O>
 void max_of_rows(std::span<const row_results> rows, std::int64_t windows, std::int64_t step, std::ptrdiff_t used,
-                 const window_results& to) noexcept {
+                 const window_results_of<O>& to) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     for (std::int64_t i = 0; i < windows; ++i) {
-        float* const value = to.value + i * to.value_step;
+        O* const value = to.value + i * to.value_step;
         float* const place = to.place + i * to.place_step;
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes)
-            max_of_rows_of<4, ignore_nan>(rows, i * step + j, 4 * lanes, value + j, place + j);
-        for (; j < used; j += lanes) max_of_rows_of<1, ignore_nan>(rows, i * step + j, used - j, value + j, place + j);
+            max_of_rows_of<4, ignore_nan>(rows, i * step + j, 4 * lanes, value + j, place + j, to.index.at(i, j));
+        for (; j < used; j += lanes)
+            max_of_rows_of<1, ignore_nan>(rows, i * step + j, used - j, value + j, place + j, to.index.at(i, j));
     }
 }
 
@@ -267,11 +311,16 @@ void window_max_gathered(const window_run& r, const T* source, std::int64_t lane
 }
 
 /// Windows without inside taps: -Inf, and no place.
-inline void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_results& to) noexcept {
+template <class O>
+void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_results_of<O>& to) noexcept {
     for (std::int64_t i = 0; i < r.windows; ++i) {
         for (std::ptrdiff_t j = 0; j < lanes; ++j) {
-            to.value[i * to.value_step + j] = -std::numeric_limits<float>::infinity();
-            to.place[i * to.place_step + j] = std::bit_cast<float>(no_place);
+            store_element(to.value + i * to.value_step + j, -std::numeric_limits<float>::infinity());
+            if (to.index.to != nullptr) {
+                to.index.to[i * to.index.step + j] = -1;
+            } else {
+                to.place[i * to.place_step + j] = std::bit_cast<float>(no_place);
+            }
         }
     }
 }

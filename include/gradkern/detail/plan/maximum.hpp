@@ -1,7 +1,7 @@
 // The max engine, forward: max pooling, with indices or without.
 //
-// A task is one box of windows of one image and one panel of channels (window_task.hpp). A segment of a line of windows is
-// computed and then written out.
+// A task is one box of windows of one image and one panel of channels (window_task.hpp). Where channels are neighbours, the
+// values and indices of a window are written as soon as they are there; else a segment of a line is, once it is computed.
 #pragma once
 
 #include <array>
@@ -34,24 +34,35 @@ public:
         staging_box read;
         if (m_.staged) read = reads_of(m_.axes, shape::side::small, box_, m_.panel_width);
         const shape::canonical_strides& y = m_.small;
+        const shape::canonical_strides& z = m_.indices;
+        const std::int64_t base = box_.first_image * m_.index.per_image + first_channel_ * m_.index.per_channel;
         T* const panel = dst + (box_.first_image * y[0] + first_channel_ * y[1]);
-        const bool direct = std::is_same_v<T, float> && y[1] == 1 && !m_.accumulate && !m_.gathered;
-        read_windows(src, read, m_.index.place_steps, 0, [&](const auto& source) {
+        if (indices != nullptr) indices += box_.first_image * z[0] + first_channel_ * z[1];
+        // Values, and indices, of neighbouring channels leave with their windows: memory takes them while others are compared.
+        const bool direct = y[1] == 1 && !m_.accumulate && !m_.gathered;
+        const bool indexed = indices != nullptr && z[1] == 1 && m_.scaled && m_.index.per_channel <= 1;
+        std::array<std::int64_t, 3> place_steps = m_.index.place_steps;
+        if (m_.scaled)
+            for (std::int64_t& step : place_steps) step *= m_.index.per_place;
+        read_windows(src, read, place_steps, 0, [&](const auto& source) {
             for_each_segment(
                 {{{box_.first[0], box_.last[0]}, {box_.first[1], box_.last[1]}, {box_.first[2], box_.last[2]}}},
                 [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
                     T* const to = panel + (d * y[2] + h * y[3] + first * y[4]);
-                    window_results results = results_;
-                    if constexpr (std::is_same_v<T, float>) {
-                        if (direct) {
-                            results.value = to;
-                            results.value_step = y[4];
-                        }
-                    }
-                    max_windows(source, d, h, first, last, results);
-                    if (!direct)
+                    std::int64_t* const index =
+                        indices == nullptr ? nullptr : indices + (d * z[2] + h * z[3] + first * z[4]);
+                    index_store store;
+                    if (indexed) store = {index, z[4], base, m_.index.per_channel != 0};
+                    if (direct) {
+                        const window_results_of<T> results{to, results_.place, nullptr, y[4], m_.panel_width, store};
+                        max_windows(source, d, h, first, last, results);
+                    } else {
+                        window_results results = results_;
+                        results.index = store;
+                        max_windows(source, d, h, first, last, results);
                         unpack_lanes(results.value, m_.panel_width, used_, last - first, to, y[1], y[4], m_.accumulate);
-                    if (indices != nullptr) store_indices(indices, d, h, first, last - first);
+                    }
+                    if (indices != nullptr && !indexed) store_indices(index, base, last - first);
                 });
         });
     }
@@ -72,52 +83,40 @@ private:
         }
     }
 
-    void store_indices(std::int64_t* indices, std::int64_t d, std::int64_t h, std::int64_t first,
-                       std::int64_t count) const noexcept {
-        const shape::canonical_strides& y = m_.indices;
-        std::int64_t* const to =
-            indices + (box_.first_image * y[0] + first_channel_ * y[1] + d * y[2] + h * y[3] + first * y[4]);
-        const std::int64_t base = box_.first_image * m_.index.per_image + first_channel_ * m_.index.per_channel;
+    /// Stores the indices of `count` windows, the first of which go to `to`, from their places.
+    void store_indices(std::int64_t* to, std::int64_t base, std::int64_t count) const noexcept {
+        const shape::canonical_strides& z = m_.indices;
         const std::int64_t per_channel = m_.index.per_channel;
-        const bool quick =
-            results_.place_high == nullptr && m_.index.per_place <= UINT32_MAX && !any_without_place(count);
-        const auto per_place = static_cast<std::uint32_t>(m_.index.per_place);
-        // Stores the indices of results i, i + step, ... whose channels are `channels` apart.
-        const auto store = [&](std::int64_t n, std::int64_t i, std::int64_t step, std::int64_t origin,
-                               std::int64_t channels, std::int64_t* out, std::int64_t out_step) {
-            if (!quick) {
-                for (std::int64_t e = 0; e < n; ++e) {
-                    const std::int64_t place = place_at(results_, i + e * step);
-                    out[e * out_step] = place < 0 ? -1 : origin + e * channels + place * m_.index.per_place;
+        const bool quick = m_.scaled && !any_without_place(count);
+        const std::int64_t per_place = m_.scaled ? 1 : m_.index.per_place;
+        const std::int64_t step = m_.panel_width;
+        const std::int64_t out_step = z[4];
+        constexpr std::int64_t lanes = simd::lanes;
+        std::int64_t j = 0;
+        for (; quick && out_step == 1 && count >= lanes && j + lanes <= used_; j += lanes) {  // by squares of places
+            for (std::int64_t next = 0; next < count; next += lanes) {
+                const std::int64_t w = std::min(next, count - lanes);  // the last square overlaps its predecessor
+                float places[lanes * lanes];
+                simd::transpose(results_.place + w * step + j, step, places, lanes);
+                for (std::int64_t i = 0; i < lanes; ++i) {
+                    std::int64_t* const line = to + (j + i) * z[1] + w;
+                    for (std::int64_t k = 0; k < lanes; k += simd::line_elements<std::int64_t>)
+                        simd::prefetch_to_write(line, lanes * z[1] + k);
+                    simd::store_bits_plus(line, simd::load(places + i * lanes), base + (j + i) * per_channel);
                 }
-            } else if (step == 1 && out_step == 1) {
-                store_indices_quickly(results_.place + i, 1, n, origin, channels, per_place, out, 1);
-            } else {
-                store_indices_quickly(results_.place + i, step, n, origin, channels, per_place, out, out_step);
-            }
-        };
-        if (y[1] == 1) {
-            for (std::int64_t w = 0; w < count; ++w)
-                store(used_, w * m_.panel_width, 1, base, per_channel, to + w * y[4], 1);
-        } else {
-            constexpr std::int64_t ahead = 8;  // channels
-            for (std::int64_t j = 0; j < used_; ++j) {
-                for (std::int64_t w = 0; w < count && j + ahead < used_; w += simd::line_elements<std::int64_t>)
-                    simd::prefetch_to_write(to, (j + ahead) * y[1] + w * y[4]);
-                store(count, j, m_.panel_width, base + j * per_channel, 0, to + j * y[1], y[4]);
             }
         }
-    }
-
-    /// out[e * out_step] = first + e * channels + place[e * step] * per_place: one product of 32 bits by 32 each.
-    GRADKERN_ALWAYS_INLINE static void store_indices_quickly(const float* place, std::int64_t step, std::int64_t n,
-                                                             std::int64_t first, std::int64_t channels,
-                                                             std::uint32_t per_place, std::int64_t* out,
-                                                             std::int64_t out_step) noexcept {
-        for (std::int64_t e = 0; e < n; ++e)
-            out[e * out_step] =
-                first + e * channels +
-                static_cast<std::int64_t>(std::uint64_t{std::bit_cast<std::uint32_t>(place[e * step])} * per_place);
+        for (; j < used_; ++j) {
+            const std::int64_t first = base + j * per_channel;
+            const float* const place = results_.place + j;
+            std::int64_t* const line = to + j * z[1];
+            for (std::int64_t w = 0; w < count && quick; ++w)
+                line[w * out_step] = first + std::bit_cast<std::uint32_t>(place[w * step]);
+            for (std::int64_t w = 0; w < count && !quick; ++w) {
+                const std::int64_t at = place_at(results_, w * step + j);
+                line[w * out_step] = at < 0 ? -1 : first + at * per_place;
+            }
+        }
     }
 
     /// Whether one of the segment's windows has no inside tap: none of its channels has.

@@ -83,6 +83,7 @@ struct max_plan {
     bool gathered = false;
     std::int64_t panel_width = 0;  // lanes
     std::int64_t columns = 0;      // windows of a line that are computed at once
+    bool scaled = false;           // forward: places are counted in steps of indices
     bool rows_first = false;       // maxima of rows of windows are kept for the lines that share them
     std::int64_t sum_width = 0;    // floats of sums per position
     std::int64_t panels = 0;
@@ -222,6 +223,7 @@ using window_range = shape::axis::position_range;
         m.panel_width = lanes;
         budget = 64 * max_scratch;
     }
+    m.scaled = !backward && !m.gathered && plane < place_limit / std::max<std::int64_t>(m.index.per_place, 1);
     m.sum_width = m.gathered ? std::min(lanes, p.channels) : m.panel_width;
     m.panels = shape::ceil_div(p.channels, m.panel_width);
     std::array<std::int64_t, 3> extent{};

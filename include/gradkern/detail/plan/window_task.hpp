@@ -40,9 +40,9 @@ struct inside_reads {
 }
 
 /// Computes the windows [first, last) of a line that reads these planes and rows, `used` channels of each.
-template <class T, bool ignore_nan>
+template <class T, bool ignore_nan, class O>
 void max_segment(const max_plan& m, const window_source<T>& s, inside_reads planes, inside_reads rows,
-                 std::int64_t first, std::int64_t last, std::int64_t used, window_results to) noexcept {
+                 std::int64_t first, std::int64_t last, std::int64_t used, window_results_of<O> to) noexcept {
     window_run run;
     shape::tap_class_walk walk(m.axes[2], shape::side::small, first, last);
     for (shape::tap_class c; walk.next(c);) {
@@ -63,11 +63,14 @@ void max_segment(const max_plan& m, const window_source<T>& s, inside_reads plan
             }
             run.window_read = c.read_per_position * s.strides[4];
             run.window_place = c.read_per_position * s.place_steps[2];
-            if (to.place_high != nullptr) {
-                window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
-            } else {
-                window_max<T, ignore_nan>(run, source, used, to);
+            if constexpr (std::is_same_v<O, float>) {
+                if (to.place_high != nullptr) {
+                    window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
+                    to.skip(c.positions);
+                    continue;
+                }
             }
+            window_max<T, ignore_nan>(run, source, used, to);
         }
         to.skip(c.positions);
     }
@@ -111,9 +114,9 @@ protected:
     }
 
     /// Computes the windows [first, last) of line (d, h).
-    template <class S>
+    template <class S, class O>
     void max_windows(const window_source<S>& source, std::int64_t d, std::int64_t h, std::int64_t first,
-                     std::int64_t last, const window_results& to) noexcept {
+                     std::int64_t last, const window_results_of<O>& to) noexcept {
         const inside_reads planes = reads_of_window(m_.axes[0], d);
         const inside_reads rows = reads_of_window(m_.axes[1], h);
         const auto compute = [&]<bool ignore_nan>(std::bool_constant<ignore_nan>) {
@@ -161,9 +164,9 @@ private:
     }
 
     /// The same, from the maxima of rows: those of rows that lines before have read are kept.
-    template <bool ignore_nan, class S>
+    template <bool ignore_nan, class S, class O>
     void max_by_rows(const window_source<S>& source, inside_reads planes, inside_reads rows, std::int64_t first,
-                     std::int64_t last, const window_results& to) noexcept {
+                     std::int64_t last, const window_results_of<O>& to) noexcept {
         const std::int64_t kernel = m_.axes[1].kernel;
         const std::int64_t line = m_.columns * m_.panel_width;
         const std::int64_t left = reads_of_window(m_.axes[2], first).first * source.place_steps[2];
@@ -177,8 +180,8 @@ private:
             for (std::int64_t h = rows.first; h < rows.first + rows.count; ++h) {
                 float* const row = rows_ + (p * kernel + h % kernel) * 2 * line;
                 if (h >= rows_end_)
-                    max_segment<S, ignore_nan>(m_, in_row, {d, 1}, {h, 1}, first, last, used_,
-                                               {row, row + line, nullptr, m_.panel_width, m_.panel_width});
+                    max_segment<S, ignore_nan, float>(m_, in_row, {d, 1}, {h, 1}, first, last, used_,
+                                                      {row, row + line, nullptr, m_.panel_width, m_.panel_width});
                 kept[count++] = {row, row + line,
                                  d * source.place_steps[0] + h * source.place_steps[1] + left - source.place_origin};
             }

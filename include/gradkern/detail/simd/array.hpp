@@ -183,6 +183,14 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     return a;
 }
 
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        std::uint32_t bits = 0;
+        std::memcpy(&bits, &a.lane[i], sizeof bits);
+        target[i] = number + std::int64_t{bits};
+    }
+}
+
 /// Number K of each four lanes in all four of them.
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {

@@ -144,6 +144,10 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     return mask(registers::equal_bits(register_type(a), register_type(b)));
 }
 
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
+    registers::store_bits_plus(target, register_type(a), number);
+}
+
 /// Number K of each four lanes in all four of them.
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
@@ -281,6 +285,12 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     store(y, b);
     for (std::ptrdiff_t i = 0; i < lanes; ++i) x[i] = std::memcmp(&x[i], &y[i], sizeof(float)) == 0 ? 1.0f : 0.0f;
     return greater(load(x), broadcast(0.0f));
+}
+
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
+    float x[lanes];
+    store(x, a);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) target[i] = number + std::int64_t{std::bit_cast<std::uint32_t>(x[i])};
 }
 
 /// Number K of each four lanes in all four of them.

@@ -99,6 +99,13 @@ GRADKERN_ALWAYS_INLINE float32x4_t add_bits(float32x4_t a, float32x4_t b) noexce
 GRADKERN_ALWAYS_INLINE uint32x4_t equal_bits(float32x4_t a, float32x4_t b) noexcept {
     return vceqq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
 }
+/// target[i] = number + the bits of lane i.
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, float32x4_t lanes, std::int64_t number) noexcept {
+    const uint32x4_t word = vreinterpretq_u32_f32(lanes);
+    const uint64x2_t add = vdupq_n_u64(static_cast<std::uint64_t>(number));
+    vst1q_s64(target, vreinterpretq_s64_u64(vaddw_u32(add, vget_low_u32(word))));
+    vst1q_s64(target + 2, vreinterpretq_s64_u64(vaddw_u32(add, vget_high_u32(word))));
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE float32x4_t quad_lane(float32x4_t a) noexcept {

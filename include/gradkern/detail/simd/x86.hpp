@@ -163,6 +163,14 @@ GRADKERN_ALWAYS_INLINE __m128 add_bits(__m128 a, __m128 b) noexcept {
 GRADKERN_ALWAYS_INLINE __m128 equal_bits(__m128 a, __m128 b) noexcept {
     return _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
 }
+/// target[i] = number + the bits of lane i.
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m128 lanes, std::int64_t number) noexcept {
+    const __m128i word = _mm_castps_si128(lanes);
+    const __m128i add = _mm_set1_epi64x(number);
+    auto* const to = reinterpret_cast<__m128i*>(target);
+    _mm_storeu_si128(to, _mm_add_epi64(add, _mm_unpacklo_epi32(word, _mm_setzero_si128())));
+    _mm_storeu_si128(to + 1, _mm_add_epi64(add, _mm_unpackhi_epi32(word, _mm_setzero_si128())));
+}
 /// Number K of each four lanes in all four of them.
 template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
@@ -290,6 +298,19 @@ GRADKERN_ALWAYS_INLINE __m256 equal_bits(__m256 a, __m256 b) noexcept {
 #else
     return join(equal_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)),
                 equal_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)));
+#endif
+}
+/// target[i] = number + the bits of lane i.
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m256 lanes, std::int64_t number) noexcept {
+#if defined(__AVX2__)
+    const __m256i word = _mm256_castps_si256(lanes);
+    const __m256i add = _mm256_set1_epi64x(number);
+    auto* const to = reinterpret_cast<__m256i*>(target);
+    _mm256_storeu_si256(to, _mm256_add_epi64(add, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(word))));
+    _mm256_storeu_si256(to + 1, _mm256_add_epi64(add, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(word, 1))));
+#else
+    store_bits_plus(target, _mm256_castps256_ps128(lanes), number);
+    store_bits_plus(target + 4, _mm256_extractf128_ps(lanes, 1), number);
 #endif
 }
 /// Number K of each four lanes in all four of them.
@@ -436,6 +457,15 @@ GRADKERN_ALWAYS_INLINE __m512 add_bits(__m512 a, __m512 b) noexcept {
 }
 GRADKERN_ALWAYS_INLINE __mmask16 equal_bits(__m512 a, __m512 b) noexcept {
     return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
+}
+/// target[i] = number + the bits of lane i.
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m512 lanes, std::int64_t number) noexcept {
+    const __m512i word = _mm512_castps_si512(lanes);
+    const __m512i add = _mm512_set1_epi64(number);
+    const __m256i low = _mm512_maskz_extracti64x4_epi64(0xff, word, 0);
+    const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, word, 1);
+    _mm512_storeu_si512(target, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, low)));
+    _mm512_storeu_si512(target + 8, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, high)));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
