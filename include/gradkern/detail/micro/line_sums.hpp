@@ -65,22 +65,24 @@ template <class Finish>
     }
 }
 
-/// Whether sum_lines asks for lines ahead. Those that overlap, of which the last one alone is new, had better be asked
-/// for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked for some of them.
+/// Whether sum_lines asks for what it reads, and for what it writes, ahead. Lines that overlap, of which the last one alone is
+/// new, had better be asked for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked
+/// for some of them. Memory that is written had better be asked for; scratch is in the cache.
 enum class ahead : std::uint8_t { ask, leave };
 
 /// V vectors of the sums of sum_lines.
-template <std::ptrdiff_t V, bool Continue, ahead Ahead, simd::float_element In, simd::float_element Out, class Finish>
+template <std::ptrdiff_t V, bool Continue, ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out,
+          class Finish>
 GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t x, Out* out,
                                         const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     simd::vec s[V];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = Continue ? simd::load_wide(out + x + v * lanes) : simd::zero();
-    if constexpr (Ahead == ahead::ask) {
+    if constexpr (Reads == ahead::ask) {
         if (count > 0) simd::ask_to_read(lines[count - 1] + x, V * lanes);
     }
-    simd::ask_to_write(out + x, V * lanes);
+    if constexpr (Writes == ahead::ask) simd::ask_to_write(out + x, V * lanes);
     for (std::ptrdiff_t k = 0; k < count; ++k) {
         const In* const line = lines[k] + x;
         GRADKERN_UNROLL
@@ -93,16 +95,17 @@ GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t c
 
 /// out[x] = finish((Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x]) for x < n, added in this order.
 /// `out` must not overlap the lines.
-template <bool Continue, ahead Ahead = ahead::ask, simd::float_element In, simd::float_element Out,
-          class Finish = as_it_is>
+template <bool Continue, ahead Reads = ahead::ask, ahead Writes = ahead::ask, simd::float_element In,
+          simd::float_element Out, class Finish = as_it_is>
 inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t n, Out* out,
                       const Finish& finish = {}) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
-    if constexpr (Ahead == ahead::leave) {
-        for (; x + 8 * lanes <= n; x += 8 * lanes) sum_vectors<8, Continue, Ahead>(lines, count, x, out, finish);
+    if constexpr (Reads == ahead::leave) {
+        for (; x + 8 * lanes <= n; x += 8 * lanes)
+            sum_vectors<8, Continue, Reads, Writes>(lines, count, x, out, finish);
     }
-    for (; x + 4 * lanes <= n; x += 4 * lanes) sum_vectors<4, Continue, Ahead>(lines, count, x, out, finish);
+    for (; x + 4 * lanes <= n; x += 4 * lanes) sum_vectors<4, Continue, Reads, Writes>(lines, count, x, out, finish);
     for (; x < n; x += lanes) {
         if (x + lanes > n) {
             if (Continue || n < lanes) break;
@@ -124,7 +127,7 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
 
 /// The same of f32 lines that have no ends of their own, but count in some columns only: line k where
 /// inside[k][x % period] is more than 0. `inside` lines have 4 vectors more than a period.
-template <simd::float_element Out, class Finish = as_it_is>
+template <ahead Writes, simd::float_element Out, class Finish = as_it_is>
 inline void sum_lines_inside(const float* const* lines, const float* const* inside, std::ptrdiff_t count,
                              std::ptrdiff_t period, std::ptrdiff_t n, Out* out, const Finish& finish = {}) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
@@ -135,7 +138,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
     std::ptrdiff_t column = 0;  // x % period
     const std::ptrdiff_t turn = 4 * lanes % period;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
-        simd::ask_to_write(out + x, 4 * lanes);
+        if constexpr (Writes == ahead::ask) simd::ask_to_write(out + x, 4 * lanes);
         simd::vec s[4]{simd::zero(), simd::zero(), simd::zero(), simd::zero()};
         for (std::ptrdiff_t k = 0; k < count; ++k) {
             const float* const line = lines[k] + x;
@@ -177,7 +180,7 @@ inline void sum_positions(const In* first, std::ptrdiff_t count, std::ptrdiff_t 
 }
 
 /// Adds any number of lines of n elements into out, which starts from +0.
-template <simd::float_element In, ahead Ahead = ahead::ask>
+template <simd::float_element In, ahead Reads = ahead::ask>
 class line_list {
 public:
     line_list(std::ptrdiff_t n, float* out) noexcept : n_(n), out_(out) {}
@@ -193,9 +196,9 @@ public:
 private:
     void flush() noexcept {
         if (is_first_) {
-            sum_lines<false, Ahead>(lines_.data(), count_, n_, out_);
+            sum_lines<false, Reads, ahead::leave>(lines_.data(), count_, n_, out_);
         } else {
-            sum_lines<true, Ahead>(lines_.data(), count_, n_, out_);
+            sum_lines<true, Reads, ahead::leave>(lines_.data(), count_, n_, out_);
         }
         is_first_ = false;
         count_ = 0;
@@ -238,7 +241,6 @@ GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float*
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + lanes <= n; x += lanes) {
-        simd::ask_to_write(out + x, lanes);
         simd::vec q = divide(x, simd::load_wide(source + x));
         if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
         if constexpr (Onto == addend::output) q = simd::add(simd::load(out + x), q);

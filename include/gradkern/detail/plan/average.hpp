@@ -278,7 +278,7 @@ private:
         for (; ring_next_ <= rows.first + (rows.count - 1) * p_.read_step(1); ++ring_next_)
             for (std::int64_t i = 0; i < depths_.count; ++i)
                 quotient_line<addend::zero>(depths_.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
-        line_list<float> list(c.count * inner_, out);
+        line_list<float, ahead::leave> list(c.count * inner_, out);
         for (std::int64_t i = 0; i < depths_.count; ++i)
             for (std::int64_t j = 0; j < rows.count; ++j) list.push(slot(i, rows.first + j * p_.read_step(1)));
         list.finish();
@@ -332,9 +332,9 @@ private:
         const std::int64_t step = step_of(c);
         const std::int64_t pieces = step == inner_ ? 1 : c.count;
         const std::int64_t length = step == inner_ ? c.count * inner_ : inner_;
-        const auto sum = [&]<ahead Ahead>(std::integral_constant<ahead, Ahead>) {
+        const auto sum = [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
             for (std::int64_t x = 0; x < pieces; ++x) {
-                line_list<T, Ahead> list(length, out + x * inner_);
+                line_list<T, Reads> list(length, out + x * inner_);
                 for (std::int64_t i = 0; i < depths_.count; ++i)
                     for (std::int64_t j = 0; j < rows.count; ++j)
                         list.push(line_at(depths_.first + i * p_.read_step(0), rows.first + j * p_.read_step(1), c) +
@@ -358,18 +358,18 @@ private:
     // -------------------------------------------------------------------------------------------- horizontal sums
 
     /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
-    template <ahead Ahead = ahead::ask, class In, class Out, class Finish = as_it_is>
+    template <ahead Reads = ahead::leave, class In, class Out, class Finish = as_it_is>
     void sum_stretches(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
                        const Finish& finish = {}) const noexcept {
         std::array<const In*, lines_at_once> lines;
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
-        sum_lines<false, Ahead>(lines.data(), here, n, out, finish);
+        sum_lines<false, Reads>(lines.data(), here, n, out, finish);
         if constexpr (std::is_same_v<Out, float>) {  // other outputs take short lists only
             for (std::int64_t done = here; done < count; done += lines_at_once) {
                 const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
                 for (std::int64_t k = 0; k < more; ++k) lines[static_cast<std::size_t>(k)] = first + (done + k) * step;
-                sum_lines<true>(lines.data(), more, n, out);
+                sum_lines<true, Reads>(lines.data(), more, n, out);
             }
         }
     }
@@ -412,10 +412,11 @@ private:
                               run.count == 0 ? 0 : advance * width, out + (run.begin + first * step) * inner_,
                               step * width, finish);
             } else {
-                const auto sum = [&]<ahead Ahead>(std::integral_constant<ahead, Ahead>) {
+                const auto sum = [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
                     for (std::int64_t i = first; i < last; ++i) {
-                        const std::int64_t from = run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
-                        sum_stretches<Ahead>(source + from, run.count, read_step, inner_,
+                        const std::int64_t from =
+                            run.count == 0 ? 0 : i * advance * inner_;  // no taps: no place either
+                        sum_stretches<Reads>(source + from, run.count, read_step, inner_,
                                              out + (run.begin + i * step) * inner_, finish);
                     }
                 };

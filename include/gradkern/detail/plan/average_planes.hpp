@@ -156,7 +156,7 @@ private:
                     return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
                 };
                 const bool as_they_are = p_.repeats && depths_.count * rows.count == 1;
-                if (!as_they_are) sum_rows<float>(rows, count, line_at);
+                if (!as_they_are) sum_rows<float, ahead::leave>(rows, count, line_at);
                 if (p_.repeats) {
                     repeat_columns(as_they_are ? line_at(0, rows.first) : vertical_, count, to, step * columns_);
                 } else if (p_.position_step() == 1 && step == 1) {
@@ -165,7 +165,7 @@ private:
                     sum_phases(count, to, step * columns_);
                 }
             } else {
-                sum_rows<T>(rows, count, [&](std::int64_t i, std::int64_t row) {
+                sum_rows<T, ahead::ask>(rows, count, [&](std::int64_t i, std::int64_t row) {
                     return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
                 });
                 divide_columns(h, h + count, to);
@@ -175,12 +175,12 @@ private:
     }
 
     /// Vertical sums of `lines` lines, the first of which reads `rows`; line_at(i, row) is a row at its depth number i.
-    template <class In, class LineAt>
+    template <class In, ahead Reads, class LineAt>
     void sum_rows(const axis_reads& rows, std::int64_t lines, const LineAt& line_at) const noexcept {
         const std::int64_t step = p_.backward ? 1 : p_.axes[1].stride;
         const std::int64_t together = step == 1 ? lines : 1;
         for (std::int64_t line = 0; line < lines; line += together) {
-            line_list<In> list(together * in_columns_, vertical_ + line * in_columns_);
+            line_list<In, Reads> list(together * in_columns_, vertical_ + line * in_columns_);
             for (std::int64_t i = 0; i < depths_.count; ++i)
                 for (std::int64_t j = 0; j < rows.count; ++j)
                     list.push(line_at(i, rows.first + line * step + j * p_.read_step(1)));
@@ -191,7 +191,7 @@ private:
     }
 
     /// Horizontal sums of the vertical ones of `lines` lines, finished: of the columns of one phase of the output.
-    template <class Out, class Finish>
+    template <ahead Writes = ahead::ask, class Out, class Finish>
     void sum_columns(std::int64_t phase, std::int64_t lines, Out* out, const Finish& finish) const noexcept {
         const std::int64_t taps = taps_of(phase);
         std::array<const float*, static_cast<std::size_t>(lines_at_once)> list;
@@ -203,9 +203,9 @@ private:
         }
         const std::int64_t floats = lines * phase_columns_;
         if (has_ends_) {
-            sum_lines_inside(list.data(), inside.data(), taps, phase_columns_, floats, out, finish);
+            sum_lines_inside<Writes>(list.data(), inside.data(), taps, phase_columns_, floats, out, finish);
         } else {
-            sum_lines<false>(list.data(), taps, floats, out, finish);
+            sum_lines<false, ahead::leave, Writes>(list.data(), taps, floats, out, finish);
         }
     }
 
@@ -213,7 +213,8 @@ private:
     void sum_phases(std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
         const std::int64_t phases = p_.position_step();
         const std::int64_t floats = lines * phase_columns_;
-        for (std::int64_t f = 0; f < phases; ++f) sum_columns(f, lines, phase_sums_ + f * floats, as_it_is{});
+        for (std::int64_t f = 0; f < phases; ++f)
+            sum_columns<ahead::leave>(f, lines, phase_sums_ + f * floats, as_it_is{});
         for (std::int64_t l = 0; l < lines; ++l) {
             const float* line = phase_sums_ + l * phase_columns_;
             T* const to = out + l * pitch;
