@@ -46,7 +46,7 @@ def arguments():
     a.add_argument("--peer-isa", default="", help="the most that oneDNN, also inside PyTorch and TensorFlow, may "
                    "use: its ONEDNN_MAX_CPU_ISA")
     a.add_argument("--also", default="", help="more peers, some of " + ",".join(peers.NAMES) + ". Neither --arch nor "
-                   "--peer-isa can hold the last two to an instruction set, but for the oneDNN inside TensorFlow")
+                   "--peer-isa can hold onnxruntime and tensorflow to an instruction set, but for the oneDNN inside TensorFlow")
     a.add_argument("--rounds", type=int, default=11)
     a.add_argument("--only", default="",
                    help="layers whose name, e.g. mbv2_dw3x3_144_56/forward/NCX, contains one of these words")
@@ -337,10 +337,11 @@ def main():
                          **dict(zip(["relaxed ms", "relaxed ratio"], second or (0, 0))),
                          "scaling": scale, "kind": layer["kind"], "note": note})
             cells = ["%.3f" % ms[name] if name in ms else "" for name in columns]
+            of_fma = "%.0f %%" % (100 * peak) if conv else ""
             say("| %s | %s | %s | %s | %.3f | %.1f %s | %s | %s%s | %.0f %% | %s |%s%s" % (
                 layer["name"], layer["role"], layer["format"], dtype, medians[0] * 1e3, speed,
                 "GF/s" if conv else "GB/s", " | ".join(cells), "%.2f" % ratio if ratio else "", note,
-                100 * stream, "%.0f %%" % (100 * peak) if conv else "", " %.2f |" % scale if scale else "", " %.3f | %.2f |" % second if second else ""))
+                100 * stream, of_fma, " %.2f |" % scale if scale else "", " %.3f | %.2f |" % second if second else ""))
             wrong = wrong or bool(note)
             for used in filter(None, [job, relaxed]):
                 used.free()

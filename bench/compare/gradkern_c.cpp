@@ -190,27 +190,33 @@ void gradkern_free(void* p) { delete static_cast<job*>(p); }
 
 /// Multiply-adds in registers on each thread: as fast as a core can, and two threads that have a core each take as long as
 /// one.
-constexpr int spin_floats = 12 * gradkern::detail::simd::lanes;  // more vectors than any CPU needs to be busy
-constexpr int spin_turns = 64'000'000 / spin_floats;
+constexpr int spin_vectors = 12;  // more than any CPU needs to be busy
+constexpr int spin_turns = 64'000'000 / (spin_vectors * gradkern::detail::simd::lanes);
 void gradkern_spin(int threads) {
+    namespace simd = gradkern::detail::simd;
     static volatile float start = 2.0F;  // unknown to the compiler, which would do all this beforehand
     [[maybe_unused]] static volatile float sink;
 #pragma omp parallel num_threads(threads)
     {
-        float x[spin_floats];
+        const simd::vec factor = simd::broadcast(0.999F);
+        const simd::vec addend = simd::broadcast(0.001F);
+        simd::vec x[spin_vectors];
         float number = start;
-        for (float& v : x) v = number++;
+        for (simd::vec& v : x) v = simd::broadcast(number++);
         for (int i = 0; i < spin_turns; ++i) {
-            for (float& v : x) v = v * 0.999F + 0.001F;
+            GRADKERN_UNROLL
+            for (int v = 0; v < spin_vectors; ++v) x[v] = simd::fma(x[v], factor, addend);
         }
-        float sum = 0;
-        for (const float v : x) sum += v;
-        sink = sum;
+        simd::vec sum = simd::zero();
+        for (const simd::vec v : x) sum = simd::add(sum, v);
+        float lanes[simd::lanes];
+        simd::store(lanes, sum);
+        sink = lanes[0];
     }
 }
 
 /// Floating-point operations of each thread of gradkern_spin.
-double gradkern_spin_flops() { return 2.0 * spin_floats * spin_turns; }
+double gradkern_spin_flops() { return 2.0 * spin_vectors * gradkern::detail::simd::lanes * spin_turns; }
 
 const char* gradkern_isa() {
     static const std::string name(gradkern::detail::isa_name);

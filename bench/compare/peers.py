@@ -154,7 +154,7 @@ def load_onednn(opt):
 
 def load_onednn_graph(opt):
     lib = onednn_library(opt.onednn)
-    return Peer("oneDNN Graph", "its Graph", functools.partial(onednn_graph_peer, lib))
+    return Peer("oneDNN Graph", "oneDNN Graph", functools.partial(onednn_graph_peer, lib))
 
 
 def onednn_make(make, job):

@@ -54,7 +54,8 @@ struct as_it_is {
     [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
 };
 
-/// The finished sum of element x, or of the vector from there on: some ways to finish depend on the place, some do not.
+/// The finished sum of element x, or of the vector from there on: some ways to finish depend on the place, some do not. Those
+/// that do are asked for any x < n, for some elements twice, and for lanes up to a vector behind n.
 template <class Finish>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec finished(const Finish& finish, [[maybe_unused]] std::ptrdiff_t x,
                                                         simd::vec sum) noexcept {

@@ -43,6 +43,7 @@ inline constexpr auto lane_bits = [] {
 }();
 
 /// Where indices of neighbouring channels go as soon as they are found: first + place, and the channel where it counts.
+/// (-1 of windows without inside taps: window_max_of_none.)
 struct index_store {
     std::int64_t* to = nullptr;  // nowhere: places are kept
     std::int64_t step = 0;       // from window to window
@@ -128,7 +129,7 @@ struct vector_steps {
     std::ptrdiff_t value = simd::lanes;
     std::ptrdiff_t place = simd::lanes;
     std::int64_t place_number = 0;
-    bool windows = false;
+    bool windows = false;  // vectors are windows, not channels
 };
 
 /// Stores the results of V vectors with `used` lanes.

@@ -295,7 +295,7 @@ private:
     float* phase_sums_;  // backward: sums of the columns of each phase
     std::array<std::int64_t, static_cast<std::size_t>(lines_at_once)> tap_offsets_{};  // from phases_, phase by phase
     std::array<std::int64_t, 3> first_tap_{};                                          // of each phase of the output
-    float* result_;
+    float* result_;  // backward, 16-bit elements: a line before it is rounded
     float* quotients_;
     float* divisors_;       // of the lines of the block; backward of the rows that it reads
     std::int64_t* counts_;  // taps that the windows of a column count

@@ -89,15 +89,15 @@ private:
         const std::int64_t per_channel = m_.index.per_channel;
         const bool quick = m_.scaled && !any_without_place(count);
         const std::int64_t per_place = m_.scaled ? 1 : m_.index.per_place;
-        const std::int64_t step = m_.panel_width;
-        const std::int64_t out_step = z[4];
+        const std::int64_t place_step = m_.panel_width;
+        const std::int64_t index_step = z[4];
         constexpr std::int64_t lanes = simd::lanes;
         std::int64_t j = 0;
-        for (; quick && out_step == 1 && count >= lanes && j + lanes <= used_; j += lanes) {  // by squares of places
+        for (; quick && index_step == 1 && count >= lanes && j + lanes <= used_; j += lanes) {  // by squares of places
             for (std::int64_t next = 0; next < count; next += lanes) {
                 const std::int64_t w = std::min(next, count - lanes);  // the last square overlaps its predecessor
                 float places[lanes * lanes];
-                simd::transpose(results_.place + w * step + j, step, places, lanes);
+                simd::transpose(results_.place + w * place_step + j, place_step, places, lanes);
                 for (std::int64_t i = 0; i < lanes; ++i) {
                     std::int64_t* const line = to + (j + i) * z[1] + w;
                     for (std::int64_t k = 0; k < lanes; k += simd::line_elements<std::int64_t>)
@@ -106,16 +106,25 @@ private:
                 }
             }
         }
+        const auto store_one = [&](std::int64_t w, std::int64_t channel) {
+            const std::int64_t place = place_at(results_, w * place_step + channel);
+            to[channel * z[1] + w * index_step] = place < 0 ? -1 : base + channel * per_channel + place * per_place;
+        };
+        if (z[1] == 1) {  // neighbours
+            for (std::int64_t w = 0; w < count; ++w)
+                for (std::int64_t i = j; i < used_; ++i) store_one(w, i);
+            return;
+        }
         for (; j < used_; ++j) {
+            if (!quick) {
+                for (std::int64_t w = 0; w < count; ++w) store_one(w, j);
+                continue;
+            }
             const std::int64_t first = base + j * per_channel;
             const float* const place = results_.place + j;
             std::int64_t* const line = to + j * z[1];
-            for (std::int64_t w = 0; w < count && quick; ++w)
-                line[w * out_step] = first + std::bit_cast<std::uint32_t>(place[w * step]);
-            for (std::int64_t w = 0; w < count && !quick; ++w) {
-                const std::int64_t at = place_at(results_, w * step + j);
-                line[w * out_step] = at < 0 ? -1 : first + at * per_place;
-            }
+            for (std::int64_t w = 0; w < count; ++w)
+                line[w * index_step] = first + std::bit_cast<std::uint32_t>(place[w * place_step]);
         }
     }
 

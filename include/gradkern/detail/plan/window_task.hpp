@@ -63,14 +63,12 @@ void max_segment(const max_plan& m, const window_source<T>& s, inside_reads plan
             }
             run.window_read = c.read_per_position * s.strides[4];
             run.window_place = c.read_per_position * s.place_steps[2];
+            bool is_gathered = false;
             if constexpr (std::is_same_v<O, float>) {
-                if (to.place_high != nullptr) {
-                    window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
-                    to.skip(c.positions);
-                    continue;
-                }
+                is_gathered = to.place_high != nullptr;
+                if (is_gathered) window_max_gathered<T, ignore_nan>(run, source, s.lane_step, used, to);
             }
-            window_max<T, ignore_nan>(run, source, used, to);
+            if (!is_gathered) window_max<T, ignore_nan>(run, source, used, to);
         }
         to.skip(c.positions);
     }
