@@ -75,11 +75,16 @@ struct window_results_of {
     std::int64_t place_step;
     index_store index{};
 
-    void skip(std::int64_t windows) noexcept {
-        value += windows * value_step;
-        place += windows * place_step;
-        index = index.at(windows, 0);
-        if (place_high != nullptr) place_high += windows * place_step;
+    /// From a window and a channel on.
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE window_results_of at(std::int64_t window,
+                                                              std::int64_t channel) const noexcept {
+        const std::int64_t there = window * place_step + channel;
+        return {value + (window * value_step + channel),
+                place + there,
+                place_high == nullptr ? nullptr : place_high + there,
+                value_step,
+                place_step,
+                index.at(window, channel)};
     }
 };
 using window_results = window_results_of<float>;
@@ -136,20 +141,20 @@ struct vector_steps {
 template <std::size_t V, class O>
 GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
                                           const std::array<simd::vec, V>& best_place, simd::vec first_place,
-                                          const vector_steps& step, std::ptrdiff_t used, O* value, float* place,
-                                          const index_store& index) noexcept {
+                                          const vector_steps& step, std::ptrdiff_t used,
+                                          const window_results_of<O>& to) noexcept {
     for (std::size_t v = 0; v < V; ++v) {
         const auto n = static_cast<std::ptrdiff_t>(v);
         if (used >= simd::lanes) {
-            simd::store_narrow(value + n * step.value, best[v]);
+            simd::store_narrow(to.value + n * step.value, best[v]);
         } else {
-            simd::store_narrow_partial(value + n * step.value, best[v], used);
+            simd::store_narrow_partial(to.value + n * step.value, best[v], used);
         }
         const simd::vec places = simd::add_bits(first_place, best_place[v]);
-        if (index.to != nullptr) {
-            (step.windows ? index.at(n, 0) : index.at(0, n * simd::lanes)).put(places, used);
+        if (to.index.to != nullptr) {
+            (step.windows ? to.index.at(n, 0) : to.index.at(0, n * simd::lanes)).put(places, used);
         } else {
-            simd::store(place + n * step.place, places);
+            simd::store(to.place + n * step.place, places);
         }
         if (step.place_number != 0) first_place = simd::add_bits(first_place, broadcast_bits(step.place_number));
     }
@@ -159,7 +164,7 @@ GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
 template <class T, std::size_t V, bool ignore_nan, class O>
 GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places& places, const T* first,
                                           const vector_steps& step, std::ptrdiff_t used, simd::vec first_place,
-                                          O* value, float* place, const index_store& index) noexcept {
+                                          const window_results_of<O>& to) noexcept {
     const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
         const T* const from = at + static_cast<std::ptrdiff_t>(v) * step.read;
         return used >= simd::lanes ? simd::load_wide(from) : simd::load_wide_partial(from, used);
@@ -187,7 +192,7 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
             }
         }
     }
-    store_windows<V>(best, best_place, first_place, step, used, value, place, index);
+    store_windows<V>(best, best_place, first_place, step, used, to);
 }
 
 /// `used` neighbouring channels. Places stay below place_limit. All channels of a window come before the next window, so
@@ -203,8 +208,7 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         const auto compute = [&](std::ptrdiff_t j, std::ptrdiff_t n) GRADKERN_INLINE_LAMBDA {
             window_max_of<T, 4, ignore_nan>(r, places, source + i * r.window_read + j, neighbours, n, first_place,
-                                            to.value + i * to.value_step + j, to.place + i * to.place_step + j,
-                                            to.index.at(i, j));
+                                            to.at(i, j));
         };
         std::ptrdiff_t j = 0;
         for (; used - j >= lanes; j += lanes) compute(j, lanes);
@@ -212,16 +216,13 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
     }
     for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
-        O* const value = to.value + i * to.value_step;
-        float* const place = to.place + i * to.place_step;
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes)
-            window_max_of<T, 4, ignore_nan>(r, places, first + j, {}, lanes, first_place, value + j, place + j,
-                                            to.index.at(i, j));
+            window_max_of<T, 4, ignore_nan>(r, places, first + j, {}, lanes, first_place, to.at(i, j));
         for (; j < used; j += lanes)
-            window_max_of<T, 1, ignore_nan>(r, places, first + j, {}, std::min(used - j, lanes), first_place, value + j,
-                                            place + j, to.index.at(i, j));
+            window_max_of<T, 1, ignore_nan>(r, places, first + j, {}, std::min(used - j, lanes), first_place,
+                                            to.at(i, j));
     }
 }
 
@@ -235,7 +236,7 @@ struct row_results {
 /// One window from the results of its rows, which are `at` floats on.
 template <std::size_t V, bool ignore_nan, class O>
 GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, std::int64_t at, std::ptrdiff_t used,
-                                           O* value, float* place, const index_store& index) noexcept {
+                                           const window_results_of<O>& to) noexcept {
     std::array<simd::vec, V> best;
     std::array<simd::vec, V> best_place;
     const auto load = [&](const float* from, std::size_t v) GRADKERN_INLINE_LAMBDA {
@@ -255,7 +256,7 @@ GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, st
             best_place[v] = simd::select(m, simd::add_bits(row_place, load(row.place, v)), best_place[v]);
         }
     }
-    store_windows<V>(best, best_place, simd::zero(), {}, V > 1 ? simd::lanes : used, value, place, index);
+    store_windows<V>(best, best_place, simd::zero(), {}, V > 1 ? simd::lanes : used, to);
 }
 
 /// `windows` windows, `used` neighbouring channels of each, from the results of their rows in the order of the taps:
@@ -266,13 +267,10 @@ void max_of_rows(std::span<const row_results> rows, std::int64_t windows, std::i
                  const window_results_of<O>& to) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     for (std::int64_t i = 0; i < windows; ++i) {
-        O* const value = to.value + i * to.value_step;
-        float* const place = to.place + i * to.place_step;
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes)
-            max_of_rows_of<4, ignore_nan>(rows, i * step + j, 4 * lanes, value + j, place + j, to.index.at(i, j));
-        for (; j < used; j += lanes)
-            max_of_rows_of<1, ignore_nan>(rows, i * step + j, used - j, value + j, place + j, to.index.at(i, j));
+            max_of_rows_of<4, ignore_nan>(rows, i * step + j, 4 * lanes, to.at(i, j));
+        for (; j < used; j += lanes) max_of_rows_of<1, ignore_nan>(rows, i * step + j, used - j, to.at(i, j));
     }
 }
 

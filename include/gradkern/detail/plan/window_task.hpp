@@ -70,7 +70,7 @@ void max_segment(const max_plan& m, const window_source<T>& s, inside_reads plan
             }
             if (!is_gathered) window_max<T, ignore_nan>(run, source, used, to);
         }
-        to.skip(c.positions);
+        to = to.at(c.positions, 0);
     }
 }
 
