@@ -40,8 +40,8 @@ enum class algorithm : std::uint8_t {
     dense,         ///< lanes hold output channels of one group, activations are read in place where they are f32
     dense_staged,  ///< the same from a bounded scratch of activations, channels innermost
     channelwise,   ///< lanes run across groups: depthwise, and groups of few channels
-    /// Lanes hold neighbouring positions: forward and data gradients with a few output channels, 1x1 kernels in NCX, and
-    /// depthwise ones of stride 1 in NCX ("planewise").
+    /// Lanes hold neighbouring positions: forward and data gradients whose output channels would leave many lanes empty, 1x1
+    /// kernels in NCX, and depthwise ones of stride 1 in NCX ("planewise").
     positionwise
 };
 

@@ -189,6 +189,55 @@ TEST(convolution, pointwise_layers) {
     }
 }
 
+// Output channels that would leave many lanes empty: positions lie in the lanes where lines are long enough for that. Groups
+// of a few channels: lanes across groups, positions, or a group's own channels.
+TEST(convolution, channels_that_leave_lanes_empty) {
+    const struct row {
+        std::int64_t n, groups, small, large;  // channels per group
+        gk::extents space;
+        std::int64_t kernel, stride, dilation, pad;
+        const char* ncx = nullptr;  // path of the forward operator with 8 lanes or 16, where it is one
+        const char* nxc = nullptr;
+    } rows[]{
+        {1, 1, 17, 5, {56, 56}, 3, 1, 1, 1, "positionwise", "positionwise"},
+        {2, 1, 17, 17, {7, 56}, 3, 1, 1, 0, "positionwise"},  // columns of one class
+        {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "positionwise", "positionwise"},
+        {1, 1, 33, 6, {9, 110}, 3, 1, 1, 2},
+        {1, 1, 18, 2, {1, 300}, 5, 1, 1, 2, "positionwise", "positionwise"},
+        {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "dense", "dense"},  // too many channels to stage
+        {2, 1, 17, 3, {17, 56}, 3, 2, 1, 1, "dense", "dense"},
+        {1, 1, 36, 20, {12, 12}, 3, 1, 1, 1},  // a panel of three vectors
+        {2, 1, 100, 44, {6, 7}, 3, 1, 1, 1},   // and a last one of three
+        {1, 6, 2, 2, {9, 40}, 3, 1, 1, 1, "channelwise", "channelwise"},
+        {1, 5, 5, 5, {14, 70}, 3, 1, 1, 1, "positionwise"},
+        {1, 3, 8, 8, {9, 56}, 3, 1, 1, 1},
+        {1, 3, 8, 16, {20, 20}, 3, 2, 1, 1, "dense", "dense"},
+        {2, 9, 3, 5, {9, 14}, 3, 2, 1, 1},
+        {1, 4, 6, 4, {10, 12, 30}, 3, 1, 1, 1},
+    };
+    random_source random("convolution.empty_lanes");
+    for (const row& r : rows) {
+        for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+            for (const conv_operator op :
+                 {conv_operator::convolution, conv_operator::convolution_backward_data,
+                  conv_operator::convolution_backward_weights, conv_operator::conv_transpose}) {
+                const conv_case c =
+                    make_case({op, r.n, r.groups, r.small, r.large, r.space, r.kernel, r.stride, r.dilation, r.pad},
+                              format, random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                expect_equal_paths(random, c, false);
+                if (HasFatalFailure()) return;
+                const char* const path = format == gk::data_format::ncx ? r.ncx : r.nxc;
+                if (op != conv_operator::convolution || path == nullptr || gk::detail::simd::lanes < 8) continue;
+                const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
+                ASSERT_TRUE(plan.has_value());
+                std::string text(plan->describe({}), ' ');
+                plan->describe(text);
+                EXPECT_NE(text.find(path), std::string::npos) << text << " for " << r.small << " channels";
+            }
+        }
+    }
+}
+
 // Depthwise layers of stride 1 in NCX: positions of a channel lie in the lanes. Planes cut into blocks of lines and of
 // columns, lines shorter and longer than vectors, kernels and pads of all kinds, volumes.
 TEST(convolution, planes_of_depthwise_layers) {

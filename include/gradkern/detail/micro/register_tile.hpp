@@ -405,21 +405,27 @@ inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
 
 inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_integer_sequence<int, outer_rows>{});
 
-/// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`: one, two or those.
+/// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
 [[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
     constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
-    return lanes_used <= lanes ? 1 : lanes_used <= 2 * lanes ? 2 : most;
+    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + lanes - 1) / lanes, 1, most));
 }
+
+/// Those of 1 vector to the most.
+template <operand A, int Unit, int... V>
+constexpr std::array<const tile_function*, sizeof...(V)> make_tiles_by_width(
+    std::integer_sequence<int, V...>) noexcept {
+    return {{tiles_of<A, V + 1, Unit>.data()...}};
+}
+template <operand A, int Unit>
+inline constexpr auto tiles_by_width =
+    make_tiles_by_width<A, Unit>(std::make_integer_sequence<int, shares_numbers<A> ? tile_vectors : narrow_vectors>{});
 
 /// The kernels for `lanes_used` lanes of a panel.
 template <operand A, int Unit = row_unit<A>>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
-    constexpr int most = shares_numbers<A> ? tile_vectors : narrow_vectors;
-    switch (kernel_vectors(lanes_used, most)) {
-        case 1: return tiles_of<A, 1, Unit>.data();
-        case 2: return tiles_of<A, 2, Unit>.data();
-        default: return tiles_of<A, most, Unit>.data();
-    }
+    constexpr auto& tiles = tiles_by_width<A, Unit>;
+    return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, static_cast<int>(tiles.size())) - 1)];
 }
 
 /// Whether the kernels for `lanes_used` lanes read and write no others.
@@ -427,15 +433,18 @@ template <operand A, int Unit = row_unit<A>>
     return lanes_used == kernel_vectors(lanes_used) * static_cast<std::ptrdiff_t>(simd::lanes);
 }
 
+/// Vectors of the panels of `channels` where each panel has `width` lanes.
+[[nodiscard]] constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels, std::ptrdiff_t width) noexcept {
+    const std::ptrdiff_t rest = channels % width;
+    return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
+}
+
 /// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
 /// leave more than an eighth of the work empty, or `narrow` asks for it.
 [[nodiscard]] constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false) noexcept {
     constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
     if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
-    const auto vectors = [&](std::ptrdiff_t width) {
-        const std::ptrdiff_t rest = channels % width;
-        return channels / width * (width / lanes) + (rest == 0 ? 0 : kernel_vectors(rest));
-    };
+    const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };
     return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
 }
 

@@ -125,8 +125,8 @@ struct gather_plan {
 /// Positionwise: up to so many output channels share one wide tile.
 inline constexpr std::int64_t position_rows = 4;
 
-/// The widest tile for a few rows, in vectors: a dozen accumulators.
-[[nodiscard]] constexpr int position_vectors(int rows) noexcept { return rows == 1 ? 8 : 12 / rows; }
+/// The widest tile for a few rows, in vectors: a dozen accumulators, or eight, as many as a CPU has multiply-adds under way.
+[[nodiscard]] constexpr int position_vectors(int rows) noexcept { return rows <= 2 ? 8 / rows : 12 / rows; }
 
 /// Forward: where windows are single positions, those between them are nobody's. The tensor without them has an axis
 /// of stride 1.
@@ -154,6 +154,46 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
     // Packing weights for each block takes longer than transposing few activations, and than blocks of few positions.
     const bool few_weights = std::min(g.in_channels, g.out_channels) < lanes;
     return g.in_channels <= 512 && (few_weights || g.point_count() >= 64 * lanes);
+}
+
+/// Whether a kernel of several taps had better have positions in the lanes, because output channels would fill few of theirs.
+/// Compares the multiply-adds of vectors that a line of outputs takes for each term. What positions cost besides is measured:
+/// activations are staged, those whose channels are neighbours by way of a transpose, and columns that meet taps of their
+/// own are turned.
+[[nodiscard]] constexpr bool lines_pay_off(const gather_plan& g) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    for (const shape::axis& a : g.axes)
+        if (a.stride != 1) return false;
+    if (g.taps() == 1 || g.taps() * g.out_channels < 36) return false;  // what is staged is used too seldom
+    if (g.in_channels > most_staged / 1024 || g.out_channels > 1024 || g.axes[2].kernel > 16) return false;
+
+    const std::int64_t width = panel_lanes(g.out_channels);
+    const std::int64_t rest = g.out_channels % width;
+    const bool waits = narrow_rows < 8 && rest > 0 && rest <= lanes;  // tiles of one vector have too few sums
+    const std::int64_t in_panels = lanes * (2 * panel_vectors(g.out_channels, width) + (waits ? 1 : 0)) * g.extent(2);
+
+    const std::int64_t lone_column = 2 * g.extent(1) >= lanes ? 3 : lanes;  // costs as much as so many others
+    std::int64_t columns = 0;
+    shape::tap_class_walk walk(g.axes[2], g.outputs, 0, g.extent(2));
+    for (shape::tap_class c; walk.next(c);)
+        columns += c.positions > 1 ? shape::ceil_div(c.positions, lanes) * lanes : lone_column;
+    const std::int64_t rows = shape::ceil_div(g.out_channels, std::int64_t{2}) * 2;
+    const std::int64_t percent = (g.in[4] == 1 && g.out[4] == 1 ? 115 : 140) + (g.groups > 1 ? 25 : 0);
+    return 100 * in_panels >= percent * 2 * rows * columns;
+}
+
+/// Whether lanes had better run across groups, which have few channels. Unless those are one or four each, every activation
+/// is then staged for each output channel of its group.
+[[nodiscard]] constexpr bool across_groups_pays_off(const gather_plan& g) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    if (g.groups == 1 || 2 * g.out_channels > lanes || g.in_channels > lanes) return false;
+    const std::int64_t products = g.in_channels * g.out_channels;  // of channels of a group
+    const bool in_place = products == 1 || (g.in_channels == 4 && g.out_channels == 4);
+    const bool one_by_one = g.in[1] == 1;  // is how neighbours are staged
+    const bool strided = g.axes[1].stride > 1 || g.axes[2].stride > 1;
+    if (strided && g.outputs == shape::side::large) return products < (one_by_one ? 64 : 128);
+    if (in_place || products <= (!one_by_one ? 24 : strided ? 4 : 16)) return true;
+    return !one_by_one && !strided && products < 128 && !lines_pay_off(g);
 }
 
 /// Makes one axis of those that follow one another in both memories, if their windows are single positions.
@@ -273,19 +313,19 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     }
 
     constexpr std::int64_t task_floats = 64 * 1024;  // packed weights of a task stay in L2
-    // Lanes across groups pay off where a group has too few channels to fill them.
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    const bool few = g.groups > 1 && 2 * g.out_channels <= lanes && g.in_channels <= lanes;
-    g.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
+    g.channelwise = options.algorithm == algorithm::channelwise ||
+                    (options.algorithm == algorithm::automatic && across_groups_pays_off(g));
     // Positions can lie in the lanes where neighbours read neighbours. That pays off where output channels would leave
-    // most lanes empty, and for many 1x1 kernels.
+    // many lanes empty, and for many 1x1 kernels.
     const bool narrow = 2 * g.out_channels <= lanes && g.out_channels <= position_rows &&
                         g.in_channels * g.taps() >= 32 && g.extent(2) >= 4 * lanes;
     const bool unit_axes = g.axes[0].is_unit() && g.axes[1].is_unit() && g.axes[2].is_unit();
     g.weights_in_place = unit_axes && f32 && g.w_reduce == 1;
     g.segment =
         g.out_channels <= position_rows ? position_vectors(static_cast<int>(g.out_channels)) * lanes : tile_lanes;
-    const bool neighbours = g.groups == 1 && (narrow || (unit_axes && points_pay_off(g)));
+    const bool neighbours =
+        (g.groups == 1 && (narrow || (unit_axes && points_pay_off(g)))) || (!g.channelwise && lines_pay_off(g));
     g.positionwise = (!forward || g.axes[2].stride == 1) && (options.algorithm == algorithm::positionwise ||
                                                              (options.algorithm == algorithm::automatic && neighbours));
     g.points = g.positionwise && unit_axes;

@@ -1,6 +1,7 @@
 // The positionwise path of the gather engine: lanes hold neighbouring positions, rows of the tile output channels. It
-// serves a few output channels, and 1x1 kernels where channels lie apart: those need no transposing then. Block, class and
-// part are those of gather.hpp; a task is some panels of output channels of one group, whose rows are the tile's. Loops:
+// serves output channels that would leave many lanes empty, and 1x1 kernels where channels lie apart: those need no
+// transposing then (lines_pay_off, points_pay_off in gather_plan.hpp). Block, class and part are those of gather.hpp; a task
+// is some panels of output channels of one group, whose rows are the tile's. Loops:
 //
 //     points              block (staged) > panel > segment > tile > part > stretch
 //     all others          block (staged) > panel > class of columns > class of planes > class of rows > image > plane >

@@ -157,7 +157,10 @@ struct reduce_plan {
     r.accumulate = options.output == output_mode::accumulate;
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
+    // Lanes across groups: but for one or four channels each, activations are staged for each channel of the small side, one
+    // by one where channels are neighbours.
+    const bool staged_often = large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
+    const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes && !staged_often;
     r.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
     if (pairs && !r.channelwise) r.join_lines();
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
