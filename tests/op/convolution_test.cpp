@@ -76,7 +76,7 @@ TEST(convolution, integers_are_exact_by_every_path) {
         several_blocks += blocks ? 1 : 0;
         several_chunks += chunks ? 1 : 0;
     }
-    for (const char* path : {"gather, dense", "gather, channelwise", "gather, channelwise by fours",
+    for (const char* path : {"gather, dense", "gather, channelwise", "gather, channelwise, shared",
                              "gather, positionwise", "reduce, dense", "reduce, channelwise"})
         EXPECT_GE(shapes[path], 500) << path;
     EXPECT_GE(5 * several_panels, gathers + reductions);
@@ -93,7 +93,9 @@ TEST(convolution, panels_of_many_groups) {
     };
     const row rows[]{{{12}, {8}, {3}, 20, 20},                    // 40 panels, 25 a task
                      {{3, 3, 3}, {5, 5, 5}, {2, 2, 2}, 648, 1},   // depthwise: 40 whole panels and a half, 32 a task
-                     {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4}};  // fours: 41 whole panels and a quarter, 37 a task
+                     {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4},   // fours: 41 whole panels and a quarter, 37 a task
+                     {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 8},   // eights: 82 of AVX-512
+                     {{5, 3, 3}, {3, 3, 3}, {1, 1, 1}, 650, 2}};  // twos: 81 or 40, and a half
     random_source random("convolution.many_groups");
     for (const row& r : rows) {
         for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data,
@@ -208,9 +210,12 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {2, 1, 17, 3, {17, 56}, 3, 2, 1, 1, "dense", "dense"},
         {1, 1, 36, 20, {12, 12}, 3, 1, 1, 1},  // a panel of three vectors
         {2, 1, 100, 44, {6, 7}, 3, 1, 1, 1},   // and a last one of three
-        {1, 6, 2, 2, {9, 40}, 3, 1, 1, 1, "channelwise", "channelwise"},
+        {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "channelwise", "channelwise"},
+        {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "channelwise, shared", "channelwise, shared"},
+        {2, 9, 8, 8, {7, 12}, 3, 2, 1, 1},
+        {1, 19, 4, 4, {10, 9}, 3, 2, 2, 1},
         {1, 5, 5, 5, {14, 70}, 3, 1, 1, 1, "positionwise"},
-        {1, 3, 8, 8, {9, 56}, 3, 1, 1, 1},
+        {1, 3, 8, 7, {9, 56}, 3, 1, 1, 1},
         {1, 3, 8, 16, {20, 20}, 3, 2, 1, 1, "dense", "dense"},
         {2, 9, 3, 5, {9, 14}, 3, 2, 1, 1},
         {1, 4, 6, 4, {10, 12, 30}, 3, 1, 1, 1},

@@ -24,6 +24,8 @@
 /// | `equal_bits(a, b)` | a `mask`: whether the lanes' bits are the same |
 /// | `add_bits(a, b)` | the sum of the lanes' bits, as integers of 32 bits |
 /// | `store_bits_plus(p, v, n)` | `p[i] = n` + the bits of lane i, as integers of 64 bits |
+/// | `quad_lane<K>(a)` | number K of each four lanes in all four of them |
+/// | `permute(a, places)` | lane i: number `places[i]` of a |
 /// | `either(m, n)`, `but_not(m, n)` | `m or n`, `m and not n` |
 /// | `select(m, a, b)` | `m ? a : b`, bit by bit: also for floats that carry other things |
 /// | `widen_f16(p)`, `widen_bf16(p)` | `lanes` 16-bit patterns at any address -> vector |

@@ -10,13 +10,14 @@
 //         a[i][e.a + k * a_step]     . b[e.b + k * b_step + j]     operand::pair: as scalar, of two products, since what lies
 //                                                                  in place of a float are two bf16 numbers (pack/pairs.hpp)
 //
-// for rows i and lanes j. Two more serve groups of four channels, whose lanes share four numbers: with q = j - j % 4,
+// for rows i and lanes j. Two more serve groups of few channels, whose lanes share as many numbers: with q = j - j % n,
 //
-//     sum over l in [0, 4) of
-//         a[i][e.a + k * a_step + q + l] * b[e.b + k * b_step + l * row + j]     operand::quad: one l after the other,
+//     sum over l in [0, n) of
+//         a[i][e.a + k * a_step + q + l] * b[e.b + k * b_step + l * row + j]     operand::quad: one l after the other, n = 4,
 //                                                                                row = all lanes of b
-//     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, 4) and the lanes j of a vector,
-//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer
+//                                                                                operand::shared: so, but n = call.group
+//     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, n) and the lanes j of a vector,
+//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer, n = 4 or 8
 //
 // Terms are added one after the other by fused multiply-adds in the order of the list, so that
 // the bits depend on the list alone, never on the shape of the tile (nor with pairs, but there on the target, too).
@@ -52,11 +53,15 @@ enum class tile_mode : std::uint8_t {
 };
 
 /// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, outer, pair };
+enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, pair };
 
 /// Whether a and c are rows of 16-bit numbers.
 template <operand A>
 inline constexpr bool is_half = A == operand::f16 || A == operand::bf16;
+
+/// Whether the lanes of a group share its numbers.
+template <operand A>
+inline constexpr bool is_shared = A == operand::quad || A == operand::shared;
 
 /// What offsets in rows count.
 template <operand A>
@@ -92,7 +97,8 @@ struct tile_call {
     const float* b = nullptr;
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
-    std::ptrdiff_t c_step = 0;  ///< operand::outer: between the four results of a row
+    std::ptrdiff_t c_step = 0;  ///< operand::outer: between the results of a row
+    std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers
     tile_mode mode = tile_mode::set;
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
@@ -128,7 +134,6 @@ inline constexpr int narrow_rows = tile_rows;
 inline constexpr int narrow_vectors = tile_vectors;
 #endif
 inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
-inline constexpr int outer_rows = narrow_rows * narrow_vectors / 4;  // operand::outer has four accumulators a row
 
 // Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
 // in memory, for want of registers to widen in. A row fills half a line of the cache, with AVX2 as with AVX-512.
@@ -156,14 +161,41 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
 }
 
 /// Kernels are what takes longest to compile: there are those for each `row_unit` rows, and the last row is computed again in
-/// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number.
+/// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
+/// vector, which serve what is left of wider ones.
 template <operand A>
-inline constexpr int row_unit = is_half<A>           ? half_rows / 2
-                                : A == operand::quad ? narrow_rows / 4 * 2
-                                                     : 2;
+inline constexpr int row_unit = is_half<A>     ? half_rows / 2
+                                : is_shared<A> ? narrow_rows
+                                               : 2;
 
 /// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`.
 [[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept { return (rows + unit - 1) / unit * unit; }
+
+/// Whether so many lanes may share their numbers.
+[[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept {
+    return (group == 2 || group == 4 || group == 8) && group <= static_cast<std::ptrdiff_t>(simd::lanes);
+}
+
+/// Where each lane finds number l of its group, for all l of groups of two, then of four, then of eight.
+inline constexpr auto group_places = [] {
+    std::array<std::int32_t, 14 * simd::lanes> places{};
+    auto next = places.begin();
+    for (std::int32_t group : {2, 4, 8})
+        for (std::int32_t l = 0; l < group; ++l)
+            for (std::int32_t j = 0; j < static_cast<std::int32_t>(simd::lanes); ++j)
+                *next++ = (j / group * group + l) % static_cast<std::int32_t>(simd::lanes);
+    return places;
+}();
+
+/// Number L of each N lanes in all of them.
+template <int N, int L>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec group_number(simd::vec a) noexcept {
+    if constexpr (N == 4) {
+        return simd::quad_lane<L>(a);
+    } else {
+        return simd::permute(a, group_places.data() + (N - 2 + L) * static_cast<std::ptrdiff_t>(simd::lanes));
+    }
+}
 
 /// Whether rows are neighbours in memory.
 [[nodiscard]] inline bool rows_adjoin(const float* const* a, std::ptrdiff_t rows) noexcept {
@@ -193,8 +225,8 @@ template <operand A, int Rows, int Vectors>
 GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     using simd::vec;
     using number = row_number<A>;
-    constexpr bool resumes = A != operand::quad && !is_half<A>;  // not what serves the gather engine alone
-    constexpr bool reads_lanes = A == operand::vector || A == operand::quad || is_half<A>;
+    constexpr bool resumes = !is_shared<A> && !is_half<A>;  // not what serves the gather engine alone
+    constexpr bool reads_lanes = A == operand::vector || is_shared<A> || is_half<A>;
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
     const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
     constexpr int sure = std::max(1, Rows - row_unit<A> + 1);  // rows there always are
@@ -256,10 +288,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             const float* b = call.b + b_at + e->b;
             std::ptrdiff_t left = e->length;
             if constexpr (several_terms) {
-                // One term; number(i) is where row i's is. Of two vectors half of the numbers are read once for each: fewer
+                // One term; at_row(i) is where row i's number is. Of two vectors half of the numbers are read once for each: fewer
                 // instructions, and no more reads than the two a cycle that there may be.
                 constexpr int read_again = Vectors == 2 ? Rows / 2 : 0;
-                const auto add_term = [&](const auto& number) GRADKERN_INLINE_LAMBDA {
+                const auto add_term = [&](const auto& at_row) GRADKERN_INLINE_LAMBDA {
                     vec bv[Vectors];
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; ++v)  // kept: of few rows g++ would read it again for each
@@ -267,11 +299,11 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     GRADKERN_UNROLL
                     for (int i = 0; i < read_again; ++i) {
                         GRADKERN_UNROLL
-                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(number(i), bv[v], acc[i][v]);
+                        for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma_broadcast(at_row(i), bv[v], acc[i][v]);
                     }
                     GRADKERN_UNROLL
                     for (int i = read_again; i < Rows; ++i) {
-                        const vec x = simd::broadcast(*number(i));
+                        const vec x = simd::broadcast(*at_row(i));
                         GRADKERN_UNROLL
                         for (int v = 0; v < Vectors; ++v) acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
                     }
@@ -303,7 +335,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     for (int i = 0; i < Rows; ++i) {
                         const vec x = simd::load(a[i] + at);
                         unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                            acc[i][v] = simd::fma(simd::quad_lane<v>(x), bv, acc[i][v]);
+                            acc[i][v] = simd::fma(group_number<Vectors, v>(x), bv, acc[i][v]);
                         });
                     }
                 } else if constexpr (A == operand::scalar && Rows < Vectors) {
@@ -317,6 +349,22 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         const vec bv = simd::keep(simd::load(b + v * width));
                         GRADKERN_UNROLL
                         for (int i = 0; i < Rows; ++i) acc[i][v] = simd::fma(x[i], bv, acc[i][v]);
+                    }
+                } else if constexpr (A == operand::shared) {
+                    const std::int32_t* places = group_places.data() + (call.group - 2) * width;
+                    const float* lane_b = b;
+                    GRADKERN_NO_UNROLL
+                    for (std::ptrdiff_t l = call.group; l != 0; --l, lane_b += Vectors * width, places += width) {
+                        vec bv[Vectors];
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(lane_b + v * width);
+                        GRADKERN_UNROLL
+                        for (int i = 0; i < Rows; ++i) {
+                            GRADKERN_UNROLL
+                            for (int v = 0; v < Vectors; ++v)
+                                acc[i][v] = simd::fma(simd::permute(simd::load(a[i] + at + v * width), places), bv[v],
+                                                      acc[i][v]);
+                        }
                     }
                 } else {
                     constexpr int terms = A == operand::quad ? 4 : 1;
@@ -403,7 +451,14 @@ inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
     std::make_integer_sequence<int, is_half<A> ? half_rows
                                                : rows_at_most(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
 
-inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_integer_sequence<int, outer_rows>{});
+// operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector.
+inline constexpr int most_outer = simd::lanes > 8 ? 8 : 4;
+[[nodiscard]] constexpr int outer_rows(std::ptrdiff_t group) noexcept {
+    return narrow_rows * narrow_vectors / static_cast<int>(group);
+}
+template <int Group>
+inline constexpr auto outer_tiles =
+    make_tiles<operand::outer, Group, Group / 4>(std::make_integer_sequence<int, outer_rows(Group)>{});
 
 /// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
 [[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
@@ -411,11 +466,11 @@ inline constexpr auto outer_tiles = make_tiles<operand::outer, 4, 1>(std::make_i
     return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + lanes - 1) / lanes, 1, most));
 }
 
-/// Those of 1 vector to the most.
+/// Those of 1 vector to the most; of 1 vector in multiples of row_unit.
 template <operand A, int Unit, int... V>
 constexpr std::array<const tile_function*, sizeof...(V)> make_tiles_by_width(
     std::integer_sequence<int, V...>) noexcept {
-    return {{tiles_of<A, V + 1, Unit>.data()...}};
+    return {{tiles_of < A, V + 1, V == 0 ? row_unit<A> : Unit >.data()...}};
 }
 template <operand A, int Unit>
 inline constexpr auto tiles_by_width =

@@ -15,8 +15,8 @@
 //     stretch    (block of 64 channels, tap), channels innermost
 //
 // Ways to fill the lanes: `dense` takes the output channels of one group and broadcasts activations; `channelwise`
-// takes output channels across groups, each lane with the activations of its own group, which groups of four channels find
-// by broadcasts inside a register; two more, with positions in the lanes, are gather_positions.hpp and, for depthwise
+// takes output channels across groups, each lane with the activations of its own group, which groups of two, four or eight
+// channels on both sides find in one register; two more, with positions in the lanes, are gather_positions.hpp and, for depthwise
 // layers, gather_planes.hpp. Activations are read in place where the tile can reach them quickly, else from a bounded
 // staging area per lane: f32, channels innermost, one block's input. Depthwise tiles also read f16 and bf16 in place, and
 // write them. With relaxed precision and instructions for it, `dense` and positions in the lanes take bf16 channels by
@@ -111,8 +111,8 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                         const std::int64_t channels = std::min(all_lanes - first_lane, g.staged_channels);
                         stage_channels(src + first_lane * g.in[1], g.in, read, channels, staging);
                     } else if (g.channelwise) {
-                        const std::int64_t outputs = g.quads ? 1 : g.out_channels;  // quads find theirs in the tile
-                        const std::int64_t inputs = g.quads ? 1 : g.in_channels;
+                        const std::int64_t outputs = g.shared ? 1 : g.out_channels;  // shared ones are found in the tile
+                        const std::int64_t inputs = g.shared ? 1 : g.in_channels;
                         stage_across_groups(src, g.in, read, first_lane, lanes_used, outputs, inputs, g.panel_width,
                                             staging);
                     } else {
@@ -150,13 +150,13 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             };
             turn_to(0, group, first_lane, lanes_used);
             // Panels of one group may leave together: then they are one wide panel for the output.
-            const bool joined = panels > 1 && g.groups == 1 && !g.channelwise &&
-                                output.join(panels, std::min(panels * g.panel_width, all_lanes - first_lane),
-                                            g.panel_floats);
+            const bool joined =
+                panels > 1 && g.groups == 1 && !g.channelwise &&
+                output.join(panels, std::min(panels * g.panel_width, all_lanes - first_lane), g.panel_floats);
             const std::ptrdiff_t rows_most = halves ? half_rows : rows_at_most(g.panel_width);
-            const std::ptrdiff_t rows_unit = halves    ? row_unit<lane_operand<T>>
-                                             : g.quads ? row_unit<operand::quad>
-                                                       : row_unit<operand::scalar>;
+            const std::ptrdiff_t rows_unit = halves     ? row_unit<lane_operand<T>>
+                                             : g.shared ? row_unit<operand::quad>
+                                                        : row_unit<operand::scalar>;
             const auto tiles_of_width = [&](std::int64_t width) {
                 if constexpr (has_pairs<T>) {
                     if (g.pairs) return tiles_for<operand::pair>(width);
@@ -164,7 +164,9 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                 if constexpr (is_half<lane_operand<T>>) {
                     if (halves) return tiles_of<lane_operand<T>, half_vectors, row_unit<lane_operand<T>>>.data();
                 }
-                return g.quads         ? tiles_for<operand::quad>(g.panel_width)
+                if (g.shared && g.in_channels != 4)
+                    return tiles_of<operand::shared, narrow_vectors, row_unit<operand::shared>>.data();
+                return g.shared        ? tiles_for<operand::quad>(g.panel_width)
                        : g.channelwise ? tiles_for<operand::vector>(width)
                                        : tiles_for<operand::scalar>(width);
             };
@@ -212,6 +214,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .b = panel + p * g.panel_floats + g.panel_width,
                                                .b_step = reduction.b_step,
                                                .c = output.rows(count, to.data(), joined ? p * g.panel_width : 0),
+                                               .group = g.in_channels,
                                                .bias = bias != nullptr ? panel + p * g.panel_floats : nullptr,
                                                .a_ahead = a_ahead,
                                                .c_ahead = c_ahead,

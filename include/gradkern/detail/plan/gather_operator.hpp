@@ -34,7 +34,7 @@ public:
         text_writer out(text);
         const std::string_view path = plan_.planewise      ? "planewise"
                                       : plan_.positionwise ? "positionwise"
-                                      : plan_.quads        ? "channelwise by fours"
+                                      : plan_.shared       ? "channelwise, shared"
                                       : plan_.channelwise  ? "channelwise"
                                                            : "dense";
         const bool lanes_are_channels = !plan_.positionwise && !plan_.planewise;

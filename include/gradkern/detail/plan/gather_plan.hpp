@@ -50,7 +50,7 @@ struct gather_plan {
     bool accumulate = false;
 
     bool channelwise = false;
-    bool quads = false;   // channelwise, groups of 4 and 4 channels
+    bool shared = false;  // channelwise, groups of as many input as output channels, whose lanes share them
     bool halves = false;  // channelwise: whole panels read and write 16-bit tensors as they are, in one part
     bool positionwise = false;
     bool planewise = false;         // depthwise, positions of one channel in the lanes: panels are channels
@@ -104,9 +104,9 @@ struct gather_plan {
     [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept {
         return shape::ceil_div(joint_panels, task_panels) + all_panels() - joint_panels;
     }
-    /// Whether tiles of a panel touch the lanes it uses alone. Quads are packed for the whole width.
+    /// Whether tiles of a panel touch the lanes it uses alone. Those that share are packed for the whole width.
     [[nodiscard]] constexpr bool is_whole(std::int64_t lanes_used) const noexcept {
-        return lanes_used == panel_width || (!quads && !halves && fills_tile(lanes_used));
+        return lanes_used == panel_width || (!shared && !halves && fills_tile(lanes_used));
     }
     /// The panels [first, last) of a task of a block.
     struct panel_range {
@@ -182,17 +182,17 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
     return 100 * in_panels >= percent * 2 * rows * columns;
 }
 
-/// Whether lanes had better run across groups, which have few channels. Unless those are one or four each, every activation
-/// is then staged for each output channel of its group.
+/// Whether lanes had better run across groups, which have few channels. Unless lanes share those, every activation is then
+/// staged for each output channel of its group.
 [[nodiscard]] constexpr bool across_groups_pays_off(const gather_plan& g) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     if (g.groups == 1 || 2 * g.out_channels > lanes || g.in_channels > lanes) return false;
     const std::int64_t products = g.in_channels * g.out_channels;  // of channels of a group
-    const bool in_place = products == 1 || (g.in_channels == 4 && g.out_channels == 4);
+    if (g.in_channels == g.out_channels && (products == 1 || can_share(g.in_channels))) return true;
     const bool one_by_one = g.in[1] == 1;  // is how neighbours are staged
     const bool strided = g.axes[1].stride > 1 || g.axes[2].stride > 1;
     if (strided && g.outputs == shape::side::large) return products < (one_by_one ? 64 : 128);
-    if (in_place || products <= (!one_by_one ? 24 : strided ? 4 : 16)) return true;
+    if (products <= (!one_by_one ? 24 : strided ? 4 : 16)) return true;
     return !one_by_one && !strided && products < 128 && !lines_pay_off(g);
 }
 
@@ -347,14 +347,15 @@ constexpr void plan_planes(gather_plan& g) noexcept {
                                      : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
-    g.quads = g.channelwise && g.in_channels == 4 && g.out_channels == 4 && lanes % 4 == 0;
+    g.shared = g.channelwise && g.in_channels == g.out_channels && can_share(g.in_channels) &&
+               (g.in_channels == 4 || g.panel_width == narrow_lanes);
     // Channels far apart are a page each: read in place only where they are read a few times.
     const bool reachable =
         in[1] == 1 || g.in_channels == 1 || g.taps() * g.panels <= 4 || options.algorithm == algorithm::dense;
     // Pairs of neighbours, as many as there are channels, and whole numbers of them from one position to the next.
     const bool paired = g.pairs && in[1] == 1 && g.in_channels % 2 == 0 && (in[0] | in[2] | in[3] | in[4]) % 2 == 0;
     const bool in_place =
-        paired || g.halves || (f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.quads) : reachable));
+        paired || g.halves || (f32 && (g.channelwise ? in[1] == 1 && (depthwise || g.shared) : reachable));
     g.staged = !in_place || g.positionwise || options.algorithm == algorithm::dense_staged;
 
     slice_layout slice;
@@ -365,7 +366,7 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // room for the bias first
     // Panels of several groups that read and write parts of the same lines go over the tensor together: in place, or, where
     // their lanes are the channels, staged together.
-    const bool plain_lanes = g.channelwise && (depthwise || g.quads);
+    const bool plain_lanes = g.channelwise && (depthwise || g.shared);
     g.together = g.groups > 1 && in[1] == 1 && out[1] == 1 && !g.positionwise &&
                  (!g.staged || (plain_lanes && options.algorithm == algorithm::automatic));
     g.joint_panels = g.all_panels();
@@ -383,7 +384,7 @@ constexpr void plan_planes(gather_plan& g) noexcept {
                                                  std::max<std::int64_t>(g.joint_panels, 1));
     }
     g.staged_channels = g.together && g.staged ? g.task_panels * g.panel_width
-                        : g.quads              ? g.panel_width
+                        : g.shared              ? g.panel_width
                         : g.channelwise        ? g.in_channels * g.panel_width
                                                : g.terms;
     const bool may_stage = g.staged || (g.channelwise && !whole);
@@ -534,7 +535,7 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
                            const shape::canonical_strides& in, std::int64_t channel_step, reduction_list& r) noexcept {
     r.a_step = channel_step;
     r.b_step = g.panel_width;
-    if (g.terms == 1 || g.quads) {  // one step a tap: let the taps of a row make up a stretch
+    if (g.terms == 1 || g.shared) {  // one step a tap: let the taps of a row make up a stretch
         r.a_step = c[2].read_per_tap * in[4];
         r.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * g.tap_pitch;
     }
@@ -551,7 +552,7 @@ inline void fill_reduction(const gather_plan& g, const std::array<shape::tap_cla
                         ((c[0].first_tap + d * c[0].tap_step) * g.axes[1].kernel + c[1].first_tap + h * c[1].tap_step) *
                             g.axes[2].kernel +
                         c[2].first_tap + x * c[2].tap_step;
-                    const std::int64_t steps = g.quads ? 1 : kl;
+                    const std::int64_t steps = g.shared ? 1 : kl;
                     const stretch s{k0 * channel_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
                                         x * c[2].read_per_tap * in[4],
                                     block + g.tap_place(tap) * g.tap_pitch, steps};

@@ -34,6 +34,7 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
     const bool stage = r.staged || !fills_tile(used);  // whole vectors would leave the tensor
     constexpr int unit = 1;                            // of rows, which are taps
     const tile_function* tiles = tiles_for<operand::vector, unit>(used);
+    const tile_function* outer = r.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<most_outer>.data();
     if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
 
     line_position at(r.axes, c.first_line);
@@ -52,8 +53,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
             out.first = {at.d, at.h, c.first_column};
             out.last = {at.d + 1, at.h + run, c.last_column};
             const staging_box box = reads_of(r.axes, shape::side::small, out, r.large_floats());
-            const std::int64_t outputs = r.quads ? 1 : r.small_channels;  // quads find theirs in the tile
-            const std::int64_t inputs = r.quads ? 1 : r.large_channels;
+            const std::int64_t outputs = r.shared ? 1 : r.small_channels;  // shared ones are found in the tile
+            const std::int64_t inputs = r.shared ? 1 : r.large_channels;
             stage_across_groups(large, r.large, box, first_lane, used, outputs, inputs, r.panel_width, staging);
             in = box.strides();
             origin = box.origin();
@@ -78,8 +79,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                 const std::int64_t b_first = (h.first_position - at.h) * b_line + (w.first - c.first_column) * b_step;
                 for (std::int64_t l = 0; l < h.positions; ++l)
                     list[l] = {l * h.read_per_position * in[3], l * b_line + b_first, w.last - w.first};
-                // rows of the tile: (plane tap, row tap, column tap, k), k innermost; quads: all four k in a row
-                const std::int64_t row_channels = r.quads ? 1 : r.large_channels;
+                // rows of the tile: (plane tap, row tap, column tap, k), k innermost; shared: all k in a row
+                const std::int64_t row_channels = r.shared ? 1 : r.large_channels;
                 const std::int64_t first_read = at.n * in[0] - origin;
                 std::array<std::int64_t, 4> t{};
                 const auto tile = [&](std::ptrdiff_t count) {
@@ -112,12 +113,12 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                                    .c = to.data(),
                                    .c_step = r.panel_width,
                                    .mode = tile_mode::resume};
-                    if (!r.quads) {
+                    if (!r.shared) {
                         tiles[count - 1](call);
                         return;
                     }
                     for (std::ptrdiff_t j = 0; j < used; j += simd::lanes) {
-                        outer_tiles[static_cast<std::size_t>(count - 1)](call);
+                        outer[count - 1](call);
                         call.b += simd::lanes;
                         for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
                             a[row] += simd::lanes;
@@ -125,8 +126,8 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                         }
                     }
                 };
-                split_rows(planes.count * h.taps * w.taps * row_channels, r.quads ? outer_rows : narrow_rows, unit,
-                           tile);
+                split_rows(planes.count * h.taps * w.taps * row_channels,
+                           r.shared ? outer_rows(r.large_channels) : narrow_rows, unit, tile);
             }
         }
         line += run;

@@ -47,7 +47,7 @@ struct reduce_plan {
     bool accumulate = false;
 
     bool channelwise = false;
-    bool quads = false;  // channelwise, groups of 4 and 4 channels
+    bool shared = false;  // channelwise, groups of 4 and 4 channels, or 8 and 8, whose lanes share them
     bool staged = false;
     bool pairs = false;           // of bf16 positions, each in place of a float
     bool small_in_place = false;  // dense
@@ -86,7 +86,7 @@ struct reduce_plan {
     }
     /// Channelwise: floats of the large side for one position.
     [[nodiscard]] constexpr std::int64_t large_floats() const noexcept {
-        return quads ? panel_width : large_channels * panel_width;
+        return shared ? panel_width : large_channels * panel_width;
     }
     /// Channelwise: sums of one panel.
     [[nodiscard]] constexpr std::int64_t panel_floats() const noexcept { return taps() * large_channels * panel_width; }
@@ -157,20 +157,23 @@ struct reduce_plan {
     r.accumulate = options.output == output_mode::accumulate;
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    // Lanes across groups: but for one or four channels each, activations are staged for each channel of the small side, one
-    // by one where channels are neighbours.
+    // Lanes across groups: unless they share numbers, activations are staged for each channel of the small side, one by one
+    // where channels are neighbours.
+    const bool alike = r.small_channels == r.large_channels;
+    const bool can_share = alike && (r.small_channels == 4 || r.small_channels == most_outer) && lanes % 4 == 0;
     const bool staged_often = large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
-    const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes && !staged_often;
-    r.channelwise = options.algorithm == algorithm::channelwise || (options.algorithm == algorithm::automatic && few);
+    const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
+    r.channelwise = options.algorithm == algorithm::channelwise ||
+                    (options.algorithm == algorithm::automatic && few && (can_share || !staged_often));
     if (pairs && !r.channelwise) r.join_lines();
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
     r.chunks = chunk_grid(r.batch * r.axes[0].small * r.axes[1].small, r.axes[2].small);
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
     r.panel_width = !r.channelwise ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
-    r.quads = r.channelwise && r.small_channels == 4 && r.large_channels == 4 && lanes % 4 == 0;
+    r.shared = r.channelwise && can_share;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
-    const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.quads)));
+    const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.shared)));
     // Positions so far apart are a page or half of one each: channels of many at a time go to one place first.
     const bool far = !r.channelwise && large[1] == 1 && r.axes[2].stride_in(large[4]) >= 512;
     r.staged =
@@ -183,7 +186,7 @@ struct reduce_plan {
     if (r.channelwise) {
         // Where channels are neighbours, panels read parts of the same pages, and 16-bit ones parts of the same lines.
         if (large[1] == 1 && small[1] == 1 && r.panels > 0) {
-            constexpr std::int64_t sum_budget = 4 * 1024;
+            const std::int64_t sum_budget = r.shared ? 16 * 1024 : 4 * 1024;
             const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
             const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels), 1, 16);
             r.task_panels = shape::even_part(r.panels, most);

@@ -29,31 +29,25 @@ public:
     template <class Fits>
     constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent, const Fits& fits) noexcept
         : batch_(batch), extent_(extent), box_(extent) {
-        // the largest n in [1, limit] with fits_n(n), which is monotone; 1 where none fits
-        const auto largest = [](std::int64_t limit, const auto& fits_n) {
-            std::int64_t low = 1;
-            for (std::int64_t high = limit; low < high;) {
-                const std::int64_t mid = low + (high - low + 1) / 2;
-                if (fits_n(mid)) {
-                    low = mid;
-                } else {
-                    high = mid - 1;
-                }
-            }
-            return shape::even_part(limit, low);
-        };
         if (batch == 0) return;
-        if (fits(1, extent)) {
-            images_ = largest(batch, [&](std::int64_t n) { return fits(n, extent); });
-        } else if (fits(1, {1, extent[1], extent[2]})) {
-            box_[0] = largest(extent[0], [&](std::int64_t n) { return fits(1, {n, extent[1], extent[2]}); });
-        } else if (fits(1, {1, 1, extent[2]})) {
-            box_[0] = 1;
-            box_[1] = largest(extent[1], [&](std::int64_t n) { return fits(1, {1, n, extent[2]}); });
-        } else {
-            box_[0] = box_[1] = 1;
-            box_[2] = largest(extent[2], [&](std::int64_t n) { return fits(1, {1, 1, n}); });
+        // Cut: images where a whole one fits, else the first axis of which one entry does; those before it are single.
+        const std::array<std::int64_t, 4> whole{batch, extent[0], extent[1], extent[2]};
+        std::array<std::int64_t, 4> size{1, extent[0], extent[1], extent[2]};
+        const auto fit = [&] { return fits(size[0], {size[1], size[2], size[3]}); };
+        std::size_t cut = 0;
+        while (cut < 3 && !fit()) size[++cut] = 1;
+        std::int64_t low = 1;  // the most of them; fits is monotone
+        for (std::int64_t high = whole[cut]; low < high;) {
+            size[cut] = low + (high - low + 1) / 2;
+            if (fit()) {
+                low = size[cut];
+            } else {
+                high = size[cut] - 1;
+            }
         }
+        size[cut] = shape::even_part(whole[cut], low);
+        images_ = size[0];
+        box_ = {size[1], size[2], size[3]};
         count_boxes();
     }
     /// Boxes of one image and the given extents.

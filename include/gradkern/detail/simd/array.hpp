@@ -199,6 +199,12 @@ template <int K>
     return r;
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
+    vec r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[places[i]];
+    return r;
+}
+
 #if GRADKERN_DETAIL_DOT_BF16
 inline constexpr bool has_dot_bf16 = true;
 

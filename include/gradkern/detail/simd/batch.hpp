@@ -154,6 +154,10 @@ template <int K>
     return vec(registers::quad_lane<K>(register_type(a)));
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
+    return vec(registers::permute(register_type(a), places));
+}
+
 #if GRADKERN_DETAIL_DOT_BF16
 inline constexpr bool has_dot_bf16 = true;
 static_assert(lanes == 16);
@@ -300,6 +304,14 @@ template <int K>
     store(wide, a);
     for (std::ptrdiff_t i = lanes; i-- > 0;) wide[i] = wide[i / 4 * 4 + K];
     return load(wide);
+}
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
+    float from[lanes];
+    float to[lanes];
+    store(from, a);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) to[i] = from[places[i]];
+    return load(to);
 }
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,

@@ -176,6 +176,16 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
     return _mm_shuffle_ps(a, a, K * 0x55);
 }
+/// Lane i: number places[i] of a.
+GRADKERN_ALWAYS_INLINE __m128 permute(__m128 a, const std::int32_t* places) noexcept {
+#if defined(__AVX__)
+    return _mm_permutevar_ps(a, _mm_loadu_si128(reinterpret_cast<const __m128i*>(places)));
+#else
+    alignas(16) float from[4];
+    _mm_store_ps(from, a);
+    return _mm_setr_ps(from[places[0]], from[places[1]], from[places[2]], from[places[3]]);
+#endif
+}
 GRADKERN_ALWAYS_INLINE __m128 unpack_low(__m128 a, __m128 b) noexcept { return _mm_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return _mm_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
@@ -317,6 +327,17 @@ GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m256 lanes, 
 template <int K>
 GRADKERN_ALWAYS_INLINE __m256 quad_lane(__m256 a) noexcept {
     return _mm256_permute_ps(a, K * 0x55);
+}
+/// Lane i: number places[i] of a.
+GRADKERN_ALWAYS_INLINE __m256 permute(__m256 a, const std::int32_t* places) noexcept {
+#if defined(__AVX2__)
+    return _mm256_permutevar8x32_ps(a, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places)));
+#else
+    alignas(32) float from[8];
+    _mm256_store_ps(from, a);
+    return _mm256_setr_ps(from[places[0]], from[places[1]], from[places[2]], from[places[3]], from[places[4]],
+                          from[places[5]], from[places[6]], from[places[7]]);
+#endif
 }
 GRADKERN_ALWAYS_INLINE __m256 unpack_low(__m256 a, __m256 b) noexcept { return _mm256_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return _mm256_unpackhi_ps(a, b); }
@@ -471,6 +492,10 @@ GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m512 lanes, 
 template <int K>
 GRADKERN_ALWAYS_INLINE __m512 quad_lane(__m512 a) noexcept {
     return _mm512_maskz_permute_ps(all_lanes, a, K * 0x55);
+}
+/// Lane i: number places[i] of a.
+GRADKERN_ALWAYS_INLINE __m512 permute(__m512 a, const std::int32_t* places) noexcept {
+    return _mm512_maskz_permutexvar_ps(all_lanes, _mm512_loadu_si512(places), a);
 }
 GRADKERN_ALWAYS_INLINE __m512 unpack_low(__m512 a, __m512 b) noexcept {
     return _mm512_maskz_unpacklo_ps(all_lanes, a, b);
