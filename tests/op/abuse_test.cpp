@@ -609,6 +609,21 @@ TEST(abuse_max_pool, a_stride_nobody_takes) {
     a.rounding_type = rounding_type::ceil;
     EXPECT_EQ(max_pool({1, 6, 2}, a, tensor<>{1, 2, 2}), success);
     EXPECT_EQ(max_pool_backward({1, 6, 2}, {1, 2, 2}, a, tensor<>{1, 6, 2}), success);
+
+    // As large as strides can be: no position plus a stride fits, in any block of positions.
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    for (const std::int64_t less : {1, 50, 57, 87, 97}) {
+        a = pool<max_pool_attributes>({1}, {most - less});
+        a.rounding_type = rounding_type::ceil;
+        EXPECT_EQ(max_pool_backward({1, 100, 1}, {1, 2, 1}, a, tensor<>{1, 100, 1}), success) << less;
+        EXPECT_EQ(max_pool_backward({1, 10, 1}, {1, 2, 1}, a, tensor<>{1, 10, 1}), success) << less;
+        a.rounding_type = rounding_type::floor;
+        a.pads_end = {most - 100};
+        EXPECT_EQ(max_pool_backward({1, 100, 1}, {1, 2, 1}, a, tensor<>{1, 100, 1}), success) << less;
+    }
+    a = pool<max_pool_attributes>({3}, {most - 4});
+    a.rounding_type = rounding_type::ceil;
+    EXPECT_EQ(max_pool_backward({1, 100, 1}, {1, 2, 1}, a, tensor<>{1, 100, 1}), success);
 }
 
 // TFSA-2021-068, CVE-2021-29579, and TFSA-2021-063, CVE-2021-29574: an empty gradient of an image that is not empty.

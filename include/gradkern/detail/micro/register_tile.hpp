@@ -470,7 +470,7 @@ inline constexpr auto outer_tiles =
 template <operand A, int Unit, int... V>
 constexpr std::array<const tile_function*, sizeof...(V)> make_tiles_by_width(
     std::integer_sequence<int, V...>) noexcept {
-    return {{tiles_of < A, V + 1, V == 0 ? row_unit<A> : Unit >.data()...}};
+    return {{tiles_of<A, V + 1, (V == 0 ? row_unit<A> : Unit)>.data()...}};
 }
 template <operand A, int Unit>
 inline constexpr auto tiles_by_width =

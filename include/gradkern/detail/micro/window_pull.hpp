@@ -162,8 +162,10 @@ void pull_gradients(std::span<const window_line<G>> lines, const pull_steps& ste
     // so many at a time that memory is still written in order.
     if (used < 4 * lanes) {
         singly(std::clamp(columns.kernel - 1 - columns.pad_begin, x, last));
-        const std::int64_t end = std::min(last, columns.position(columns.small - 1, 0) + std::min(stride, last));
-        while (x + stride <= end) {
+        // sums with a stride that nobody takes may not fit
+        const std::int64_t last_window = columns.position(columns.small - 1, 0);
+        const std::int64_t end = last_window >= last - std::min(stride, last) ? last : last_window + stride;
+        while (stride <= end - x) {
             const std::int64_t positions = std::min((end - x) / stride, pulled_at_once);
             ask(positions * stride);
             for (std::int64_t phase = 0; phase < stride - 1; ++phase, windows.next()) pull(phase, positions);
