@@ -89,7 +89,7 @@ struct convolution_case {
     }
 };
 
-inline constexpr std::array<convolution_case, 26> convolution_cases{{
+inline constexpr std::array<convolution_case, 27> convolution_cases{{
     {"r50_3x3_64_56", false, 2, 4, 64, 64, 1, {56, 56}, 3, 1, 1, 1},
     {"r50_3x3_128_28", false, 2, 4, 128, 128, 1, {28, 28}, 3, 1, 1, 1},
     {"r50_3x3_256_14", false, 2, 4, 256, 256, 1, {14, 14}, 3, 1, 1, 1},
@@ -102,6 +102,7 @@ inline constexpr std::array<convolution_case, 26> convolution_cases{{
     {"mbv2_dw3x3_144_56", false, 2, 8, 144, 144, 144, {56, 56}, 3, 1, 1, 1},
     {"mbv2_dw3x3s2_144_56", false, 2, 8, 144, 144, 144, {56, 56}, 3, 2, 1, 1},
     {"resnext_3x3_g32_128_56", false, 2, 4, 128, 128, 32, {56, 56}, 3, 1, 1, 1},
+    {"resnext_3x3_g32_256_28", false, 2, 4, 256, 256, 32, {28, 28}, 3, 1, 1, 1},
     {"deeplab_3x3d2_256_28", false, 2, 1, 256, 256, 1, {28, 28}, 3, 1, 2, 2},
     {"deeplab_3x3d4_256_28", false, 2, 1, 256, 256, 1, {28, 28}, 3, 1, 4, 4},
     {"c3d_3x3x3_32_64_16x40x40", false, 3, 1, 32, 64, 1, {16, 40, 40}, 3, 1, 1, 1},

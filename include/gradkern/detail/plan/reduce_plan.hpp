@@ -212,8 +212,10 @@ struct reduce_plan {
                                      std::min<std::int64_t>(r.large_channels, channel_block), r.large_channels);
         r.task_channels = shape::even_part(r.large_channels, r.task_channels);
         r.sum_floats = r.task_panels * r.task_channels * r.taps() * r.panel_width;
-        // A few tiles read the small side as quickly in place, where it is whole vectors.
-        r.small_in_place = f32 && small[1] == 1 && whole && r.taps() * r.large_channels <= 4 * tile_rows;
+        // Where the small side is whole vectors, a few tiles read it as quickly in place, and any number of them positions
+        // that follow one another.
+        const bool few_tiles = r.taps() * r.large_channels <= 4 * tile_rows;
+        r.small_in_place = f32 && small[1] == 1 && whole && (few_tiles || small[4] == r.panel_width);
         r.at_small = slice.reserve<float>(r.small_in_place ? 0 : r.task_panels * r.positions * r.panel_width);
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
