@@ -160,18 +160,18 @@ struct reduce_plan {
     // Lanes across groups: unless they share numbers, activations are staged for each channel of the small side, one by one
     // where channels are neighbours.
     const bool alike = r.small_channels == r.large_channels;
-    const bool can_share = alike && (r.small_channels == 4 || r.small_channels == most_outer) && lanes % 4 == 0;
+    const bool shares = alike && r.small_channels >= 4 && r.small_channels <= most_outer && can_share(r.small_channels);
     const bool staged_often = large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
     r.channelwise = options.algorithm == algorithm::channelwise ||
-                    (options.algorithm == algorithm::automatic && few && (can_share || !staged_often));
+                    (options.algorithm == algorithm::automatic && few && (shares || !staged_often));
     if (pairs && !r.channelwise) r.join_lines();
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
     r.chunks = chunk_grid(r.batch * r.axes[0].small * r.axes[1].small, r.axes[2].small);
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
     r.panel_width = !r.channelwise ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
-    r.shared = r.channelwise && can_share;
+    r.shared = r.channelwise && shares;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
     const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.shared)));
     // Positions so far apart are a page or half of one each: channels of many at a time go to one place first.
