@@ -287,6 +287,51 @@ TEST(convolution_contract, scratch_does_not_grow_with_the_image) {
     }
 }
 
+// Nor with what lies between windows far apart, which is read in vain: weights of groups of few channels.
+TEST(convolution_contract, scratch_does_not_grow_with_the_stride) {
+    constexpr std::int64_t stride = 150000;
+    constexpr std::int64_t length = 2 * stride + 1;
+    const gk::convolution_attributes a{.strides = {stride}, .dilations = {1}, .groups = 2};
+    std::vector<float> src(length * 4);
+    for (std::size_t i = 0; i < src.size(); ++i) src[i] = static_cast<float>(static_cast<int>(i % 7) - 3);
+    const std::vector<float> diff_dst{1, 2, -3, 4, -5, 6, 7, 8, -9, 1, 2, 3};
+    const gk::tensor_view<const float> x{src.data(), {1, length, 4}};
+    const gk::tensor_view<const float> dy{diff_dst.data(), {1, 3, 4}};
+    std::vector<float> exact(8, -2.0F);
+    ASSERT_TRUE(
+        gk::ref::convolution_backward_weights<float>(x, dy, a, gk::tensor_view<float>{exact.data(), {1, 2, 4}}).ok());
+    for (const gk::algorithm path : {gk::algorithm::automatic, gk::algorithm::channelwise}) {
+        const auto plan = gk::plan_convolution_backward_weights<float>(
+            gk::extents{1, length, 4}, gk::extents{1, 3, 4}, a, gk::extents{1, 2, 4}, {}, {.algorithm = path});
+        ASSERT_TRUE(plan);
+        EXPECT_LE(plan->workspace_bytes(), std::size_t{8} << 20);
+        std::vector<float> diff_weights(8, -1.0F);
+        const gk::workspace scratch(plan->workspace_bytes());
+        ASSERT_TRUE(plan->run(src.data(), diff_dst.data(), diff_weights.data(), scratch).ok());
+        EXPECT_EQ(diff_weights, exact);
+    }
+}
+
+// Windows far apart cost what they read, not what they skip: an image of 2^28 lines, all of them one line of memory.
+TEST(convolution_contract, strides_over_many_lines_are_quick) {
+    constexpr std::int64_t channels = 1024;  // several panels of a task
+    constexpr std::int64_t stride = std::int64_t{1} << 27;
+    const std::vector<float> line(5 * channels, 1.0F);
+    const std::vector<float> weights(9 * channels, 1.0F);
+    std::vector<float> dst(3 * 2 * channels);
+    const gk::tensor_layout image(gk::extents{1, 2 * stride + 3, 5, channels}, gk::extents{0, 0, channels, 1});
+    const gk::convolution_attributes a{.strides = {stride, 2}, .dilations = {1, 1}, .groups = channels};
+    for (const gk::algorithm path :
+         {gk::algorithm::automatic, gk::algorithm::dense, gk::algorithm::dense_staged, gk::algorithm::channelwise}) {
+        const auto plan = gk::plan_convolution<float>(image, gk::extents{3, 3, 1, channels}, {}, a,
+                                                      gk::extents{1, 3, 2, channels}, {.algorithm = path});
+        ASSERT_TRUE(plan);
+        const gk::workspace scratch(plan->workspace_bytes());
+        ASSERT_TRUE(plan->run(line.data(), weights.data(), nullptr, dst.data(), scratch).ok());
+        EXPECT_EQ(dst, std::vector<float>(dst.size(), 9.0F));
+    }
+}
+
 // Several groups, panels and tasks: under a sanitizer no offset is added to null.
 TEST(convolution_contract, an_empty_batch_needs_no_memory_for_gradients_of_weights_and_bias) {
     const gk::tensor_view<const float> nothing(nullptr, {0, 5, 300});
@@ -413,6 +458,16 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_EQ(copy.describe({}), n);
     EXPECT_EQ(copy.workspace_bytes(), plan->workspace_bytes());
     EXPECT_LE(plan->workspace_bytes(1), plan->workspace_bytes(2));
+
+    // groups of four channels, whose lanes find them in a register, both ways
+    const gk::convolution_attributes grouped{.strides = {1}, .dilations = {1}, .groups = 16};
+    const gk::tensor_layout wide = gk::extents{1, 20, 64};
+    const auto forward = gk::plan_convolution<float>(wide, {1, 4, 64}, {}, grouped, wide);
+    const auto weights = gk::plan_convolution_backward_weights<float>(wide, wide, grouped, {1, 4, 64});
+    ASSERT_TRUE(forward && weights);
+    for (const auto size : {forward->describe(text), weights->describe(text)})
+        EXPECT_NE(std::string_view(text.data(), size).find("channelwise, shared"), std::string_view::npos)
+            << text.data();
 }
 
 // Staging areas are cut along every axis: the workspace does not grow with a long line.

@@ -15,12 +15,13 @@
 //     stretch    (block of 64 channels, tap), channels innermost
 //
 // Ways to fill the lanes: `dense` takes the output channels of one group and broadcasts activations; `channelwise`
-// takes output channels across groups, each lane with the activations of its own group, which groups of two, four or eight
-// channels on both sides find in one register; two more, with positions in the lanes, are gather_positions.hpp and, for depthwise
-// layers, gather_planes.hpp. Activations are read in place where the tile can reach them quickly, else from a bounded
-// staging area per lane: f32, channels innermost, one block's input. Depthwise tiles also read f16 and bf16 in place, and
-// write them. With relaxed precision and instructions for it, `dense` and positions in the lanes take bf16 channels by
-// pairs: two of them, and of the weights, in place of one float (pack/pairs.hpp).
+// takes output channels across groups, each lane with the activations of its own group, which groups of two, four or
+// eight channels on both sides find in one register (of two and eight where they fill more than one); two more, with
+// positions in the lanes, are gather_positions.hpp and, for depthwise layers, gather_planes.hpp. Activations are
+// read in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels
+// innermost, one block's input. Depthwise tiles also read f16 and bf16 in place, and write them. With relaxed
+// precision and instructions for it, `dense` and positions in the lanes take bf16 channels by pairs: two of them,
+// and of the weights, in place of one float (pack/pairs.hpp).
 #pragma once
 
 #include <algorithm>
@@ -181,22 +182,29 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                         // Panels that go together: the next line of inputs, and outputs one or two tiles ahead.
                         std::int64_t a_ahead = 0;
                         std::int64_t c_ahead = 0;
-                        // Windows with a stride, in place: the lines between, too.
+                        // Windows with a stride, in place: the lines between, too, unless windows skip some.
                         const bool strided = c[1].read_per_position > 1 || c[2].read_per_position > 1;
-                        const bool side_by_side = panels > 1 && g.channelwise && !stage;
+                        const auto meet = [](const shape::tap_class& k) {
+                            return k.read_per_position <= (k.taps - 1) * k.read_per_tap + 1;
+                        };
+                        const bool side_by_side = panels > 1 && g.channelwise && !stage && meet(c[1]) && meet(c[2]);
                         const std::int64_t lines_ahead = side_by_side && strided ? c[1].read_per_position : 0;
                         if (panels > 1) {
                             a_ahead = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * in[3];
                             c_ahead = 2 * narrow_rows * c[2].position_step * g.out[4];
                         }
+                        const bool reads = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;  // else rows are nowhere
                         row_walk walk(box.first_image, box.last_image, c, in, out, origin);
                         split_rows(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count) {
                             std::array<std::int64_t, most_rows> from;
                             std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
-                            for (std::int64_t line = 0; line < lines_ahead; ++line) {  // as far as rows reach
+                            // As far as rows reach, if they are near one another.
+                            constexpr std::int64_t near = 32 * 1024;
+                            for (std::int64_t line = 0; line < lines_ahead; ++line) {
                                 const std::int64_t last = from[static_cast<std::size_t>(count - 1)];
-                                const std::int64_t reach = last - from[0] + c[2].read_per_position * in[4];
+                                const std::int64_t reach =
+                                    std::min(near, last - from[0] + c[2].read_per_position * in[4]);
                                 for (std::int64_t i = 0; i < reach; i += simd::line_elements<T>)
                                     simd::prefetch(src, first_lane + from[0] + a_ahead - line * in[3] + i);
                             }
@@ -206,7 +214,8 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                     stage ? p * panel_step : (g.channelwise ? lane : of * g.terms) * in[1];
                                 std::array<const float*, most_rows> a;
                                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                                    a[i] = reinterpret_cast<const float*>(source + (first + from[i]) * number);
+                                    a[i] =
+                                        reinterpret_cast<const float*>(source + (reads ? first + from[i] : 0) * number);
                                 tile_call call{.list = reduction.list,
                                                .rows = count,
                                                .a = a.data(),

@@ -156,6 +156,12 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
     return g.in_channels <= 512 && (few_weights || g.point_count() >= 64 * lanes);
 }
 
+/// Input lines that four lines of outputs read. Where they exceed the staging area, kernels are tall, and blocks of
+/// outputs so small that lines are staged again and again.
+[[nodiscard]] constexpr std::int64_t lines_of_four(const gather_plan& g) noexcept {
+    return reads_at_most(g.axes[0], g.outputs, 1) * reads_at_most(g.axes[1], g.outputs, 4);
+}
+
 /// Whether a kernel of several taps had better have positions in the lanes, because output channels would fill few of theirs.
 /// Compares the multiply-adds of vectors that a line of outputs takes for each term. What positions cost besides is measured:
 /// activations are staged, those whose channels are neighbours by way of a transpose, and columns that meet taps of their
@@ -166,6 +172,8 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
         if (a.stride != 1) return false;
     if (g.taps() == 1 || g.taps() * g.out_channels < 36) return false;  // what is staged is used too seldom
     if (g.in_channels > most_staged / 1024 || g.out_channels > 1024 || g.axes[2].kernel > 16) return false;
+    const std::int64_t line_floats = g.in_channels * row_pitch(reads_at_most(g.axes[2], g.outputs, g.extent(2)));
+    if (lines_of_four(g) > most_staged / std::max<std::int64_t>(line_floats, 1)) return false;
 
     const std::int64_t width = panel_lanes(g.out_channels);
     const std::int64_t rest = g.out_channels % width;
@@ -182,13 +190,19 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
     return 100 * in_panels >= percent * 2 * rows * columns;
 }
 
+/// Whether lanes across groups find the channels of their group in a register.
+[[nodiscard]] constexpr bool lanes_share(const gather_plan& g) noexcept {
+    return g.in_channels == g.out_channels && can_share(g.in_channels) &&
+           (g.in_channels == 4 || g.total_out_channels() > static_cast<std::int64_t>(simd::lanes));
+}
+
 /// Whether lanes had better run across groups, which have few channels. Unless lanes share those, every activation is then
 /// staged for each output channel of its group.
 [[nodiscard]] constexpr bool across_groups_pays_off(const gather_plan& g) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     if (g.groups == 1 || 2 * g.out_channels > lanes || g.in_channels > lanes) return false;
     const std::int64_t products = g.in_channels * g.out_channels;  // of channels of a group
-    if (g.in_channels == g.out_channels && (products == 1 || can_share(g.in_channels))) return true;
+    if (products == 1 || lanes_share(g)) return true;
     const bool one_by_one = g.in[1] == 1;  // is how neighbours are staged
     const bool strided = g.axes[1].stride > 1 || g.axes[2].stride > 1;
     if (strided && g.outputs == shape::side::large) return products < (one_by_one ? 64 : 128);
@@ -246,9 +260,8 @@ inline constexpr std::int64_t plane_floats = 16 * 1024;
 /// Whether they had better: planes are large, read by few taps, and cut into blocks of several lines. Nothing is transposed
 /// then, but each vector is read from an address of its own.
 [[nodiscard]] constexpr bool planes_pay_off(const gather_plan& g) noexcept {
-    const std::int64_t lines = reads_at_most(g.axes[0], g.outputs, 1) * reads_at_most(g.axes[1], g.outputs, 4);
     return g.in[1] != 1 && g.out[1] != 1 && g.taps() <= 9 && g.extent(1) >= 8 && g.extent(1) * g.extent(2) >= 2048 &&
-           lines <= plane_floats / plane_pitch(g, g.extent(2));
+           lines_of_four(g) <= plane_floats / plane_pitch(g, g.extent(2));
 }
 
 /// The rest of a planewise plan.
@@ -347,8 +360,7 @@ constexpr void plan_planes(gather_plan& g) noexcept {
                                      : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
-    g.shared = g.channelwise && g.in_channels == g.out_channels && can_share(g.in_channels) &&
-               (g.in_channels == 4 || g.panel_width == narrow_lanes);
+    g.shared = g.channelwise && lanes_share(g);
     // Channels far apart are a page each: read in place only where they are read a few times.
     const bool reachable =
         in[1] == 1 || g.in_channels == 1 || g.taps() * g.panels <= 4 || options.algorithm == algorithm::dense;

@@ -193,7 +193,7 @@ inline void stage_lines(const reduce_plan& r, const T* from, std::int64_t lines,
         if constexpr (has_pairs<T>) {
             if (r.pairs && rows.term == 1) {
                 for (std::int64_t k = 0; k < channels; ++k) {
-                    for (std::int64_t i = 0; i < lines * line_step; i += simd::line_elements<T>)
+                    for (std::int64_t i = 0; i < lines * line_step && k + 4 < channels; i += simd::line_elements<T>)
                         simd::prefetch(from, (k + 4) * r.large[1] + i);
                     pack_lane_pairs(from + k * r.large[1], step, count, line_step, lines, to + k * rows.channel,
                                     line_floats);
