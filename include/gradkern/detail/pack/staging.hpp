@@ -25,9 +25,9 @@ namespace detail {
     return (shape::ceil_div(count, 16) | 1) * 16;
 }
 
-/// How many positions `extent` neighbouring outputs of one axis can read at most.
-[[nodiscard]] constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
-                                                   std::int64_t extent) noexcept {
+/// How many positions `extent` neighbouring outputs of one axis can read at most. Plans ask in many places.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
+                                                                     std::int64_t extent) noexcept {
     const std::int64_t reach = (a.kernel - 1) * a.dilation;
     if (outputs == shape::side::small) return std::min(a.large, (extent - 1) * a.stride + reach + 1);
     // unsigned: a window may reach nearly as far as 63 bits say

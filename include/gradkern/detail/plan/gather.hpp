@@ -45,6 +45,15 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Asks for a part of each of `lines` lines, from that at `at` back by `step`. Offsets in bytes from `base`.
+GRADKERN_NOINLINE inline void ask_for_lines(const void* base, std::int64_t at, std::int64_t bytes, std::int64_t lines,
+                                            std::int64_t step) noexcept {
+    constexpr std::int64_t most = 128 * 1024;  // of rows that are near one another
+    for (; lines > 0; --lines, at -= step)
+        for (std::int64_t i = 0; i < std::min(bytes, most); i += cache_line)
+            simd::prefetch(static_cast<const std::byte*>(base), at + i);
+}
+
 /// Runs a plan over typed tensors. All checks have passed.
 template <class T>
 void run_gather(const gather_plan& g, const T* src, const T* weights, const void* bias, T* dst,
@@ -199,14 +208,12 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             std::array<std::int64_t, most_rows> from;
                             std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
-                            // As far as rows reach, if they are near one another.
-                            constexpr std::int64_t near = 32 * 1024;
-                            for (std::int64_t line = 0; line < lines_ahead; ++line) {
-                                const std::int64_t last = from[static_cast<std::size_t>(count - 1)];
-                                const std::int64_t reach =
-                                    std::min(near, last - from[0] + c[2].read_per_position * in[4]);
-                                for (std::int64_t i = 0; i < reach; i += simd::line_elements<T>)
-                                    simd::prefetch(src, first_lane + from[0] + a_ahead - line * in[3] + i);
+                            if (lines_ahead > 0) {
+                                const std::int64_t reach = from[static_cast<std::size_t>(count - 1)] - from[0] +
+                                                           c[2].read_per_position * in[4];
+                                constexpr std::int64_t size = sizeof(T);
+                                ask_for_lines(src, (first_lane + from[0] + a_ahead) * size, reach * size, lines_ahead,
+                                              in[3] * size);
                             }
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                                 if (panels > 1 && !joined) turn_to(p, of, lane, used);
