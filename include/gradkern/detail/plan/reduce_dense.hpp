@@ -192,8 +192,11 @@ inline void stage_lines(const reduce_plan& r, const T* from, std::int64_t lines,
     for (std::int64_t t = 0; t < taps; ++t, from += r.axes[2].dilation_in(r.large[4]), to += rows.tap) {
         if constexpr (has_pairs<T>) {
             if (r.pairs && rows.term == 1) {
+                // Lines that follow one another are a stretch of memory, asked for some channels ahead.
+                const std::int64_t ahead =
+                    line_step < 4 * (count * step + simd::line_elements<T>) ? lines * line_step : 0;
                 for (std::int64_t k = 0; k < channels; ++k) {
-                    for (std::int64_t i = 0; i < lines * line_step && k + 4 < channels; i += simd::line_elements<T>)
+                    for (std::int64_t i = 0; i < ahead && k + 4 < channels; i += simd::line_elements<T>)
                         simd::prefetch(from, (k + 4) * r.large[1] + i);
                     pack_lane_pairs(from + k * r.large[1], step, count, line_step, lines, to + k * rows.channel,
                                     line_floats);
