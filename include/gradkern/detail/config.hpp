@@ -34,6 +34,7 @@
 #define GRADKERN_ALWAYS_INLINE inline __attribute__((always_inline))
 /// For a lambda, between its parameters and its body: `[&](auto i) GRADKERN_INLINE_LAMBDA { ... }`.
 #define GRADKERN_INLINE_LAMBDA __attribute__((always_inline))
+/// For what is called from many places where it need not be quick, plans above all: it keeps the text small.
 #define GRADKERN_NOINLINE __attribute__((noinline))
 #elif defined(_MSC_VER)
 #define GRADKERN_ALWAYS_INLINE __forceinline
@@ -59,6 +60,13 @@
 #else
 #define GRADKERN_DETAIL_OPAQUE_FLOAT(value) static_cast<void>(value)
 #define GRADKERN_DETAIL_OPAQUE(value) static_cast<void>(value)
+#endif
+
+// In a function that only asks for memory and is not inlined: g++ drops its calls otherwise, as if it did nothing.
+#if defined(__GNUC__)
+#define GRADKERN_DETAIL_KEEP_CALLS() __asm__ __volatile__("")
+#else
+#define GRADKERN_DETAIL_KEEP_CALLS() static_cast<void>(0)
 #endif
 
 /// GRADKERN_NO_UNROLL before a loop whose body fills the registers: an unrolled one would spill.

@@ -489,14 +489,14 @@ template <operand A, int Unit = row_unit<A>>
 }
 
 /// Vectors of the panels of `channels` where each panel has `width` lanes.
-[[nodiscard]] constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels, std::ptrdiff_t width) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels, std::ptrdiff_t width) noexcept {
     const std::ptrdiff_t rest = channels % width;
     return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
 }
 
 /// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
 /// leave more than an eighth of the work empty, or `narrow` asks for it.
-[[nodiscard]] constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false) noexcept {
     constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
     if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
     const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };

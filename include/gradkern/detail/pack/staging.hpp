@@ -25,7 +25,7 @@ namespace detail {
     return (shape::ceil_div(count, 16) | 1) * 16;
 }
 
-/// How many positions `extent` neighbouring outputs of one axis can read at most. Plans ask in many places.
+/// How many positions `extent` neighbouring outputs of one axis can read at most.
 [[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
                                                                      std::int64_t extent) noexcept {
     const std::int64_t reach = (a.kernel - 1) * a.dilation;

@@ -48,6 +48,7 @@ namespace detail {
 /// Asks for a part of each of `lines` lines, from that at `at` back by `step`. Offsets in bytes from `base`.
 GRADKERN_NOINLINE inline void ask_for_lines(const void* base, std::int64_t at, std::int64_t bytes, std::int64_t lines,
                                             std::int64_t step) noexcept {
+    GRADKERN_DETAIL_KEEP_CALLS();
     constexpr std::int64_t most = 128 * 1024;  // of rows that are near one another
     for (; lines > 0; --lines, at -= step)
         for (std::int64_t i = 0; i < std::min(bytes, most); i += cache_line)

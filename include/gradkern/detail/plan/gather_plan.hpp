@@ -158,7 +158,7 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
 
 /// Input lines that four lines of outputs read. Where they exceed the staging area, kernels are tall, and blocks of
 /// outputs so small that lines are staged again and again.
-[[nodiscard]] constexpr std::int64_t lines_of_four(const gather_plan& g) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t lines_of_four(const gather_plan& g) noexcept {
     return reads_at_most(g.axes[0], g.outputs, 1) * reads_at_most(g.axes[1], g.outputs, 4);
 }
 
@@ -191,7 +191,7 @@ inline constexpr std::int64_t most_packed = 192 * 1024;
 }
 
 /// Whether lanes across groups find the channels of their group in a register.
-[[nodiscard]] constexpr bool lanes_share(const gather_plan& g) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr bool lanes_share(const gather_plan& g) noexcept {
     return g.in_channels == g.out_channels && can_share(g.in_channels) &&
            (g.in_channels == 4 || g.total_out_channels() > static_cast<std::int64_t>(simd::lanes));
 }

@@ -197,14 +197,15 @@ struct reduce_plan {
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
+        if (!r.staged && whole) staging = 0;
         // Windows far apart, or of many positions: here all of them would be staged, and what lies between.
         constexpr std::int64_t staging_budget = 1024 * 1024;
-        if ((r.staged || !whole) && staging > staging_budget) {
+        if (staging > staging_budget) {
             plan_options dense = options;
             dense.algorithm = algorithm::dense;
             return make_reduce_plan(p, large, small, weights, f32, pairs, dense);
         }
-        r.at_large = slice.reserve<float>(r.staged || !whole ? staging : 0);
+        r.at_large = slice.reserve<float>(staging);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);
     } else {
