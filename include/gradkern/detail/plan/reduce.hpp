@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -20,6 +21,7 @@ namespace detail {
 template <class T, class G>
 void run_reduce(const reduce_plan& plan, const T* large, const T* small, G* diff_weights,
                 std::span<std::byte> workspace, executor_ref executor) noexcept {
+    if (plan.swapped) std::swap(large, small);
     const slices memory(workspace, plan.slice_bytes);
     const reduce_plan r = plan.for_lanes(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
     run_tasks(executor, r.tasks(), memory, [&](std::byte* slice, auto&& next) {

@@ -268,6 +268,63 @@ template <class T>
     return count == 0 ? 0 : join_stretches(list, count, rows.term, r.small_step());
 }
 
+/// The tiles of a task, whatever the types of its tensors: compiled once.
+struct dense_tiles {
+    const reduce_plan& r;
+    std::int64_t panels = 0;
+    std::int64_t lanes = 0;  // of all of them
+    const tile_function* (*tiles)(std::ptrdiff_t lanes_used) = nullptr;
+    const float* small = nullptr;  // packed, or in place
+    std::int64_t panel_step = 0;   // there, from panel to panel
+    const stretch* list = nullptr;
+    float* sum = nullptr;
+    std::int64_t ahead = 0;
+
+    /// What rows read: `source` belongs to the first channel and tap.
+    struct row_source {
+        const float* source;
+        std::int64_t term;     // from term to term
+        std::int64_t channel;  // from channel to channel
+        std::int64_t tap;      // from column tap to column tap
+    };
+
+    /// Adds the positions in the list, `stretches` of them, to the sums of `taps` neighbouring column taps from number `tap` on,
+    /// in `channels` channels from `first_channel` on.
+    GRADKERN_NOINLINE void add(std::ptrdiff_t stretches, std::int64_t tap, std::int64_t taps,
+                               std::int64_t first_channel, std::int64_t channels,
+                               const row_source& from) const noexcept {
+        const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
+        for (std::int64_t p = 0; p < panels; ++p) {
+            const tile_function* const kernels = tiles(std::min(r.panel_width, lanes - p * r.panel_width));
+            float* const panel_sum = sum + (p * r.task_channels + first_channel) * row_floats + tap * r.panel_width;
+            std::int64_t t = 0;  // rows of the tile: (tap, channel)
+            std::int64_t channel = 0;
+            constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
+            split_rows(taps * channels, rows_at_most(r.panel_width), unit, [&](std::ptrdiff_t count) {
+                std::array<const float*, most_rows> a;
+                std::array<float*, most_rows> to;
+                for (std::ptrdiff_t row = 0; row < count; ++row) {
+                    a[static_cast<std::size_t>(row)] = from.source + t * from.tap + channel * from.channel;
+                    to[static_cast<std::size_t>(row)] = panel_sum + t * r.panel_width + channel * row_floats;
+                    if (++channel < channels) continue;
+                    channel = 0;
+                    ++t;
+                }
+                kernels[count - 1]({.list = list,
+                                    .count = stretches,
+                                    .rows = count,
+                                    .a = a.data(),
+                                    .a_step = from.term,
+                                    .b = small + p * panel_step,
+                                    .b_step = r.small_step(),
+                                    .c = to.data(),
+                                    .mode = tile_mode::add,
+                                    .a_ahead = ahead});
+            });
+        }
+    }
+};
+
 /// One task of the dense path.
 template <class T>
 void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int64_t task, std::byte* slice) noexcept {
@@ -284,71 +341,39 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
     const bool none = r.chunks.count == 0;  // an empty batch has no memory: null takes no offset
     const T* large_base = none ? large : large + (group * r.large_channels + first_channel) * r.large[1];
     const T* small_base = none ? small : small + (group * r.small_channels + first_panel * r.panel_width) * r.small[1];
-    const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
+    dense_tiles tiles{.r = r,
+                      .panels = panels,
+                      .lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width),
+                      .tiles = tiles_for<operand::scalar>,
+                      .small = packed,
+                      .panel_step = r.positions * r.panel_width,
+                      .list = list,
+                      .sum = sum};
+    if constexpr (has_pairs<T>) {
+        if (r.pairs) tiles.tiles = tiles_for<operand::pair>;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+        if (r.small_in_place) {
+            tiles.small = small_base;
+            tiles.panel_step = r.panel_width;
+        }
+    }
 
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
         const chunk_grid::chunk c = r.chunks[i];
-        // Calls f(number in the task, lanes used) for each panel.
-        const auto for_each_panel = [&](const auto& f) {
-            for (std::int64_t p = 0; p < panels; ++p)
-                f(p, std::min(r.panel_width, r.small_channels - (first_panel + p) * r.panel_width));
-        };
-        if (!r.pairs && !r.small_in_place) {
-            const std::int64_t lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width);
-            pack_chunk(r.axes, small_base, r.small, c, lanes, r.panel_width, r.positions * r.panel_width, packed);
-        }
+        if (!r.pairs && !r.small_in_place)
+            pack_chunk(r.axes, small_base, r.small, c, tiles.lanes, r.panel_width, tiles.panel_step, packed);
         // 1x1: from what a tile reads in place to what one reads for the next chunk, more than a CPU fetches by itself. Other
         // kernels read each position several times.
-        std::int64_t ahead = 0;
+        tiles.ahead = 0;
         if (r.taps() == 1 && !r.staged && r.large[1] == 1 && i + 1 < r.chunks.count) {
             const line_position here(r.axes, c.first_line);
             const line_position next(r.axes, r.chunks[i + 1].first_line);
-            ahead = (next.n - here.n) * r.large[0] + (next.d - here.d) * r.axes[0].stride_in(r.large[2]) +
-                    (next.h - here.h) * r.axes[1].stride_in(r.large[3]);
+            tiles.ahead = (next.n - here.n) * r.large[0] + (next.d - here.d) * r.axes[0].stride_in(r.large[2]) +
+                          (next.h - here.h) * r.axes[1].stride_in(r.large[3]);
         }
         std::array<std::int64_t, 3> tap{};
-        // Adds the positions in the list to the sums of `taps` neighbouring column taps from `tap` on, in `cl` channels
-        // from c0 on.
-        const auto add_tap = [&](std::ptrdiff_t stretches, std::int64_t taps, std::int64_t c0, std::int64_t cl,
-                                 const float* source, std::int64_t a_step, std::int64_t row_step,
-                                 std::int64_t tap_step) {
-            const std::int64_t tap_index = (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2];
-            for_each_panel([&](std::int64_t p, std::int64_t used) {
-                const tile_function* tiles = tiles_for<operand::scalar>(used);
-                if constexpr (has_pairs<T>) {
-                    if (r.pairs) tiles = tiles_for<operand::pair>(used);
-                }
-                const float* panel = packed + p * r.positions * r.panel_width;
-                if constexpr (std::is_same_v<T, float>) {
-                    if (r.small_in_place) panel = small_base + p * r.panel_width;
-                }
-                float* panel_sum = sum + (p * r.task_channels + c0) * row_floats + tap_index * r.panel_width;
-                std::int64_t t = 0;  // rows of the tile: (tap, channel)
-                std::int64_t channel = 0;
-                constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
-                split_rows(taps * cl, rows_at_most(r.panel_width), unit, [&](std::ptrdiff_t count) {
-                    std::array<const float*, most_rows> a;
-                    std::array<float*, most_rows> to;
-                    for (std::ptrdiff_t row = 0; row < count; ++row) {
-                        a[static_cast<std::size_t>(row)] = source + t * tap_step + channel * row_step;
-                        to[static_cast<std::size_t>(row)] = panel_sum + t * r.panel_width + channel * row_floats;
-                        if (++channel < cl) continue;
-                        channel = 0;
-                        ++t;
-                    }
-                    tiles[count - 1]({.list = list,
-                                      .count = stretches,
-                                      .rows = count,
-                                      .a = a.data(),
-                                      .a_step = a_step,
-                                      .b = panel,
-                                      .b_step = r.small_step(),
-                                      .c = to.data(),
-                                      .mode = tile_mode::add,
-                                      .a_ahead = ahead});
-                });
-            });
-        };
+        const auto tap_index = [&] { return (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2]; };
         // channels read in place all at once, staged ones by blocks
         const std::int64_t block = !r.staged ? channels : r.pairs ? 0 : window_channels(r, c, channels);
         for (tap[0] = 0; tap[0] < r.axes[0].kernel && block > 0; ++tap[0]) {
@@ -371,8 +396,9 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                         const std::ptrdiff_t stretches = fill_positions(r, source, c, tap, columns.first, columns.last,
                                                                         r.axes[2].stride_in(source.stride[4]), list);
                         if (stretches == 0) continue;
-                        add_tap(stretches, taps, c0, cl, source.data, r.axes[2].stride_in(source.stride[4]),
-                                source.stride[1], r.axes[2].dilation_in(source.stride[4]));
+                        tiles.add(stretches, tap_index(), taps, c0, cl,
+                                  {source.data, r.axes[2].stride_in(source.stride[4]), source.stride[1],
+                                   r.axes[2].dilation_in(source.stride[4])});
                     }
                 }
             }
@@ -383,11 +409,11 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
             taps = columns.taps;
             if (columns.first == columns.last) continue;
             if constexpr (has_pairs<T>) {
-                if (r.pairs)
-                    for_each_panel([&](std::int64_t p, std::int64_t used) {
-                        pack_chunk_pairs(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, columns.first,
-                                         columns.last, used, r.panel_width, packed + p * r.positions * r.panel_width);
-                    });
+                for (std::int64_t p = 0; r.pairs && p < panels; ++p) {
+                    const std::int64_t used = std::min(r.panel_width, tiles.lanes - p * r.panel_width);
+                    pack_chunk_pairs(r.axes, small_base + p * r.panel_width * r.small[1], r.small, c, columns.first,
+                                     columns.last, used, r.panel_width, packed + p * tiles.panel_step);
+                }
             }
             for (tap[0] = 0; tap[0] < r.axes[0].kernel; ++tap[0]) {
                 const line_window window = r.pairs ? window_of(r, c, tap[0]) : line_window{};
@@ -407,7 +433,9 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                         const std::ptrdiff_t stretches =
                             windowed ? fill_positions(r, source, c, tap, columns.first, columns.last, rows.term, list)
                                      : stage_tap(r, from, c, tap, columns, cl, rows, list, staging);
-                        if (stretches > 0) add_tap(stretches, taps, c0, cl, staging, rows.term, rows.channel, rows.tap);
+                        if (stretches > 0)
+                            tiles.add(stretches, tap_index(), taps, c0, cl,
+                                      {staging, rows.term, rows.channel, rows.tap});
                     }
                 }
             }

@@ -37,10 +37,10 @@ public:
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << (plan_.shared ? ", shared" : "")
-            << (plan_.pairs ? ", dot_bf16" : "") << ", activations " << (plan_.staged ? "staged" : "in place") << ", "
-            << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
-            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
-            << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+            << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
+            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
+            << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
+            << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 

@@ -12,7 +12,7 @@
 //                  for all taps, or the positions of each tap
 //     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
 //
-// The lanes of a tile are channels s: no horizontal sums. With relaxed precision and instructions for it, dense tasks take
+// The lanes of a tile are channels s: no horizontal sums. For 1x1 kernels the sides may be swapped (swap_sides). With relaxed precision and instructions for it, dense tasks take
 // bf16 positions by pairs (pack/pairs.hpp): of each line those inside for a tap, packed anew for each column tap.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
@@ -46,6 +47,7 @@ struct reduce_plan {
     shape::canonical_strides weights{};
     bool accumulate = false;
 
+    bool swapped = false;  // the operator's large side is the small one here, and the other way about
     bool channelwise = false;
     bool shared = false;  // channelwise, groups of 4 and 4 channels, or 8 and 8, whose lanes share them
     bool staged = false;
@@ -133,6 +135,23 @@ struct reduce_plan {
             axes[outer] = shape::axis{};
         }
     }
+    /// Makes the large side of 1x1 kernels the small one, where that takes less time: either may lie in the lanes. Where
+    /// channels lie apart, those in the lanes are transposed, which takes a number about as long as a multiply-add a vector.
+    constexpr void swap_sides() noexcept {
+        for (const shape::axis& a : axes)
+            if (!a.is_unit()) return;
+        if (groups != 1 || small[1] == 1 || large[1] == 1) return;
+        const auto vectors = [](std::int64_t channels) { return panel_vectors(channels, panel_lanes(channels)); };
+        // less than 2^62: channels of tensors that there are, or of empty ones
+        const std::int64_t bound = std::int64_t{1} << 30;
+        if (small_channels >= bound || large_channels >= bound || small_channels == 0 || large_channels == 0) return;
+        const std::int64_t as_is = small_channels + vectors(small_channels) * large_channels;
+        if (large_channels + vectors(large_channels) * small_channels >= as_is) return;
+        swapped = true;
+        std::swap(small_channels, large_channels);
+        std::swap(small, large);
+        std::swap(weights[0], weights[1]);
+    }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
 };
 
@@ -155,13 +174,14 @@ struct reduce_plan {
     r.large = large;
     r.weights = weights;
     r.accumulate = options.output == output_mode::accumulate;
+    if (options.algorithm == algorithm::automatic && !pairs) r.swap_sides();
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     // Lanes across groups: unless they share numbers, activations are staged for each channel of the small side, one by one
     // where channels are neighbours.
     const bool alike = r.small_channels == r.large_channels;
     const bool shares = alike && r.small_channels >= 4 && r.small_channels <= most_outer && can_share(r.small_channels);
-    const bool staged_often = large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
+    const bool staged_often = r.large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
     r.channelwise = options.algorithm == algorithm::channelwise ||
                     (options.algorithm == algorithm::automatic && few && (shares || !staged_often));
@@ -173,9 +193,9 @@ struct reduce_plan {
     r.panels = shape::ceil_div(width, r.panel_width);
     r.shared = r.channelwise && shares;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
-    const bool in_place = f32 && (!r.channelwise || (large[1] == 1 && small[1] == 1 && (depthwise || r.shared)));
+    const bool in_place = f32 && (!r.channelwise || (r.large[1] == 1 && r.small[1] == 1 && (depthwise || r.shared)));
     // Positions so far apart are a page or half of one each: channels of many at a time go to one place first.
-    const bool far = !r.channelwise && large[1] == 1 && r.axes[2].stride_in(large[4]) >= 512;
+    const bool far = !r.channelwise && r.large[1] == 1 && r.axes[2].stride_in(r.large[4]) >= 512;
     r.staged =
         !in_place || (far && options.algorithm == algorithm::automatic) || options.algorithm == algorithm::dense_staged;
 
@@ -185,7 +205,7 @@ struct reduce_plan {
     r.positions = std::min(chunk_positions, r.chunks.lines * r.axes[2].small);
     if (r.channelwise) {
         // Where channels are neighbours, panels read parts of the same pages, and 16-bit ones parts of the same lines.
-        if (large[1] == 1 && small[1] == 1 && r.panels > 0) {
+        if (r.large[1] == 1 && r.small[1] == 1 && r.panels > 0) {
             const std::int64_t sum_budget = r.shared ? 16 * 1024 : 4 * 1024;
             const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
             const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels), 1, 16);
@@ -223,7 +243,7 @@ struct reduce_plan {
         // Where the small side is whole vectors, a few tiles read it as quickly in place, and any number of them positions
         // that follow one another.
         const bool few_tiles = r.taps() * r.large_channels <= 4 * tile_rows;
-        r.small_in_place = f32 && small[1] == 1 && whole && (few_tiles || small[4] == r.panel_width);
+        r.small_in_place = f32 && r.small[1] == 1 && whole && (few_tiles || r.small[4] == r.panel_width);
         r.at_small = slice.reserve<float>(r.small_in_place ? 0 : r.task_panels * r.positions * r.panel_width);
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
