@@ -25,7 +25,7 @@ using tensors = conv_tensors<float>;
 
 // Problems of several blocks, tasks and levels of sums, which random ones are too small for.
 std::vector<conv_case> large_cases() {
-    const std::array<conv_row, 12> rows{{
+    const std::array<conv_row, 13> rows{{
         {conv_operator::convolution, 2, 1, 20, 6, {70, 61}, 3, 1, 1, 1},
         {conv_operator::convolution, 1, 2, 7, 130, {32, 40}, 3, 2, 1, 1},
         {conv_operator::convolution_backward_data, 3, 1, 130, 5, {39, 41}, 3, 2, 1, 1},
@@ -34,6 +34,7 @@ std::vector<conv_case> large_cases() {
         {conv_operator::convolution_backward_weights, 2, 1, 17, 2, {80, 130}, 3, 1, 1, 1},
         {conv_operator::convolution_backward_weights, 1, 35, 1, 1, {110, 90}, 3, 1, 1, 1},
         {conv_operator::convolution_backward_weights, 3, 1, 70, 70, {30}, 1, 1, 1, 0},
+        {conv_operator::convolution_backward_weights, 3, 1, 10, 70, {17, 33}, 1, 1, 1, 0},
         {conv_operator::convolution_backward_weights, 1, 5, 3, 2, {100, 301}, 3, 2, 2, 2},
         {conv_operator::conv_transpose, 1, 1, 66, 6, {40, 40}, 2, 2, 1, 0},
         {conv_operator::conv_transpose_backward_data, 2, 1, 9, 33, {50, 51}, 3, 2, 1, 1},
@@ -466,12 +467,24 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     const auto forward = gk::plan_convolution<float>(wide, {1, 4, 64}, {}, grouped, wide);
     const auto weights = gk::plan_convolution_backward_weights<float>(wide, wide, grouped, {1, 4, 64});
     ASSERT_TRUE(forward && weights);
-    const auto says_shared = [&](const auto& p) {
+    const auto says = [&](const auto& p, std::string_view words) {
         const std::string_view whole_line(text.data(), std::min(text.size(), p.describe(text)));
-        return whole_line.find("channelwise, shared") != std::string_view::npos;
+        return whole_line.find(words) != std::string_view::npos;
     };
-    EXPECT_TRUE(says_shared(*forward));
-    EXPECT_TRUE(says_shared(*weights));
+    EXPECT_TRUE(says(*forward, "channelwise, shared"));
+    EXPECT_TRUE(says(*weights, "channelwise, shared"));
+
+    // the gradient of a 1x1 kernel holds in its lanes the side that costs less
+    const gk::tensor_layout few = gk::extents{1, 16, 50};
+    const gk::tensor_layout many = gk::extents{1, 96, 50};
+    const gk::convolution_attributes ncx{.strides = {1},
+                                         .dilations = {1},
+                                         .data_format = gk::data_format::ncx,
+                                         .weights_format = gk::weights_format::oix};
+    const auto widens = gk::plan_convolution_backward_weights<float>(few, many, ncx, {96, 16, 1});
+    const auto narrows = gk::plan_convolution_backward_weights<float>(many, few, ncx, {16, 96, 1});
+    ASSERT_TRUE(widens && narrows);
+    EXPECT_NE(says(*widens, "sides swapped"), says(*narrows, "sides swapped"));
 }
 
 // Staging areas are cut along every axis: the workspace does not grow with a long line.
