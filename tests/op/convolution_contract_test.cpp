@@ -25,7 +25,7 @@ using tensors = conv_tensors<float>;
 
 // Problems of several blocks, tasks and levels of sums, which random ones are too small for.
 std::vector<conv_case> large_cases() {
-    const std::array<conv_row, 13> rows{{
+    const std::array<conv_row, 15> rows{{
         {conv_operator::convolution, 2, 1, 20, 6, {70, 61}, 3, 1, 1, 1},
         {conv_operator::convolution, 1, 2, 7, 130, {32, 40}, 3, 2, 1, 1},
         {conv_operator::convolution_backward_data, 3, 1, 130, 5, {39, 41}, 3, 2, 1, 1},
@@ -36,6 +36,8 @@ std::vector<conv_case> large_cases() {
         {conv_operator::convolution_backward_weights, 3, 1, 70, 70, {30}, 1, 1, 1, 0},
         {conv_operator::convolution_backward_weights, 3, 1, 10, 70, {17, 33}, 1, 1, 1, 0},
         {conv_operator::convolution_backward_weights, 1, 5, 3, 2, {100, 301}, 3, 2, 2, 2},
+        {conv_operator::convolution_backward_weights, 1, 1, 20, 33, {64, 40}, 3, 1, 30, 30},
+        {conv_operator::convolution_backward_weights, 2, 1, 50, 34, {700}, 3, 1, 1, 1},
         {conv_operator::conv_transpose, 1, 1, 66, 6, {40, 40}, 2, 2, 1, 0},
         {conv_operator::conv_transpose_backward_data, 2, 1, 9, 33, {50, 51}, 3, 2, 1, 1},
         {conv_operator::conv_transpose_backward_weights, 2, 2, 5, 9, {70, 70}, 3, 1, 1, 1},
@@ -485,6 +487,16 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     const auto narrows = gk::plan_convolution_backward_weights<float>(many, few, ncx, {16, 96, 1});
     ASSERT_TRUE(widens && narrows);
     EXPECT_NE(says(*widens, "sides swapped"), says(*narrows, "sides swapped"));
+
+    // and where channels are neighbours, positions that meet many taps and channels are turned to rows
+    const gk::tensor_layout deep = gk::extents{1, 50, 64};
+    const gk::convolution_attributes nxc{.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}};
+    const auto turned = gk::plan_convolution_backward_weights<float>(deep, deep, nxc, {3, 64, 64});
+    const auto in_place = gk::plan_convolution_backward_weights<float>(deep, deep, nxc, {3, 64, 64}, {},
+                                                                       {.algorithm = gk::algorithm::dense});
+    ASSERT_TRUE(turned && in_place);
+    EXPECT_TRUE(says(*turned, "activations turned"));
+    EXPECT_TRUE(says(*in_place, "activations in place"));
 }
 
 // Staging areas are cut along every axis: the workspace does not grow with a long line.

@@ -52,7 +52,7 @@ GRADKERN_NOINLINE inline void ask_for_lines(const void* base, std::int64_t at, s
     constexpr std::int64_t most = 128 * 1024;  // of rows that are near one another
     for (; lines > 0; --lines, at -= step)
         for (std::int64_t i = 0; i < std::min(bytes, most); i += cache_line)
-            simd::prefetch(static_cast<const std::byte*>(base), at + i);
+            simd::prefetch_to_l2(static_cast<const std::byte*>(base), at + i);
 }
 
 /// Runs a plan over typed tensors. All checks have passed.
@@ -233,7 +233,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .c = output.rows(count, to.data(), joined ? p * g.panel_width : 0),
                                                .group = g.in_channels,
                                                .bias = bias != nullptr ? panel + p * g.panel_floats : nullptr,
-                                               .a_ahead = a_ahead,
+                                               .a_ahead = lines_ahead > 0 ? 0 : a_ahead,
                                                .c_ahead = c_ahead,
                                                .a_next = g.channelwise ? g.panel_width : 0,
                                                .b_next = g.panel_floats,

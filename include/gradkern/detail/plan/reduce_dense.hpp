@@ -126,7 +126,7 @@ struct line_window {
     }
 }
 
-/// Stages `channels` channels of a window as they lie in memory: rows of columns stay rows.
+/// Stages `channels` channels of a window as they lie in memory, where rows of columns stay rows, or turned into such rows.
 template <class T>
 [[nodiscard]] inline large_source<float> stage_window(const reduce_plan& r, const T* large, const line_window& w,
                                                       std::int64_t channels, float* staging) noexcept {
@@ -141,14 +141,19 @@ template <class T>
     if (w.positions() == 0) return source;
     point_walk walk(r.batch, {r.axes[0].large, r.axes[1].large, w.columns}, r.large, w.first_line * w.columns);
     const T* const first = large + w.first_column * r.large[4];
-    if (rows) {
+    if (rows && !r.turned) {
         stage_points(first, walk, w.positions(), r.large[1], channels, false, staging, pitch);
         return source;
     }
     for (std::int64_t left = w.positions(); left > 0;) {
         const point_run run = walk.next(left);
-        pack_lanes(first + run.offset, r.large[1], channels, walk.step(), run.count, staging, channels);
-        staging += run.count * channels;
+        const T* const from = first + run.offset;
+        if (rows) {
+            pack_lanes(from, walk.step(), run.count, r.large[1], channels, staging, pitch);
+        } else {
+            pack_lanes(from, r.large[1], channels, walk.step(), run.count, staging, channels);
+        }
+        staging += run.count * column;
         left -= run.count;
     }
     return source;
@@ -375,13 +380,15 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
         std::array<std::int64_t, 3> tap{};
         const auto tap_index = [&] { return (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2]; };
         // channels read in place all at once, staged ones by blocks
-        const std::int64_t block = !r.staged ? channels : r.pairs ? 0 : window_channels(r, c, channels);
+        const std::int64_t staged = !r.staged || r.pairs ? 0 : window_channels(r, c, channels);
+        const bool in_place = std::is_same_v<T, float> && (!r.staged || (r.turned && staged == 0));
+        const std::int64_t block = in_place ? channels : staged;
         for (tap[0] = 0; tap[0] < r.axes[0].kernel && block > 0; ++tap[0]) {
-            const line_window window = r.staged ? window_of(r, c, tap[0]) : line_window{};
+            const line_window window = in_place ? line_window{} : window_of(r, c, tap[0]);
             for (std::int64_t c0 = 0; c0 < channels; c0 += block) {
                 const std::int64_t cl = std::min(block, channels - c0);
                 large_source<float> source;
-                if (r.staged) {
+                if (!in_place) {
                     source = stage_window(r, large_base + c0 * r.large[1], window, cl, staging);
                 } else if constexpr (std::is_same_v<T, float>) {
                     source = {large_base, r.large};

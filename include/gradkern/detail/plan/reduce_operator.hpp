@@ -38,9 +38,12 @@ public:
         text_writer out(text);
         out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << (plan_.shared ? ", shared" : "")
             << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
-            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of " << plan_.panel_width
-            << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
-            << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+            << (plan_.turned   ? "turned"
+                : plan_.staged ? "staged"
+                               : "in place")
+            << ", " << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
+            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
+            << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 

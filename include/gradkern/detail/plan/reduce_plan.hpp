@@ -9,11 +9,12 @@
 //     chunk     at most 256 positions of the small side, packed or in place
 //     dense        taps and blocks of channels l (reduce_dense.hpp) > panel > tile of rows l: one call sums the chunk's
 //                  inside positions. The large side is read in place, or staged: its lines that the chunk meets once
-//                  for all taps, or the positions of each tap
+//                  for all taps, as they lie in memory or turned to rows of positions, or the positions of each tap
 //     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
 //
-// The lanes of a tile are channels s: no horizontal sums. For 1x1 kernels the sides may be swapped (swap_sides). With relaxed precision and instructions for it, dense tasks take
-// bf16 positions by pairs (pack/pairs.hpp): of each line those inside for a tap, packed anew for each column tap.
+// The lanes of a tile are channels s: no horizontal sums. For 1x1 kernels the sides may be swapped (swap_sides). With
+// relaxed precision and instructions for it, dense tasks take bf16 positions by pairs (pack/pairs.hpp): of each line those
+// inside for a tap, packed anew for each column tap.
 #pragma once
 
 #include <algorithm>
@@ -51,6 +52,7 @@ struct reduce_plan {
     bool channelwise = false;
     bool shared = false;  // channelwise, groups of 4 and 4 channels, or 8 and 8, whose lanes share them
     bool staged = false;
+    bool turned = false;          // dense: positions side by side in the staged windows, channels in the tensor
     bool pairs = false;           // of bf16 positions, each in place of a float
     bool small_in_place = false;  // dense
     chunk_grid chunks{};
@@ -80,7 +82,7 @@ struct reduce_plan {
         return pairs ? count / 2 + count % 2 : count;
     }
     /// Dense: whether columns are neighbours where a window of the large side is staged, or channels.
-    [[nodiscard]] constexpr bool window_of_rows() const noexcept { return large[4] == 1; }
+    [[nodiscard]] constexpr bool window_of_rows() const noexcept { return large[4] == 1 || turned; }
     /// Dense: floats of a staged window.
     [[nodiscard]] constexpr std::int64_t window_floats(std::int64_t window_positions,
                                                        std::int64_t channels) const noexcept {
@@ -245,6 +247,13 @@ struct reduce_plan {
         const bool few_tiles = r.taps() * r.large_channels <= 4 * tile_rows;
         r.small_in_place = f32 && r.small[1] == 1 && whole && (few_tiles || r.small[4] == r.panel_width);
         r.at_small = slice.reserve<float>(r.small_in_place ? 0 : r.task_panels * r.positions * r.panel_width);
+        // Rows of positions take fewer lines of the cache than positions of many channels, of which each tile reads a few.
+        // To turn a number takes as long as multiplying it with some vectors: it has to meet more of them.
+        const std::int64_t meets = r.taps() * std::min(r.task_panels * r.panel_width, r.small_channels);
+        constexpr std::int64_t many = lanes < 16 ? 32 : 16;
+        r.turned = options.algorithm == algorithm::automatic && !r.pairs && r.large[1] == 1 && r.large[4] != 1 &&
+                   r.axes[2].stride == 1 && r.large_channels >= many && meets >= 128;
+        r.staged = r.staged || r.turned;
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
