@@ -142,8 +142,11 @@ constexpr void drop_unread_positions(gather_plan& g) noexcept {
 /// Floats of a staging area: lines of less are too short for a CPU to fetch them ahead.
 inline constexpr std::int64_t most_staged = 128 * 1024;
 
-/// Floats of the packed weights of a panel that stay in L2 beside what they meet.
-inline constexpr std::int64_t most_packed = 192 * 1024;
+/// Floats of the packed weights of a panel that stay in L2 beside what they meet; of `apart` ones beside what they come
+/// from, too.
+[[nodiscard]] constexpr std::int64_t most_packed(bool apart) noexcept {
+    return (large_l2 ? 384 : apart ? 96 : 192) * 1024;
+}
 
 /// Whether a 1x1 kernel of one group had better have positions in the lanes: no activations are transposed then.
 [[nodiscard]] constexpr bool points_pay_off(const gather_plan& g) noexcept {
@@ -348,8 +351,7 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     const std::int64_t width = g.channelwise ? g.total_out_channels() : g.out_channels;
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && out[1] != 1;
     // Packed weights of a panel stay in L2, and so do results that wait for others of their lines.
-    const std::int64_t packed = g.w_out == 1 ? most_packed : most_packed / 2;  // or share it with what they come from
-    const bool narrow_panels = g.out_staged || g.terms * g.taps() > packed / tile_lanes;
+    const bool narrow_panels = g.out_staged || g.terms * g.taps() > most_packed(g.w_out != 1) / tile_lanes;
     const bool depthwise = g.in_channels == 1 && g.out_channels == 1;
     g.halves = halves && g.channelwise && depthwise && in[1] == 1 && out[1] == 1 && g.taps() <= part_terms &&
                options.algorithm != algorithm::dense_staged;

@@ -17,6 +17,13 @@ namespace detail {
 
 inline constexpr std::int64_t cache_line = 64;  // bytes
 
+/// Whether each core has 2 MB of L2, as all CPUs with AVX512_FP16 have; others mostly have 1 MB or less.
+#if defined(__AVX512FP16__)
+inline constexpr bool large_l2 = true;
+#else
+inline constexpr bool large_l2 = false;
+#endif
+
 /// Byte offsets of the arrays in one lane's slice of the workspace, each on a cache line of its own.
 class slice_layout {
 public:

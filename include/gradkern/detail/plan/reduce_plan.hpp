@@ -232,9 +232,10 @@ struct reduce_plan {
         r.at_list = slice.reserve<stretch>(lines);
     } else {
         // Sums of a task stay in L2; what is packed for a chunk serves several panels and many channels.
-        constexpr std::int64_t sum_budget = 64 * 1024;
+        const bool more = large_l2 && r.taps() == 1 && r.large[1] == 1;
+        const std::int64_t sum_budget = (more ? 256 : 64) * 1024;
         // 1x1: there each number read from the large side is used once for each of them, so that many are wanted.
-        const std::int64_t together = (r.taps() == 1 ? 256 : 128) / r.panel_width;
+        const std::int64_t together = (more ? 512 : r.taps() == 1 ? 256 : 128) / r.panel_width;
         r.task_panels =
             std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min(r.panels, together));
         r.task_channels =
