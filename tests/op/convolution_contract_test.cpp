@@ -25,7 +25,7 @@ using tensors = conv_tensors<float>;
 
 // Problems of several blocks, tasks and levels of sums, which random ones are too small for.
 std::vector<conv_case> large_cases() {
-    const std::array<conv_row, 15> rows{{
+    const std::array<conv_row, 18> rows{{
         {conv_operator::convolution, 2, 1, 20, 6, {70, 61}, 3, 1, 1, 1},
         {conv_operator::convolution, 1, 2, 7, 130, {32, 40}, 3, 2, 1, 1},
         {conv_operator::convolution_backward_data, 3, 1, 130, 5, {39, 41}, 3, 2, 1, 1},
@@ -38,6 +38,9 @@ std::vector<conv_case> large_cases() {
         {conv_operator::convolution_backward_weights, 1, 5, 3, 2, {100, 301}, 3, 2, 2, 2},
         {conv_operator::convolution_backward_weights, 1, 1, 20, 33, {64, 40}, 3, 1, 30, 30},
         {conv_operator::convolution_backward_weights, 2, 1, 50, 34, {700}, 3, 1, 1, 1},
+        {conv_operator::convolution_backward_weights, 3, 1, 20, 1, {40, 33}, 5, 1, 1, 2},
+        {conv_operator::convolution_backward_weights, 2, 1, 70, 3, {60, 50}, 3, 2, 1, 1},
+        {conv_operator::convolution_backward_weights, 1, 1, 18, 2, {9, 20, 20}, 3, 1, 1, 1},
         {conv_operator::conv_transpose, 1, 1, 66, 6, {40, 40}, 2, 2, 1, 0},
         {conv_operator::conv_transpose_backward_data, 2, 1, 9, 33, {50, 51}, 3, 2, 1, 1},
         {conv_operator::conv_transpose_backward_weights, 2, 2, 5, 9, {70, 70}, 3, 1, 1, 1},
@@ -497,6 +500,13 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     ASSERT_TRUE(turned && in_place);
     EXPECT_TRUE(says(*turned, "activations turned"));
     EXPECT_TRUE(says(*in_place, "activations in place"));
+
+    // few input channels leave rows to the taps
+    const auto image = gk::plan_convolution_backward_weights<float>(
+        gk::extents{1, 50, 20, 1}, gk::extents{1, 50, 20, 6},
+        {.strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}}, {3, 3, 1, 6});
+    ASSERT_TRUE(image);
+    EXPECT_TRUE(says(*image, "channelwise, one group"));
 }
 
 // Staging areas are cut along every axis: the workspace does not grow with a long line.

@@ -1,6 +1,7 @@
 // The channelwise path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels over all
 // groups. Per chunk: panel > lines of one plane > lines that meet the same row taps > column taps that meet the same
-// positions > tile of rows (tap, large-side channel).
+// positions > tile of rows (tap, large-side channel). Rows hold a number for each lane, of its own group; of one group
+// (`common`) one number for all lanes, read in place.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,96 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Adds the products of one chunk to the sums [tap][l][lane] of one panel.
+/// What tiles read of neighbouring lines of a plane: of the large side offsets as in the tensor, counted from `origin`; of
+/// the small side the first position, and steps from column to column and from line to line.
+struct channelwise_source {
+    const float* large = nullptr;
+    const float* small = nullptr;
+    shape::canonical_strides in{};
+    std::int64_t origin = 0;
+    std::int64_t column_step = 0;
+    std::int64_t line_step = 0;
+};
+
+/// Adds the products of `run` lines of a plane, from that at `at` on, in the columns of chunk `c`, to the sums [tap][l][lane]
+/// of a panel of which `used` lanes are used. Whatever the types of its tensors: compiled once.
+GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const chunk_grid::chunk& c,
+                                                    const line_position& at, std::int64_t run, std::int64_t used,
+                                                    channelwise_source from, stretch* list, float* chunk_sum) noexcept {
+    constexpr int taps_unit = 1;  // of rows, which are taps
+    const tile_function* tiles =
+        r.common ? tiles_for<operand::scalar>(used) : tiles_for<operand::vector, taps_unit>(used);
+    const tile_function* outer = r.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<most_outer>.data();
+    const std::int64_t most = r.shared   ? outer_rows(r.large_channels)
+                              : r.common ? rows_at_most(r.panel_width)
+                                         : narrow_rows;
+    const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
+    // Lines that meet the same row taps: these taps are rows of the same tiles.
+    shape::tap_class_walk classes(r.axes[1], shape::side::small, at.h, at.h + run);
+    for (shape::tap_class h; planes.count > 0 && classes.next(h);) {
+        if (h.taps == 0) continue;
+        tap_group w;
+        for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
+            w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
+            if (w.first == w.last) continue;
+            // the positions of all taps of this class and this group: one stretch a line
+            const std::int64_t b_first =
+                (h.first_position - at.h) * from.line_step + (w.first - c.first_column) * from.column_step;
+            for (std::int64_t l = 0; l < h.positions; ++l)
+                list[l] = {l * h.read_per_position * from.in[3], l * from.line_step + b_first, w.last - w.first};
+            // rows of the tile: (plane tap, row tap, column tap, k), k innermost; shared: all k in a row
+            const std::int64_t row_channels = r.shared ? 1 : r.large_channels;
+            const std::int64_t first_read = at.n * from.in[0] - from.origin;
+            std::array<std::int64_t, 4> t{};
+            const auto tile = [&](std::ptrdiff_t count) {
+                std::array<const float*, most_rows> a;
+                std::array<float*, most_rows> to;
+                for (std::ptrdiff_t row = 0; row < count; ++row) {
+                    const std::int64_t d = planes.first + t[0];
+                    a[static_cast<std::size_t>(row)] =
+                        from.large + (first_read + r.axes[0].position(at.d, d) * from.in[2] +
+                                      (h.first_read + t[1] * h.read_per_tap) * from.in[3] +
+                                      r.axes[2].position(w.first, kw + t[2]) * from.in[4] + t[3] * from.in[1]);
+                    const std::int64_t tap = (d * r.axes[1].kernel + h.first_tap + t[1]) * r.axes[2].kernel + kw + t[2];
+                    to[static_cast<std::size_t>(row)] = chunk_sum + (tap * r.large_channels + t[3]) * r.panel_width;
+                    if (++t[3] < row_channels) continue;
+                    t[3] = 0;
+                    if (++t[2] < w.taps) continue;
+                    t[2] = 0;
+                    if (++t[1] < h.taps) continue;
+                    t[1] = 0;
+                    ++t[0];
+                }
+                tile_call call{.list = list,
+                               .count = static_cast<std::ptrdiff_t>(h.positions),
+                               .rows = count,
+                               .a = a.data(),
+                               .a_step = r.axes[2].stride_in(from.in[4]),
+                               .b = from.small,
+                               .b_step = from.column_step,
+                               .c = to.data(),
+                               .c_step = r.panel_width,
+                               .mode = tile_mode::resume};
+                if (!r.shared) {
+                    tiles[count - 1](call);
+                    return;
+                }
+                for (std::ptrdiff_t j = 0; j < used; j += simd::lanes) {
+                    outer[count - 1](call);
+                    call.b += simd::lanes;
+                    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+                        a[row] += simd::lanes;
+                        to[row] += simd::lanes;
+                    }
+                }
+            };
+            split_rows(planes.count * h.taps * w.taps * row_channels, most,
+                       r.common ? row_unit<operand::scalar> : taps_unit, tile);
+        }
+    }
+}
+
+/// Adds the products of one chunk to the sums of one panel.
 template <class T>
 void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small, const chunk_grid::chunk& c,
                            std::int64_t panel, std::byte* slice, float* chunk_sum) noexcept {
@@ -32,104 +122,39 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
     const std::int64_t first_lane = panel * r.panel_width;
     const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
     const bool stage = r.staged || !fills_tile(used);  // whole vectors would leave the tensor
-    constexpr int unit = 1;                            // of rows, which are taps
-    const tile_function* tiles = tiles_for<operand::vector, unit>(used);
-    const tile_function* outer = r.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<most_outer>.data();
+    const bool stage_large = r.common ? !std::is_same_v<T, float> : stage;
     if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
 
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line;) {
         const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);  // lines of this plane
-        const float* a_base = nullptr;
-        const float* b_base = nullptr;
-        shape::canonical_strides in = r.large;
-        std::int64_t b_step = r.small[4];
-        std::int64_t b_line = r.small[3];
-        std::int64_t origin = 0;
-        if (stage) {
+        channelwise_source from;
+        if (stage_large) {
             box_grid::item out;
             out.first_image = at.n;
             out.last_image = at.n + 1;
             out.first = {at.d, at.h, c.first_column};
             out.last = {at.d + 1, at.h + run, c.last_column};
             const staging_box box = reads_of(r.axes, shape::side::small, out, r.large_floats());
-            const std::int64_t outputs = r.shared ? 1 : r.small_channels;  // shared ones are found in the tile
-            const std::int64_t inputs = r.shared ? 1 : r.large_channels;
-            stage_across_groups(large, r.large, box, first_lane, used, outputs, inputs, r.panel_width, staging);
-            in = box.strides();
-            origin = box.origin();
-            a_base = staging;
-            b_base = packed + (line - c.first_line) * c.columns() * r.panel_width;
-            b_step = r.panel_width;
-            b_line = c.columns() * r.panel_width;
-        } else if constexpr (std::is_same_v<T, float>) {
-            a_base = large + first_lane;
-            b_base = small + first_lane + at.offset(r.small, c.first_column);
-        }
-        const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
-        // Lines that meet the same row taps: these taps are rows of the same tiles.
-        shape::tap_class_walk classes(r.axes[1], shape::side::small, at.h, at.h + run);
-        for (shape::tap_class h; planes.count > 0 && classes.next(h);) {
-            if (h.taps == 0) continue;
-            tap_group w;
-            for (std::int64_t kw = 0; kw < r.axes[2].kernel; kw += w.taps) {
-                w = tap_group_at(r.axes[2], kw, c.first_column, c.last_column);
-                if (w.first == w.last) continue;
-                // the positions of all taps of this class and this group: one stretch a line
-                const std::int64_t b_first = (h.first_position - at.h) * b_line + (w.first - c.first_column) * b_step;
-                for (std::int64_t l = 0; l < h.positions; ++l)
-                    list[l] = {l * h.read_per_position * in[3], l * b_line + b_first, w.last - w.first};
-                // rows of the tile: (plane tap, row tap, column tap, k), k innermost; shared: all k in a row
-                const std::int64_t row_channels = r.shared ? 1 : r.large_channels;
-                const std::int64_t first_read = at.n * in[0] - origin;
-                std::array<std::int64_t, 4> t{};
-                const auto tile = [&](std::ptrdiff_t count) {
-                    std::array<const float*, most_rows> a;
-                    std::array<float*, most_rows> to;
-                    for (std::ptrdiff_t row = 0; row < count; ++row) {
-                        const std::int64_t d = planes.first + t[0];
-                        a[static_cast<std::size_t>(row)] =
-                            a_base + (first_read + r.axes[0].position(at.d, d) * in[2] +
-                                      (h.first_read + t[1] * h.read_per_tap) * in[3] +
-                                      r.axes[2].position(w.first, kw + t[2]) * in[4] + t[3] * r.panel_width);
-                        const std::int64_t tap =
-                            (d * r.axes[1].kernel + h.first_tap + t[1]) * r.axes[2].kernel + kw + t[2];
-                        to[static_cast<std::size_t>(row)] = chunk_sum + (tap * r.large_channels + t[3]) * r.panel_width;
-                        if (++t[3] < row_channels) continue;
-                        t[3] = 0;
-                        if (++t[2] < w.taps) continue;
-                        t[2] = 0;
-                        if (++t[1] < h.taps) continue;
-                        t[1] = 0;
-                        ++t[0];
-                    }
-                    tile_call call{.list = list,
-                                   .count = static_cast<std::ptrdiff_t>(h.positions),
-                                   .rows = count,
-                                   .a = a.data(),
-                                   .a_step = r.axes[2].stride_in(in[4]),
-                                   .b = b_base,
-                                   .b_step = b_step,
-                                   .c = to.data(),
-                                   .c_step = r.panel_width,
-                                   .mode = tile_mode::resume};
-                    if (!r.shared) {
-                        tiles[count - 1](call);
-                        return;
-                    }
-                    for (std::ptrdiff_t j = 0; j < used; j += simd::lanes) {
-                        outer[count - 1](call);
-                        call.b += simd::lanes;
-                        for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
-                            a[row] += simd::lanes;
-                            to[row] += simd::lanes;
-                        }
-                    }
-                };
-                split_rows(planes.count * h.taps * w.taps * row_channels,
-                           r.shared ? outer_rows(r.large_channels) : narrow_rows, unit, tile);
+            from = {.large = staging, .in = box.strides(), .origin = box.origin()};
+            if (r.common) {
+                stage_channels(large, r.large, box, r.large_channels, staging);
+            } else {
+                const std::int64_t outputs = r.shared ? 1 : r.small_channels;  // shared ones are found in the tile
+                const std::int64_t inputs = r.shared ? 1 : r.large_channels;
+                stage_across_groups(large, r.large, box, first_lane, used, outputs, inputs, r.panel_width, staging);
+                from.in[1] = r.panel_width;
             }
+        } else if constexpr (std::is_same_v<T, float>) {
+            from = {.large = r.common ? large : large + first_lane, .in = r.large};
         }
+        from.column_step = stage ? r.panel_width : r.small[4];
+        from.line_step = stage ? c.columns() * r.panel_width : r.small[3];
+        from.small = packed + (line - c.first_line) * from.line_step;
+        if constexpr (std::is_same_v<T, float>) {
+            if (!stage) from.small = small + first_lane + at.offset(r.small, c.first_column);
+        }
+        add_lines_channelwise(r, c, at, run, used, from, list, chunk_sum);
         line += run;
         at.h += run - 1;
         at.advance(r.axes);

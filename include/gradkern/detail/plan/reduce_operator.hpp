@@ -36,7 +36,10 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense") << (plan_.shared ? ", shared" : "")
+        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense")
+            << (plan_.shared   ? ", shared"
+                : plan_.common ? ", one group"
+                               : "")
             << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
             << (plan_.turned   ? "turned"
                 : plan_.staged ? "staged"

@@ -10,7 +10,8 @@
 //     dense        taps and blocks of channels l (reduce_dense.hpp) > panel > tile of rows l: one call sums the chunk's
 //                  inside positions. The large side is read in place, or staged: its lines that the chunk meets once
 //                  for all taps, as they lie in memory or turned to rows of positions, or the positions of each tap
-//     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l)
+//     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l);
+//                  also of one group whose channels l are too few for the rows of a dense tile: lanes share them all
 //
 // The lanes of a tile are channels s: no horizontal sums. For 1x1 kernels the sides may be swapped (swap_sides). With
 // relaxed precision and instructions for it, dense tasks take bf16 positions by pairs (pack/pairs.hpp): of each line those
@@ -51,6 +52,7 @@ struct reduce_plan {
     bool swapped = false;  // the operator's large side is the small one here, and the other way about
     bool channelwise = false;
     bool shared = false;  // channelwise, groups of 4 and 4 channels, or 8 and 8, whose lanes share them
+    bool common = false;  // channelwise, one group: all lanes share the numbers of the large side
     bool staged = false;
     bool turned = false;          // dense: positions side by side in the staged windows, channels in the tensor
     bool pairs = false;           // of bf16 positions, each in place of a float
@@ -90,7 +92,7 @@ struct reduce_plan {
     }
     /// Channelwise: floats of the large side for one position.
     [[nodiscard]] constexpr std::int64_t large_floats() const noexcept {
-        return shared ? panel_width : large_channels * panel_width;
+        return shared ? panel_width : large_channels * (common ? 1 : panel_width);
     }
     /// Channelwise: sums of one panel.
     [[nodiscard]] constexpr std::int64_t panel_floats() const noexcept { return taps() * large_channels * panel_width; }
@@ -187,17 +189,26 @@ struct reduce_plan {
     const bool shares = alike && r.small_channels >= 4 && r.small_channels <= most_outer && can_share(r.small_channels);
     const bool staged_often = r.large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
+    // One group of so few channels that they leave rows of a dense tile empty where each tap of a row meets positions of
+    // its own, as at borders.
+    const shape::axis& columns = r.axes[2];
+    const bool borders =
+        columns.pad_begin > 0 || columns.position(columns.small - 1, columns.kernel - 1) >= columns.large;
+    const bool lone = r.groups == 1 && r.large_channels <= 4 && r.axes[0].kernel * r.axes[1].kernel > 1 && borders &&
+                      r.taps() <= 128 && (f32 || r.large[1] == 1 || r.large_channels == 1) && !pairs;
     r.channelwise = options.algorithm == algorithm::channelwise ||
-                    (options.algorithm == algorithm::automatic && few && (shares || !staged_often));
+                    (options.algorithm == algorithm::automatic && (lone || (few && (shares || !staged_often))));
+    r.common = r.channelwise && r.groups == 1;
     if (pairs && !r.channelwise) r.join_lines();
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
     r.chunks = chunk_grid(r.batch * r.axes[0].small * r.axes[1].small, r.axes[2].small);
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
-    r.panel_width = !r.channelwise ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
+    r.panel_width = !r.channelwise || r.common ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
-    r.shared = r.channelwise && shares;
+    r.shared = r.channelwise && shares && !r.common;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
-    const bool in_place = f32 && (!r.channelwise || (r.large[1] == 1 && r.small[1] == 1 && (depthwise || r.shared)));
+    const bool in_place =
+        f32 && (!r.channelwise || (r.small[1] == 1 && (r.common || (r.large[1] == 1 && (depthwise || r.shared)))));
     // Positions so far apart are a page or half of one each: channels of many at a time go to one place first.
     constexpr std::int64_t far_apart = 512;
     const bool far = !r.channelwise && r.large[1] == 1 && r.axes[2].stride_in(r.large[4]) >= far_apart;
@@ -211,7 +222,7 @@ struct reduce_plan {
     if (r.channelwise) {
         // Where channels are neighbours, panels read parts of the same pages, and 16-bit ones parts of the same lines.
         if (r.large[1] == 1 && r.small[1] == 1 && r.panels > 0) {
-            const std::int64_t sum_budget = r.shared ? 16 * 1024 : 4 * 1024;
+            const std::int64_t sum_budget = (r.common ? 64 : r.shared ? 16 : 4) * 1024;
             const std::int64_t sums = sum_budget / std::max<std::int64_t>(r.panel_floats(), 1);
             const std::int64_t most = std::clamp<std::int64_t>(std::min(sums, r.panels), 1, 16);
             r.task_panels = shape::even_part(r.panels, most);
@@ -222,7 +233,7 @@ struct reduce_plan {
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
-        if (!r.staged && whole) staging = 0;
+        if (r.common ? f32 : !r.staged && whole) staging = 0;
         // Windows far apart, or of many positions: here all of them would be staged, and what lies between.
         constexpr std::int64_t staging_budget = 1024 * 1024;
         if (staging > staging_budget) {
