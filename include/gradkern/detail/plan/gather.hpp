@@ -49,9 +49,8 @@ namespace detail {
 GRADKERN_NOINLINE inline void ask_for_lines(const void* base, std::int64_t at, std::int64_t bytes, std::int64_t lines,
                                             std::int64_t step) noexcept {
     GRADKERN_DETAIL_KEEP_CALLS();
-    constexpr std::int64_t most = 128 * 1024;  // of rows that are near one another
     for (; lines > 0; --lines, at -= step)
-        for (std::int64_t i = 0; i < std::min(bytes, most); i += cache_line)
+        for (std::int64_t i = 0; i < bytes; i += cache_line)
             simd::prefetch_to_l2(static_cast<const std::byte*>(base), at + i);
 }
 
@@ -62,7 +61,10 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
     if (g.planewise) return run_gather_planes(g, src, weights, bias, dst, workspace, executor);
     if (g.positionwise) return run_gather_positions(g, src, weights, bias, dst, workspace, executor);
     const slices memory(workspace, g.slice_bytes);
-    run_tasks(executor, g.tasks(), memory, [&](std::byte* slice, auto&& next) {
+    const bool lone = executor.concurrency() == 1 || memory.count() == 1;
+    const std::int64_t each = lone ? g.lone_panels : g.task_panels;
+    const std::int64_t block_tasks = g.block_tasks(each);
+    run_tasks(executor, g.blocks.count() * block_tasks, memory, [&](std::byte* slice, auto&& next) {
         auto* panel = reinterpret_cast<float*>(slice + g.at_panel);
         auto* staging = reinterpret_cast<float*>(slice + g.at_staging);
         auto* results = reinterpret_cast<float*>(slice + g.at_results);
@@ -72,9 +74,9 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
         std::int64_t packed_key = -1;  // whose weights the panels hold
         const std::int64_t all_lanes = g.channelwise ? g.total_out_channels() : g.out_channels;
         for (std::int64_t task = next(); task >= 0; task = next()) {
-            const std::int64_t block = task / g.block_tasks();
+            const std::int64_t block = task / block_tasks;
             const box_grid::item box = g.blocks[block];
-            const auto [first_panel, last_panel] = g.panels_of(task % g.block_tasks());
+            const auto [first_panel, last_panel] = g.panels_of(task % block_tasks, each);
             const std::int64_t panels = last_panel - first_panel;
             // Calls f(number in the task, group, first lane in the group or in all, lanes used) for each panel; it returns how
             // many it has served.
@@ -209,13 +211,13 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                             std::array<std::int64_t, most_rows> from;
                             std::array<std::int64_t, most_rows> to;
                             walk.take(count, from.data(), to.data());
-                            if (lines_ahead > 0) {
-                                const std::int64_t reach = from[static_cast<std::size_t>(count - 1)] - from[0] +
-                                                           c[2].read_per_position * in[4];
-                                constexpr std::int64_t size = sizeof(T);
-                                ask_for_lines(src, (first_lane + from[0] + a_ahead) * size, reach * size, lines_ahead,
+                            // Not more than L1 holds: so many at a time hold the tiles up.
+                            constexpr std::int64_t size = sizeof(T);
+                            const std::int64_t reach = count * c[2].read_per_position * in[4] * size;
+                            const bool asks = lines_ahead > 0 && reach <= 32 * 1024 / lines_ahead;
+                            if (asks)
+                                ask_for_lines(src, (first_lane + from[0] + a_ahead) * size, reach, lines_ahead,
                                               in[3] * size);
-                            }
                             for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
                                 if (panels > 1 && !joined) turn_to(p, of, lane, used);
                                 const std::int64_t first =
@@ -233,7 +235,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
                                                .c = output.rows(count, to.data(), joined ? p * g.panel_width : 0),
                                                .group = g.in_channels,
                                                .bias = bias != nullptr ? panel + p * g.panel_floats : nullptr,
-                                               .a_ahead = lines_ahead > 0 ? 0 : a_ahead,
+                                               .a_ahead = asks ? 0 : a_ahead,
                                                .c_ahead = c_ahead,
                                                .a_next = g.channelwise ? g.panel_width : 0,
                                                .b_next = g.panel_floats,

@@ -62,6 +62,7 @@ struct gather_plan {
     bool out_staged = false;        // positions of a class lie apart in lines of the output: whole lines leave together
     std::int64_t panels = 0;        // in one group (dense) or in all (channelwise)
     std::int64_t task_panels = 1;   // of one task, over all groups
+    std::int64_t lone_panels = 1;   // the same where one lane runs all tasks
     std::int64_t joint_panels = 0;  // those that share tasks: all, but for a last one that is staged on its own
     std::int64_t panel_width = 0;   // lanes
     std::int64_t panel_rows = 1;    // positionwise: output channels, each packed on its own
@@ -101,9 +102,11 @@ struct gather_plan {
         return batch * extent(0) * extent(1) * extent(2);
     }
     [[nodiscard]] constexpr std::int64_t all_panels() const noexcept { return panels * (channelwise ? 1 : groups); }
-    [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept {
-        return shape::ceil_div(joint_panels, task_panels) + all_panels() - joint_panels;
+    /// Tasks of a block, where each has so many panels.
+    [[nodiscard]] constexpr std::int64_t block_tasks(std::int64_t each) const noexcept {
+        return shape::ceil_div(joint_panels, each) + all_panels() - joint_panels;
     }
+    [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept { return block_tasks(task_panels); }
     /// Whether tiles of a panel touch the lanes it uses alone. Those that share are packed for the whole width.
     [[nodiscard]] constexpr bool is_whole(std::int64_t lanes_used) const noexcept {
         return lanes_used == panel_width || (!shared && !halves && fills_tile(lanes_used));
@@ -113,10 +116,13 @@ struct gather_plan {
         std::int64_t first;
         std::int64_t last;
     };
-    [[nodiscard]] constexpr panel_range panels_of(std::int64_t task) const noexcept {
-        const std::int64_t first = task * task_panels;
-        if (first < joint_panels) return {first, std::min(first + task_panels, joint_panels)};
+    [[nodiscard]] constexpr panel_range panels_of(std::int64_t task, std::int64_t each) const noexcept {
+        const std::int64_t first = task * each;
+        if (first < joint_panels) return {first, std::min(first + each, joint_panels)};
         return {joint_panels, joint_panels + 1};
+    }
+    [[nodiscard]] constexpr panel_range panels_of(std::int64_t task) const noexcept {
+        return panels_of(task, task_panels);
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return blocks.count() * block_tasks(); }
     [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
@@ -428,10 +434,15 @@ constexpr void plan_planes(gather_plan& g) noexcept {
                         });
     if (several) {  // as long as there are tasks for many threads
         constexpr std::int64_t tasks = 16;
-        g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, g.task_panels);
+        const std::int64_t most = g.task_panels;
+        g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, most);
         if (g.together && g.staged) g.staged_channels = g.task_panels * g.panel_width;
+        // One lane: at least as many as fit beside the rest into the workspace that callers need not give.
+        constexpr auto budget = static_cast<std::int64_t>(stack_workspace / sizeof(float)) * 3 / 4;
+        g.lone_panels = g.staged ? g.task_panels : std::clamp(budget / g.panel_floats, g.task_panels, most);
     }
-    g.at_panel = slice.reserve<float>(g.weights_in_place ? 0 : g.task_panels * g.panel_rows * g.panel_floats);
+    g.at_panel = slice.reserve<float>(
+        g.weights_in_place ? 0 : std::max(g.task_panels, g.lone_panels) * g.panel_rows * g.panel_floats);
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
