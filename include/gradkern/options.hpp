@@ -39,8 +39,9 @@ enum class algorithm : std::uint8_t {
     automatic,     ///< the plan chooses
     dense,         ///< lanes hold output channels of one group, activations are read in place where they are f32
     dense_staged,  ///< the same from a bounded scratch of activations, channels innermost
-    /// Lanes run across groups: depthwise, and groups of few channels. Weight gradients whose windows lie so far apart
-    /// that scratch would grow with the tensor are `dense`.
+    /// Lanes run across groups: depthwise, and groups of few channels; of weight gradients also those of one group of up to
+    /// four input channels. Weight gradients whose windows lie so far apart that scratch would grow with the tensor are
+    /// `dense`.
     channelwise,
     /// Lanes hold neighbouring positions: forward and data gradients whose output channels would leave many lanes empty, 1x1
     /// kernels in NCX, and depthwise ones of stride 1 in NCX ("planewise").

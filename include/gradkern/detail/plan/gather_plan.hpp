@@ -434,15 +434,10 @@ constexpr void plan_planes(gather_plan& g) noexcept {
                         });
     if (several) {  // as long as there are tasks for many threads
         constexpr std::int64_t tasks = 16;
-        const std::int64_t most = g.task_panels;
-        g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, most);
+        g.lone_panels = g.task_panels;
+        g.task_panels = std::clamp<std::int64_t>(g.blocks.count() * g.joint_panels / tasks, 1, g.task_panels);
         if (g.together && g.staged) g.staged_channels = g.task_panels * g.panel_width;
-        // One lane: at least as many as fit beside the rest into the workspace that callers need not give.
-        constexpr auto budget = static_cast<std::int64_t>(stack_workspace / sizeof(float)) * 3 / 4;
-        g.lone_panels = g.staged ? g.task_panels : std::clamp(budget / g.panel_floats, g.task_panels, most);
     }
-    g.at_panel = slice.reserve<float>(
-        g.weights_in_place ? 0 : std::max(g.task_panels, g.lone_panels) * g.panel_rows * g.panel_floats);
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
@@ -459,6 +454,12 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     for (const shape::axis& a : g.axes) stretches *= std::min(a.kernel, forward ? a.large : a.small);
     g.at_list = slice.reserve<stretch>(stretches);
     g.at_parts = slice.reserve<std::ptrdiff_t>(stretches);
+    // One lane: at least as many panels as fit beside the rest into the workspace that callers need not give.
+    constexpr auto given = static_cast<std::int64_t>(stack_workspace) - cache_line;
+    const std::int64_t room = given - slice.bytes() > 0 ? given - slice.bytes() : given / 2;
+    const std::int64_t fit = room / (g.panel_floats * static_cast<std::int64_t>(sizeof(float)));
+    g.lone_panels = g.staged ? g.task_panels : std::clamp(fit, g.task_panels, g.lone_panels);
+    g.at_panel = slice.reserve<float>(g.weights_in_place ? 0 : g.lone_panels * g.panel_rows * g.panel_floats);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
     return g;
 }
