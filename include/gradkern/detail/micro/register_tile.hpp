@@ -152,7 +152,7 @@ inline constexpr int terms_a_turn = 1;
 #endif
 
 // Tiles of two vectors read half of the numbers once for each vector, by way of the multiply-add: fewer instructions for CPUs
-// that take four a cycle. Those since Ice Lake take more, and wait for so many reads (4 to 7 %).
+// that take four a cycle. Those with AVX512_VBMI2, Ice Lake and later, take more; Intel's wait for so many reads (4 to 7 %).
 #if defined(__AVX512VBMI2__)
 inline constexpr bool reads_half_again = false;
 #else

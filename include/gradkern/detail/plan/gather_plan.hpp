@@ -148,8 +148,8 @@ constexpr void drop_unread_positions(gather_plan& g) noexcept {
 /// Floats of a staging area: lines of less are too short for a CPU to fetch them ahead.
 inline constexpr std::int64_t most_staged = 128 * 1024;
 
-/// Floats of the packed weights of a panel that stay in L2 beside what they meet; of `apart` ones beside what they come
-/// from, too.
+/// Floats of the packed weights of a panel that stay in L2 beside what they meet. Weights whose lanes lie apart in the
+/// tensor share 1 MB of it with what they come from, too.
 [[nodiscard]] constexpr std::int64_t most_packed(bool apart) noexcept {
     return (large_l2 ? 384 : apart ? 96 : 192) * 1024;
 }
@@ -455,8 +455,7 @@ constexpr void plan_planes(gather_plan& g) noexcept {
     g.at_list = slice.reserve<stretch>(stretches);
     g.at_parts = slice.reserve<std::ptrdiff_t>(stretches);
     // One lane: at least as many panels as fit beside the rest into the workspace that callers need not give.
-    constexpr auto given = static_cast<std::int64_t>(stack_workspace) - cache_line;
-    const std::int64_t room = given - slice.bytes() > 0 ? given - slice.bytes() : given / 2;
+    const std::int64_t room = slice.bytes() < stack_slice ? stack_slice - slice.bytes() : stack_slice / 2;
     const std::int64_t fit = room / (g.panel_floats * static_cast<std::int64_t>(sizeof(float)));
     g.lone_panels = g.staged ? g.task_panels : std::clamp(fit, g.task_panels, g.lone_panels);
     g.at_panel = slice.reserve<float>(g.weights_in_place ? 0 : g.lone_panels * g.panel_rows * g.panel_floats);

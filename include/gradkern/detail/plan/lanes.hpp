@@ -17,7 +17,7 @@ namespace detail {
 
 inline constexpr std::int64_t cache_line = 64;  // bytes
 
-/// Whether each core has 2 MB of L2, as all CPUs with AVX512_FP16 have; others mostly have 1 MB or less.
+/// Whether each core has 2 MB of L2, as servers with AVX512_FP16 have; other CPUs mostly have 1 MB or less. Speed only.
 #if defined(__AVX512FP16__)
 inline constexpr bool large_l2 = true;
 #else
@@ -44,6 +44,7 @@ private:
 /// so that what does without a workspace on AVX2 mostly does so on AVX-512, too.
 inline constexpr std::size_t stack_workspace =
     (simd::lanes > 8 ? 32 : 16) * 1024 + cache_line;  // what any workspace may lose to alignment
+inline constexpr std::int64_t stack_slice = static_cast<std::int64_t>(stack_workspace) - cache_line;
 
 /// Bytes that `lanes` slices need in memory of any alignment; SIZE_MAX where they cannot be counted.
 [[nodiscard]] constexpr std::size_t workspace_for(std::int64_t slice_bytes, std::int64_t lanes) noexcept {

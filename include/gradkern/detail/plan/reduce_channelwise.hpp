@@ -1,7 +1,7 @@
 // The channelwise path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels over all
 // groups. Per chunk: panel > lines of one plane > lines that meet the same row taps > column taps that meet the same
 // positions > tile of rows (tap, large-side channel). Rows hold a number for each lane, of its own group; of one group
-// (`common`) one number for all lanes, read in place.
+// (`common`) one number for all lanes, read in place where it is f32.
 #pragma once
 
 #include <algorithm>
@@ -121,9 +121,10 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
     auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
     const std::int64_t first_lane = panel * r.panel_width;
     const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
-    const bool stage = r.staged || !fills_tile(used);  // whole vectors would leave the tensor
-    const bool stage_large = r.common ? !std::is_same_v<T, float> : stage;
-    if (stage) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
+    const bool whole = fills_tile(used);  // else whole vectors would leave the tensor
+    const bool stage_large = r.staged || (!r.common && !whole);
+    const bool stage_small = !r.small_in_place || !whole;
+    if (stage_small) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
 
     line_position at(r.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line;) {
@@ -148,11 +149,14 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
         } else if constexpr (std::is_same_v<T, float>) {
             from = {.large = r.common ? large : large + first_lane, .in = r.large};
         }
-        from.column_step = stage ? r.panel_width : r.small[4];
-        from.line_step = stage ? c.columns() * r.panel_width : r.small[3];
-        from.small = packed + (line - c.first_line) * from.line_step;
-        if constexpr (std::is_same_v<T, float>) {
-            if (!stage) from.small = small + first_lane + at.offset(r.small, c.first_column);
+        if (stage_small) {
+            from.column_step = r.panel_width;
+            from.line_step = c.columns() * r.panel_width;
+            from.small = packed + (line - c.first_line) * from.line_step;
+        } else if constexpr (std::is_same_v<T, float>) {
+            from.column_step = r.small[4];
+            from.line_step = r.small[3];
+            from.small = small + first_lane + at.offset(r.small, c.first_column);
         }
         add_lines_channelwise(r, c, at, run, used, from, list, chunk_sum);
         line += run;

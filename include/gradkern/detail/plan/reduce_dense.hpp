@@ -379,10 +379,11 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
         }
         std::array<std::int64_t, 3> tap{};
         const auto tap_index = [&] { return (tap[0] * r.axes[1].kernel + tap[1]) * r.axes[2].kernel + tap[2]; };
-        // channels read in place all at once, staged ones by blocks
-        const std::int64_t staged = !r.staged || r.pairs ? 0 : window_channels(r, c, channels);
-        const bool in_place = std::is_same_v<T, float> && (!r.staged || (r.turned && staged == 0));
-        const std::int64_t block = in_place ? channels : staged;
+        // Channels read in place all at once, staged windows of them by blocks. Where no window fits, f32 is read in place
+        // that would have been turned, unless it lies far apart; else the positions of each tap are staged, below.
+        const std::int64_t window_block = !r.staged || r.pairs ? 0 : window_channels(r, c, channels);
+        const bool in_place = std::is_same_v<T, float> && (!r.staged || (r.turned && !r.far && window_block == 0));
+        const std::int64_t block = in_place ? channels : window_block;
         for (tap[0] = 0; tap[0] < r.axes[0].kernel && block > 0; ++tap[0]) {
             const line_window window = in_place ? line_window{} : window_of(r, c, tap[0]);
             for (std::int64_t c0 = 0; c0 < channels; c0 += block) {

@@ -55,8 +55,9 @@ struct reduce_plan {
     bool common = false;  // channelwise, one group: all lanes share the numbers of the large side
     bool staged = false;
     bool turned = false;          // dense: positions side by side in the staged windows, channels in the tensor
+    bool far = false;             // dense: positions of the large side lie a page apart, or half of one
     bool pairs = false;           // of bf16 positions, each in place of a float
-    bool small_in_place = false;  // dense
+    bool small_in_place = false;  // but for a last channelwise panel that is not whole vectors
     chunk_grid chunks{};
     std::int64_t panel_width = 0;    // lanes
     std::int64_t panels = 0;         // in one group (dense) or in all (channelwise)
@@ -190,12 +191,13 @@ struct reduce_plan {
     const bool staged_often = r.large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
     // One group of so few channels that they leave rows of a dense tile empty where each tap of a row meets positions of
-    // its own, as at borders.
+    // its own, as at borders. Not of very many taps, whose sums are read and written for each line.
     const shape::axis& columns = r.axes[2];
     const bool borders =
         columns.pad_begin > 0 || columns.position(columns.small - 1, columns.kernel - 1) >= columns.large;
-    const bool lone = r.groups == 1 && r.large_channels <= 4 && r.axes[0].kernel * r.axes[1].kernel > 1 && borders &&
-                      r.taps() <= 128 && (f32 || r.large[1] == 1 || r.large_channels == 1) && !pairs;
+    const bool row_taps = r.axes[0].kernel * r.axes[1].kernel > 1 && r.taps() <= 128;
+    const bool rows_stay = f32 || r.large[1] == 1 || r.large_channels == 1;  // staging puts channels together
+    const bool lone = r.groups == 1 && r.large_channels <= 4 && row_taps && borders && rows_stay && !pairs;
     r.channelwise = options.algorithm == algorithm::channelwise ||
                     (options.algorithm == algorithm::automatic && (lone || (few && (shares || !staged_often))));
     r.common = r.channelwise && r.groups == 1;
@@ -208,12 +210,12 @@ struct reduce_plan {
     r.shared = r.channelwise && shares && !r.common;
     const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
     const bool in_place =
-        f32 && (!r.channelwise || (r.small[1] == 1 && (r.common || (r.large[1] == 1 && (depthwise || r.shared)))));
-    // Positions so far apart are a page or half of one each: channels of many at a time go to one place first.
+        f32 && (!r.channelwise || r.common || (r.large[1] == 1 && r.small[1] == 1 && (depthwise || r.shared)));
+    // Channels of many positions at a time go to one place first.
     constexpr std::int64_t far_apart = 512;
-    const bool far = !r.channelwise && r.large[1] == 1 && r.axes[2].stride_in(r.large[4]) >= far_apart;
-    r.staged =
-        !in_place || (far && options.algorithm == algorithm::automatic) || options.algorithm == algorithm::dense_staged;
+    r.far = options.algorithm == algorithm::automatic && !r.channelwise && r.large[1] == 1 &&
+            r.axes[2].stride_in(r.large[4]) >= far_apart;
+    r.staged = !in_place || r.far || options.algorithm == algorithm::dense_staged;
 
     const bool whole = width % r.panel_width == 0 || fills_tile(width % r.panel_width);  // panels, the last one too
     slice_layout slice;
@@ -228,28 +230,34 @@ struct reduce_plan {
             r.task_panels = shape::even_part(r.panels, most);
         }
         r.sum_floats = r.task_panels * r.panel_floats();
-        r.at_small = slice.reserve<float>(r.positions * r.panel_width);
+        r.small_in_place = r.common ? f32 && r.small[1] == 1 : !r.staged;
+        r.at_small = slice.reserve<float>(r.small_in_place && whole ? 0 : r.positions * r.panel_width);
         std::int64_t staging = r.large_floats();
         const std::array<std::int64_t, 3> extent{1, std::min(lines, p.axes[1].small),
                                                  std::min(chunk_positions, p.axes[2].small)};
         for (std::size_t i = 0; i < 3; ++i) staging *= reads_at_most(r.axes[i], shape::side::small, extent[i]);
-        if (r.common ? f32 : !r.staged && whole) staging = 0;
+        if (!r.staged && (r.common || whole)) staging = 0;
         // Windows far apart, or of many positions: here all of them would be staged, and what lies between.
         constexpr std::int64_t staging_budget = 1024 * 1024;
-        if (staging > staging_budget) {
-            plan_options dense = options;
-            dense.algorithm = algorithm::dense;
-            return make_reduce_plan(p, large, small, weights, f32, pairs, dense);
-        }
+        plan_options dense = options;
+        dense.algorithm = algorithm::dense;
+        if (staging > staging_budget) return make_reduce_plan(p, large, small, weights, f32, pairs, dense);
         r.at_large = slice.reserve<float>(staging);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);
+        // Sums of one group are many, and one more level of them: not where dense tiles need no workspace.
+        const std::int64_t sums = (r.two_levels() ? 2 : 1) * r.sum_floats * static_cast<std::int64_t>(sizeof(float));
+        if (lone && options.algorithm == algorithm::automatic && slice.bytes() + sums > stack_slice) {
+            const reduce_plan d = make_reduce_plan(p, large, small, weights, f32, pairs, dense);
+            if (d.slice_bytes <= stack_slice) return d;
+        }
     } else {
         // Sums of a task stay in L2; what is packed for a chunk serves several panels and many channels.
-        const bool more = large_l2 && r.taps() == 1 && r.large[1] == 1;
-        const std::int64_t sum_budget = (more ? 256 : 64) * 1024;
-        // 1x1: there each number read from the large side is used once for each of them, so that many are wanted.
-        const std::int64_t together = (more ? 512 : r.taps() == 1 ? 256 : 128) / r.panel_width;
+        // 1x1: there each number of the large side is used once for each panel, so that many are wanted; most in NXC, where
+        // it is turned for them.
+        const bool wide = large_l2 && r.taps() == 1 && r.large[1] == 1;
+        const std::int64_t sum_budget = (wide ? 256 : 64) * 1024;
+        const std::int64_t together = (wide ? 512 : r.taps() == 1 ? 256 : 128) / r.panel_width;
         r.task_panels =
             std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min(r.panels, together));
         r.task_channels =
@@ -267,18 +275,23 @@ struct reduce_plan {
         // To turn a number takes as long as multiplying it with some vectors: it has to meet more of them.
         const std::int64_t meets = r.taps() * std::min(r.task_panels * r.panel_width, r.small_channels);
         constexpr std::int64_t many = lanes < 16 ? 32 : 16;
+        const std::int64_t sums = (r.two_levels() ? 2 : 1) * r.sum_floats * static_cast<std::int64_t>(sizeof(float));
+        const std::int64_t list = (lines + 2) * static_cast<std::int64_t>(sizeof(stretch));
+        const bool fits = !r.staged && slice.bytes() + list + sums <= stack_slice;  // needs no workspace as it is
         r.turned = options.algorithm == algorithm::automatic && !r.pairs && r.large[1] == 1 && r.large[4] != 1 &&
-                   r.axes[2].stride == 1 && r.large_channels >= many && meets >= 128;
+                   r.axes[2].stride == 1 && r.large_channels >= many && meets >= 128 && !fits;
         r.staged = r.staged || r.turned;
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
         if (r.staged) {
-            // At least the positions of one tap; a window of lines for all taps needs no more than the tensor has.
+            // At least the positions of one tap; a window of lines for all taps has no more than the tensor, and no more
+            // than are read.
             constexpr std::int64_t window_budget = 96 * 1024;
             std::int64_t tensor = 1;
             for (const std::int64_t extent : {r.batch, r.axes[0].large, r.axes[1].large, r.axes[2].large})
                 tensor = std::min(window_budget, tensor * std::min(window_budget, extent));
+            tensor = std::min(tensor, r.positions * std::min(window_budget, r.axes[1].kernel * r.axes[2].kernel));
             const std::int64_t window =
                 std::min(window_budget, r.window_floats(tensor, std::min(channel_block, r.large_channels)));
             const std::int64_t rows = std::min(channel_block, r.large_channels * r.task_taps);
