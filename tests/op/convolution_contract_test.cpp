@@ -509,6 +509,26 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_TRUE(says(*image, "channelwise, one group"));
 }
 
+// Nor do ways that would be quicker with a workspace ask one of small weight gradients, which need none.
+TEST(convolution_contract, small_weight_gradients_need_no_workspace) {
+    const gk::convolution_attributes a{
+        .strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+    const auto works = [&](std::int64_t images, std::int64_t extent, std::int64_t channels) {
+        const std::int64_t positions = images * extent * extent;
+        const std::vector<float> src(static_cast<std::size_t>(positions * channels), 1.0F);
+        const std::vector<float> diff_dst(static_cast<std::size_t>(positions * 16), 1.0F);
+        std::vector<float> diff_weights(static_cast<std::size_t>(9 * channels * 16));
+        const gk::status status = gk::convolution_backward_weights<float>(
+            {src.data(), {images, extent, extent, channels}}, {diff_dst.data(), {images, extent, extent, 16}}, a,
+            gk::tensor_view<float>{diff_weights.data(), {3, 3, channels, 16}});
+        return status.ok() &&
+               diff_weights[static_cast<std::size_t>(4 * channels * 16)] == static_cast<float>(positions);
+    };
+    EXPECT_TRUE(works(2, 14, 16));
+    EXPECT_TRUE(works(8, 8, 16));
+    EXPECT_TRUE(works(1, 32, 3));
+}
+
 // Staging areas are cut along every axis: the workspace does not grow with a long line.
 TEST(convolution_contract, a_long_line_needs_no_long_workspace) {
     const gk::convolution_attributes a{.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}};
