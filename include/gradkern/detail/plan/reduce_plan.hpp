@@ -160,6 +160,10 @@ struct reduce_plan {
         std::swap(weights[0], weights[1]);
     }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
+    /// Of all levels of the sums.
+    [[nodiscard]] constexpr std::int64_t sum_bytes() const noexcept {
+        return (two_levels() ? 2 : 1) * sum_floats * static_cast<std::int64_t>(sizeof(float));
+    }
 };
 
 /// Chooses path, tasks and scratch. `f32` says whether both activations are f32, `pairs` whether tiles may take them by
@@ -246,8 +250,7 @@ struct reduce_plan {
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);
         // Sums of one group are many, and one more level of them: not where dense tiles need no workspace.
-        const std::int64_t sums = (r.two_levels() ? 2 : 1) * r.sum_floats * static_cast<std::int64_t>(sizeof(float));
-        if (lone && options.algorithm == algorithm::automatic && slice.bytes() + sums > stack_slice) {
+        if (lone && options.algorithm == algorithm::automatic && slice.bytes() + r.sum_bytes() > stack_slice) {
             const reduce_plan d = make_reduce_plan(p, large, small, weights, f32, pairs, dense);
             if (d.slice_bytes <= stack_slice) return d;
         }
@@ -275,9 +278,9 @@ struct reduce_plan {
         // To turn a number takes as long as multiplying it with some vectors: it has to meet more of them.
         const std::int64_t meets = r.taps() * std::min(r.task_panels * r.panel_width, r.small_channels);
         constexpr std::int64_t many = lanes < 16 ? 32 : 16;
-        const std::int64_t sums = (r.two_levels() ? 2 : 1) * r.sum_floats * static_cast<std::int64_t>(sizeof(float));
         const std::int64_t list = (lines + 2) * static_cast<std::int64_t>(sizeof(stretch));
-        const bool fits = !r.staged && slice.bytes() + list + sums <= stack_slice;  // needs no workspace as it is
+        const bool fits =
+            !r.staged && slice.bytes() + list + r.sum_bytes() <= stack_slice;  // needs no workspace as it is
         r.turned = options.algorithm == algorithm::automatic && !r.pairs && r.large[1] == 1 && r.large[4] != 1 &&
                    r.axes[2].stride == 1 && r.large_channels >= many && meets >= 128 && !fits;
         r.staged = r.staged || r.turned;
