@@ -107,6 +107,10 @@ struct tile_call {
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
+    // sliding_tile.hpp alone: there is one row pointer,
+    std::ptrdiff_t a_first = 0;  ///< from it to the first column,
+    std::uint32_t inside = 0;    ///< which columns from that on are inside, a bit each,
+    std::ptrdiff_t lanes = 0;    ///< and lanes of a tile
 };
 
 // Rows x vectors that leave registers for the operands, at most. Where rows are numbers that lanes share, 16 registers hold
@@ -142,6 +146,14 @@ inline constexpr int half_rows = 8 / half_vectors;
 inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
 inline constexpr int most_rows = std::max({tile_rows, narrow_rows, half_rows});
+
+// Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int most_sliding_rows = 14;
+#else
+inline constexpr int most_sliding_rows = 8;
+#endif
+inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
 
 // Neighbouring terms of operand::scalar that one turn of the loop adds in tiles of several vectors. With 16 registers two
 // or four make g++ spill (94 became 61 and 79 GF/s).
@@ -212,13 +224,13 @@ template <int N, int L>
     return true;
 }
 
-/// Sends the sums of a tile of 16-bit rows to c by way of a bias or of what c holds: in a loop, since few do.
+/// Sends the sums [row][lane] of a tile of 16-bit rows to c by way of a bias or of what c holds: in a loop, since few do.
 template <operand A>
-GRADKERN_NOINLINE void store_rows(const tile_call& call, const float* sums, std::ptrdiff_t b_at,
+GRADKERN_NOINLINE void store_rows(const tile_call& call, const float* sums, std::ptrdiff_t lanes, std::ptrdiff_t b_at,
                                   std::ptrdiff_t c_at) noexcept {
     for (std::ptrdiff_t i = 0; i < call.rows; ++i) {
         row_number<A>* const c = reinterpret_cast<row_number<A>*>(call.c[i]) + c_at;
-        for (std::ptrdiff_t j = 0; j < half_lanes; j += simd::lanes, sums += simd::lanes) {
+        for (std::ptrdiff_t j = 0; j < lanes; j += simd::lanes, sums += simd::lanes) {
             simd::vec sum = simd::load(sums);
             if (call.bias != nullptr) sum = simd::add(sum, simd::load(call.bias + b_at + j));
             if (call.mode == tile_mode::add) sum = simd::add(load_lanes<A>(c + j), sum);
@@ -416,7 +428,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; ++v) simd::store(sums + (i * Vectors + v) * width, acc[i][v]);
                 }
-                store_rows<A>(call, sums, b_at, c_at);
+                store_rows<A>(call, sums, Vectors * width, b_at, c_at);
             }
             continue;
         }
@@ -496,14 +508,16 @@ template <operand A, int Unit = row_unit<A>>
 }
 
 /// Vectors of the panels of `channels` where each panel has `width` lanes.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels, std::ptrdiff_t width) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels,
+                                                                       std::ptrdiff_t width) noexcept {
     const std::ptrdiff_t rest = channels % width;
     return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
 }
 
 /// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
 /// leave more than an eighth of the work empty, or `narrow` asks for it.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels,
+                                                                     bool narrow = false) noexcept {
     constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
     if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
     const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };

@@ -1,6 +1,6 @@
 // Where the register tile's results go: straight into an f32 tensor, or into one of 16 bits by tiles that round themselves,
 // or through a buffer that adds a bias, adds the previous value, converts and scatters to strides. The buffer holds a few
-// tiles, or a staging area all of a block.
+// tiles, or a staging area all of a block. The type of the tensor is a number and a function here: compiled once.
 #pragma once
 
 #include <algorithm>
@@ -13,21 +13,40 @@
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/detail/simd.hpp>
-#include <gradkern/half.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The output of a panel of channels at a time.
+/// unpack_lanes into a tensor whose elements only the function knows.
+using unpack_function = void (*)(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
+                                 std::byte* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step,
+                                 bool accumulate) noexcept;
 template <class T>
+void unpack_bytes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, std::byte* out,
+                  std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+    unpack_lanes(in, in_step, lanes, count, reinterpret_cast<T*>(out), lane_step, out_step, accumulate);
+}
+
+/// The element type of an output.
+struct output_element {
+    std::int64_t bytes = 0;
+    bool is_f32 = false;
+    unpack_function unpack = nullptr;
+};
+template <class T>
+inline constexpr output_element output_element_of{sizeof(T), std::is_same_v<T, float>, &unpack_bytes<T>};
+
+/// The output of a panel of channels at a time.
 class tile_output {
 public:
     /// Tiles are `width` lanes wide; `out` are the tensor's strides. `halves`: tiles write 16 bits, with bias and previous value.
-    tile_output(const shape::canonical_strides& out, std::int64_t width, bool accumulate, bool halves) noexcept
-        : out_(out), panel_(width), width_(width), accumulate_(accumulate), halves_(halves) {}
+    tile_output(const output_element& element, const shape::canonical_strides& out, std::int64_t width, bool accumulate,
+                bool halves) noexcept
+        : element_(element), out_(out), panel_(width), width_(width), accumulate_(accumulate), halves_(halves) {}
 
     /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets.
     shape::canonical_strides stage(const box_grid::item& box, float* area) noexcept {
@@ -39,11 +58,11 @@ public:
 
     /// Turns to the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `whole` says
     /// that tiles write no lanes but these. `bias` may be null; else it has a number for each lane.
-    void turn_to(T* dst, std::int64_t lanes_used, bool whole, const float* bias) noexcept {
+    void turn_to(std::byte* dst, std::int64_t lanes_used, bool whole, const float* bias) noexcept {
         dst_ = dst;
         lanes_ = lanes_used;
         bias_ = bias;
-        direct_ = halves_ || (std::is_same_v<T, float> && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
+        direct_ = halves_ || (element_.is_f32 && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
     }
 
     /// From now on rows of the buffer hold `panels` panels side by side, `lanes_used` lanes, whose biases lie `bias_step`
@@ -61,10 +80,11 @@ public:
 
     /// Row pointers for the next tile, whose rows belong at the offsets `to`; those of the last tile where this one begins
     /// with a later lane of joined panels.
-    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to, std::int64_t first_lane = 0) noexcept {
+    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to,
+                                     std::int64_t first_lane = 0) noexcept {
         if (direct_) {
             for (std::ptrdiff_t i = 0; i < count; ++i)
-                pointers_[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(dst_ + to[i]);
+                pointers_[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(at(to[i]));
             return pointers_.data();
         }
         if (area_ != nullptr) {
@@ -82,8 +102,8 @@ public:
             pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
             to_[static_cast<std::size_t>(filled_ + i)] = to[i];
             if (out_[1] == 1) {  // asked for now, written when the buffer is full
-                for (std::int64_t j = 0; j < lanes_; j += simd::line_elements<T>)
-                    simd::prefetch_to_write(dst_ + to[i], j);
+                for (std::int64_t byte = 0; byte < lanes_ * element_.bytes; byte += cache_line)
+                    simd::prefetch_to_write(at(to[i]), byte);
             }
         }
         filled_ += count;
@@ -95,7 +115,7 @@ public:
         if (area_ != nullptr) {
             for_each_staged_stretch(box_, out_, area_, [&](std::int64_t offset, std::int64_t count, float* from) {
                 add_bias(from, count);
-                unpack_lanes(from, width_, lanes_, count, dst_ + offset, out_[1], out_[4], accumulate_);
+                element_.unpack(from, width_, lanes_, count, at(offset), out_[1], out_[4], accumulate_);
             });
             return;
         }
@@ -107,13 +127,15 @@ public:
             std::ptrdiff_t run = 1;
             const std::int64_t step = i + 1 < filled_ ? to[1] - to[0] : 0;
             while (i + run < filled_ && to[run] - to[run - 1] == step) ++run;
-            unpack_lanes(row + i * width_, width_, lanes_, run, dst_ + to[0], out_[1], step, accumulate_);
+            element_.unpack(row + i * width_, width_, lanes_, run, at(to[0]), out_[1], step, accumulate_);
             i += run;
         }
         filled_ = 0;
     }
 
 private:
+    [[nodiscard]] std::byte* at(std::int64_t offset) const noexcept { return dst_ + offset * element_.bytes; }
+
     void add_bias(float* row, std::ptrdiff_t count) noexcept {
         if (bias_ == nullptr) return;
         for (float* r = row; r != row + count * width_; r += width_) {
@@ -123,7 +145,8 @@ private:
         }
     }
 
-    T* dst_ = nullptr;
+    output_element element_;
+    std::byte* dst_ = nullptr;
     shape::canonical_strides out_;
     staging_box box_{};
     float* area_ = nullptr;
@@ -135,10 +158,10 @@ private:
     bool accumulate_;
     bool halves_;
     bool direct_ = false;
-    static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows;
+    static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows_of_any;
     static constexpr std::ptrdiff_t buffer_floats = std::max<std::ptrdiff_t>(buffer_rows * tile_lanes, 4096);
     std::ptrdiff_t filled_ = 0;
-    std::array<float*, most_rows> pointers_{};
+    std::array<float*, most_rows_of_any> pointers_{};
     std::array<std::int64_t, buffer_rows> to_;
     alignas(64) std::array<float, buffer_floats> buffer_;
 };

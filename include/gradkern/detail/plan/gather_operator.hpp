@@ -10,6 +10,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/gather.hpp>
+#include <gradkern/detail/plan/make_gather_plan.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
@@ -35,6 +36,7 @@ public:
         const std::string_view path = plan_.planewise      ? "planewise"
                                       : plan_.positionwise ? "positionwise"
                                       : plan_.shared       ? "channelwise, shared"
+                                      : plan_.sliding      ? "channelwise, sliding"
                                       : plan_.channelwise  ? "channelwise"
                                                            : "dense";
         const bool lanes_are_channels = !plan_.positionwise && !plan_.planewise;
@@ -87,10 +89,11 @@ protected:
         weights_ = tensor_memory("weights", t.weights, types.bytes);
         bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
         out_ = tensor_memory(t.out_name, t.out, types.bytes);
-        plan_ = make_gather_plan(p, outputs, shape::activation_strides(t.in, format),
-                                 shape::activation_strides(t.out, format),
-                                 shape::filter_strides(t.weights, w_format, transposed), types.f32, types.halves,
-                                 types.pairs && options.precision == precision::relaxed, options);
+        plan_ = make_gather_plan(
+            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
+            shape::filter_strides(t.weights, w_format, transposed),
+            {.f32 = types.f32, .halves = types.halves, .pairs = types.pairs && options.precision == precision::relaxed},
+            options);
         plan_.bias_type = types.bias;
         plan_.bias_step = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
         return {};

@@ -21,7 +21,9 @@
 #include <gradkern/detail/micro/weighted_lines.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/gather_paths.hpp>
 #include <gradkern/detail/plan/gather_plan.hpp>
+#include <gradkern/detail/plan/gather_weights.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/detail/simd.hpp>

@@ -1,6 +1,6 @@
 // The positionwise path of the gather engine: lanes hold neighbouring positions, rows of the tile output channels. It
 // serves output channels that would leave many lanes empty, and 1x1 kernels where channels lie apart: those need no
-// transposing then (lines_pay_off, points_pay_off in gather_plan.hpp). Block, class and part are those of gather.hpp; a task
+// transposing then (lines_pay_off, points_pay_off in gather_paths.hpp). Block, class and part are those of gather.hpp; a task
 // is some panels of output channels of one group, whose rows are the tile's. Loops:
 //
 //     points              block (staged) > panel > segment > tile > part > stretch
@@ -33,6 +33,8 @@
 #include <gradkern/detail/pack/points.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/gather_plan.hpp>
+#include <gradkern/detail/plan/gather_reduction.hpp>
+#include <gradkern/detail/plan/gather_weights.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/shape/axis.hpp>

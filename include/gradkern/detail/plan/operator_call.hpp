@@ -95,16 +95,22 @@ struct placed_tensor {
     return bytes.ok();
 }
 
-/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough.
+/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough. What
+/// runs is compiled once for both, and the stack is used for the second alone.
 template <class Run>
-[[nodiscard]] GRADKERN_NOINLINE status run_on_stack(const Run& run) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE status call_run(const void* run, std::span<std::byte> workspace) noexcept {
+    return (*static_cast<const Run*>(run))(workspace);
+}
+[[nodiscard]] GRADKERN_NOINLINE inline status run_on_stack(status (*call)(const void*, std::span<std::byte>) noexcept,
+                                                           const void* run) noexcept {
     alignas(64) std::array<std::byte, stack_workspace> bytes;
-    return run(std::span<std::byte>(bytes));
+    return call(run, std::span<std::byte>(bytes));
 }
 template <class Run>
 [[nodiscard]] inline status run_with_workspace(std::span<std::byte> workspace, std::size_t needed,
                                                const Run& run) noexcept {
-    return workspace.empty() && needed != 0 && needed <= stack_workspace ? run_on_stack(run) : run(workspace);
+    if (workspace.empty() && needed != 0 && needed <= stack_workspace) return run_on_stack(&call_run<Run>, &run);
+    return call_run<Run>(&run, workspace);
 }
 
 #define GRADKERN_DETAIL_TEXT2(x) #x

@@ -1,0 +1,130 @@
+// Micro-kernels of depthwise layers whose windows slide along the columns: rows of the tile are neighbouring columns of a
+// line, so that each number is read once for all column taps and not once for each,
+//
+//     c[i][j]  =  sum over stretches e, k in [0, taps) of  a[first + e.a + (i + k) * a_step + j] * b[e.b + k * b_step + j]
+//
+// without the terms whose column i + k is outside: borders are tiles like all others. A stretch is
+// the column taps of one line of the window, or of several that follow one another in memory. Terms are added in the order
+// of register_tile, so that the bits are the same.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Numbers of column taps for which there are kernels. Lines of three are too short to pay for asking which columns are inside.
+[[nodiscard]] constexpr bool can_slide(std::int64_t taps) noexcept { return taps == 5 || taps == 7; }
+
+/// Rows of a tile at most: with the weights of a line, and a number, they stay in registers. 14 make even parts of the lines
+/// of most networks.
+[[nodiscard]] constexpr int sliding_rows(std::int64_t taps) noexcept {
+    return most_sliding_rows > 8 || taps < 7 ? most_sliding_rows : 6;
+}
+
+/// Asks for the lines of a tile of outputs, and those of inputs that are read soon.
+template <class Number>
+GRADKERN_NOINLINE void ask_for_rows(const tile_call& call, const Number* source, std::ptrdiff_t a_at,
+                                    std::ptrdiff_t c_at) noexcept {
+    GRADKERN_DETAIL_KEEP_CALLS();
+    for (std::ptrdiff_t i = 0; i < call.rows; ++i, a_at += call.a_step) {
+        for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += simd::line_elements<Number>) {
+            simd::prefetch_to_write(reinterpret_cast<const Number*>(call.c[i]), c_at + call.c_ahead + lane);
+            simd::prefetch_to_l2(source, a_at + call.a_ahead + lane);
+        }
+    }
+}
+
+/// Writes a vector of each row.
+template <operand A, int Rows>
+GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec (&acc)[Rows], std::ptrdiff_t b_at,
+                                          std::ptrdiff_t c_at) noexcept {
+    using number = row_number<A>;
+    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    if constexpr (is_half<A>) {
+        alignas(64) float sums[Rows * width];
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) simd::store(sums + i * width, acc[i]);
+        store_rows<A>(call, sums, width, b_at, c_at);
+    } else {
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            if (i == call.rows) return;
+            simd::store(reinterpret_cast<number*>(call.c[i]) + c_at, acc[i]);
+        }
+    }
+}
+
+/// One panel after the other, of each one vector after the other.
+template <operand A, int Taps, int Rows>
+GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
+    using simd::vec;
+    using number = row_number<A>;
+    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    const auto* const source = reinterpret_cast<const number*>(call.a[0]);
+    const std::ptrdiff_t step = call.a_step;
+    std::ptrdiff_t a_at = call.a_first;  // of a tile
+    std::ptrdiff_t b_at = 0;
+    std::ptrdiff_t c_at = 0;
+    for (std::ptrdiff_t tile = call.tiles; tile != 0;
+         --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
+        ask_for_rows(call, source, a_at + Taps / 2 * step, c_at);
+        for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += width) {
+            vec acc[Rows];
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) acc[i] = simd::zero();
+            for (const stretch* e = call.list; e != call.list + call.count; ++e) {
+                std::ptrdiff_t at = a_at + e->a + lane;
+                const float* b = call.b + (b_at + e->b + lane);
+                GRADKERN_NO_UNROLL
+                for (std::ptrdiff_t left = e->length; left > 0; left -= Taps) {
+                    vec w[Taps];
+                    GRADKERN_UNROLL
+                    for (int k = 0; k < Taps; ++k, b += call.b_step) w[k] = simd::keep(simd::load(b));
+                    std::uint32_t inside = call.inside;
+                    GRADKERN_UNROLL
+                    for (int column = 0; column < Rows + Taps - 1; ++column, at += step) {
+                        if ((inside >> column & 1) == 0) continue;
+                        const vec x = load_lanes<A>(source + at);
+                        GRADKERN_UNROLL
+                        for (int k = Taps - 1; k >= 0; --k)
+                            if (column - k >= 0 && column - k < Rows)
+                                acc[column - k] = simd::fma(x, w[k], acc[column - k]);
+                    }
+                    at -= (Rows - 1) * step;
+                }
+            }
+            store_sliding<A>(call, acc, b_at + lane, c_at + lane);
+        }
+    }
+}
+
+/// Rows of the kernel for so many: few kernels, since each is compiled for two numbers of taps and three types.
+[[nodiscard]] constexpr int sliding_kernel_rows(int rows, int most) noexcept {
+    return rows <= most / 2 ? most / 2 : most;
+}
+
+template <operand A, int Taps, int... I>
+constexpr std::array<tile_function, sizeof...(I)> make_sliding_tiles(std::integer_sequence<int, I...>) noexcept {
+    return {{&sliding_tile<A, Taps, sliding_kernel_rows(I + 1, sliding_rows(Taps))>...}};
+}
+/// Kernels for 1 row to the most.
+template <operand A, int Taps>
+inline constexpr auto sliding_tiles_of =
+    make_sliding_tiles<A, Taps>(std::make_integer_sequence<int, sliding_rows(Taps)>{});
+
+template <operand A>
+[[nodiscard]] inline const tile_function* sliding_tiles_for(std::int64_t taps) noexcept {
+    return taps == 5 ? sliding_tiles_of<A, 5>.data() : sliding_tiles_of<A, 7>.data();
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
