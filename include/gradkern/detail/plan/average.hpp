@@ -27,6 +27,9 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_phases.hpp>
+#include <gradkern/detail/micro/line_quotients.hpp>
+#include <gradkern/detail/micro/line_stores.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>

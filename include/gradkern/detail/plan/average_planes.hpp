@@ -22,6 +22,8 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_phases.hpp>
+#include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
 #include <gradkern/detail/simd.hpp>
