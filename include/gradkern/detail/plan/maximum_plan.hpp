@@ -19,6 +19,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/index_rule.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -37,33 +38,6 @@ inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at
 inline constexpr std::int64_t max_rows = 64;            ///< rows of a window whose maxima are kept
 inline constexpr std::int64_t most_pulled = simd::lanes * 3 / 2;  ///< windows whose gradients a position pulls
 inline constexpr std::int64_t max_cached = 256 * 1024;  ///< floats of a tensor that is taken to be in the cache
-
-/// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
-struct index_rule {
-    std::array<std::int64_t, 3> place_steps{};  // places from position to position
-    std::int64_t per_place = 1;
-    std::int64_t per_channel = 0;
-    std::int64_t per_image = 0;
-    std::int64_t end = 0;  // all indices are below
-
-    constexpr index_rule() noexcept = default;
-    constexpr index_rule(const shape::pooling_problem& p, data_format format, index_base base,
-                         storage_order order) noexcept {
-        const std::int64_t d = p.axes[0].large;
-        const std::int64_t h = p.axes[1].large;
-        const std::int64_t w = p.axes[2].large;
-        const std::int64_t plane = d * h * w;
-        place_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
-                                                        : std::array<std::int64_t, 3>{1, d, d * h};
-        const bool channels_inside = base == index_base::image || format == data_format::nxc;
-        if (base != index_base::plane) {
-            per_place = channels_inside ? p.channels : 1;
-            per_channel = channels_inside ? 1 : plane;
-        }
-        if (base == index_base::tensor) per_image = plane * p.channels;
-        end = plane * (base == index_base::plane ? 1 : p.channels) * (base == index_base::tensor ? p.batch : 1);
-    }
-};
 
 /// Everything a run needs but pointers. Made by make_max_plan from a checked problem.
 struct max_plan {
