@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -39,6 +40,16 @@ template <class Finish>
 /// new, had better be asked for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked
 /// for some of them. Memory that is written had better be asked for; scratch is in the cache.
 enum class ahead : std::uint8_t { ask, leave };
+
+/// Calls f(ahead::ask), or f(ahead::leave), as a constant.
+template <class F>
+GRADKERN_ALWAYS_INLINE void with_ahead(bool asks, const F& f) noexcept {
+    if (asks) {
+        f(std::integral_constant<ahead, ahead::ask>{});
+    } else {
+        f(std::integral_constant<ahead, ahead::leave>{});
+    }
+}
 
 /// V vectors of the sums of sum_lines.
 template <std::ptrdiff_t V, bool Continue, ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out,
