@@ -22,8 +22,12 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_phases.hpp>
+#include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
+#include <gradkern/detail/plan/average_reads.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -35,23 +39,23 @@ namespace detail {
 template <class T>
 class average_planes {
 public:
-    average_planes(const average_plan& plan, const T* in, T* out, std::byte* memory) noexcept
+    average_planes(const average_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : p_(plan),
           in_(in),
           out_(out),
           columns_(plan.out_extent(2)),
           in_columns_(plan.in_extent(2)),
           phase_columns_(columns_ / plan.position_step()),
-          vertical_(reinterpret_cast<float*>(memory + plan.at_vertical) + plan.margin),
-          phases_(plan.advance() == 1 ? vertical_ : reinterpret_cast<float*>(memory + plan.at_phases) + plan.margin),
+          vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
+          phases_(plan.advance() == 1 ? vertical_ : array_at<float>(slice, plan.at_phases) + plan.margin),
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
-          phase_sums_(reinterpret_cast<float*>(memory + plan.at_phases)),
-          result_(reinterpret_cast<float*>(memory + plan.at_result)),
-          quotients_(reinterpret_cast<float*>(memory + plan.at_ring)),
-          divisors_(reinterpret_cast<float*>(memory + plan.at_divisors)),
-          counts_(reinterpret_cast<std::int64_t*>(memory + plan.at_counts)),
-          inside_(reinterpret_cast<float*>(memory + plan.at_inside)),
-          lines_(reinterpret_cast<axis_reads*>(memory + plan.at_lines)),
+          phase_sums_(array_at<float>(slice, plan.at_phases)),
+          result_(array_at<float>(slice, plan.at_result)),
+          quotients_(array_at<float>(slice, plan.at_ring)),
+          divisors_(array_at<float>(slice, plan.at_divisors)),
+          counts_(array_at<std::int64_t>(slice, plan.at_counts)),
+          inside_(array_at<float>(slice, plan.at_inside)),
+          lines_(array_at<axis_reads>(slice, plan.at_lines)),
           uniform_(plan.uniform_divisor) {
         for (std::int64_t x = 0; x < p_.axes[2].small && !p_.uniform; ++x) counts_[x] = p_.counted_columns(x);
         if (p_.repeats) return;
@@ -78,7 +82,7 @@ private:
     /// Where the taps of the columns of a phase are, seen from column 0 of that phase, and in which of them they are inside.
     void set_taps(std::int64_t phase) noexcept {
         const shape::axis& a = p_.axes[2];
-        const column_range read = columns_read(a, p_.backward, phase, phase + 1);  // not clipped
+        const read_range read = range_read(a, p_.backward, phase, phase + 1);
         const std::int64_t taps =
             p_.backward && a.stride > 1 ? std::max<std::int64_t>(read.last - read.first, 0) : a.kernel;
         std::int64_t at = first_tap_[static_cast<std::size_t>(phase)];
@@ -108,9 +112,7 @@ private:
     void set_depth(std::int64_t d) noexcept {
         if (d == depth_) return;
         depth_ = d;
-        shape::tap_class c;
-        shape::tap_class_walk(p_.axes[0], p_.outputs(), d, d + 1).next(c);
-        depths_ = {c.first_read, c.taps};
+        depths_ = reads_at(p_.axes[0], p_.outputs(), d);
     }
 
     /// Turns to the block of output lines that begins at `first`.
@@ -118,14 +120,10 @@ private:
         if (first == first_line_) return;
         first_line_ = first;
         last_line_ = std::min(first + p_.line_block, p_.out_extent(1));
-        shape::tap_class_walk walk(p_.axes[1], p_.outputs(), first_line_, last_line_);
-        for (shape::tap_class c; walk.next(c);)
-            for (std::int64_t i = 0; i < c.positions; ++i)
-                lines_[c.first_position - first_line_ + i * c.position_step] = {c.first_read + i * c.read_per_position,
-                                                                                c.taps};
-        const column_range read = columns_read(p_.axes[1], p_.backward, first_line_, last_line_);
-        first_row_ = std::clamp<std::int64_t>(read.first, 0, p_.in_extent(1));
-        rows_ = std::clamp<std::int64_t>(read.last, first_row_, p_.in_extent(1)) - first_row_;
+        list_reads(p_.axes[1], p_.outputs(), first_line_, last_line_, lines_);
+        const read_range read = clipped(range_read(p_.axes[1], p_.backward, first_line_, last_line_), p_.in_extent(1));
+        first_row_ = read.first;
+        rows_ = read.last - read.first;
     }
 
     /// Computes the block of lines of one plane.
@@ -138,40 +136,55 @@ private:
     }
 
     /// Computes the lines h, h + step, ... of the block.
-    void compute_phase(std::int64_t h, std::int64_t step, const T* image, T* plane) noexcept {
-        const std::int64_t row_step = p_.backward ? 1 : p_.axes[1].stride;
+    GRADKERN_NOINLINE void compute_phase(std::int64_t h, std::int64_t step, const T* image, T* plane) noexcept {
         while (h < last_line_) {
             const axis_reads rows = lines_[h - first_line_];
-            // lines that read alike: each a step further than the one before
-            std::int64_t count = 1;
-            for (std::int64_t end = h + step; end < last_line_; end += step, ++count) {
-                const axis_reads& next = lines_[end - first_line_];
-                if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * row_step)) break;
-            }
+            const std::int64_t count = lines_alike(h, step);
             T* const to = plane + h * columns_;
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
                 for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, columns_, T{});
             } else if (p_.backward) {
-                const auto line_at = [&](std::int64_t i, std::int64_t row) {
-                    return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
-                };
-                const bool as_they_are = p_.repeats && depths_.count * rows.count == 1;
-                if (!as_they_are) sum_rows<float, ahead::leave>(rows, count, line_at);
-                if (p_.repeats) {
-                    repeat_columns(as_they_are ? line_at(0, rows.first) : vertical_, count, to, step * columns_);
-                } else if (p_.position_step() == 1 && step == 1) {
-                    sum_columns(0, count, to, as_it_is{});
-                } else {
-                    sum_phases(count, to, step * columns_);
-                }
+                sum_windows(rows, count, step, to);
             } else {
-                sum_rows<T, ahead::ask>(rows, count, [&](std::int64_t i, std::int64_t row) {
-                    return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
-                });
-                divide_columns(h, h + count, to);
+                average_rows(h, rows, count, image, to);
             }
             h += count * step;
         }
+    }
+    /// How many of the lines h, h + step, ... read alike: each a step further than the one before.
+    [[nodiscard]] std::int64_t lines_alike(std::int64_t h, std::int64_t step) const noexcept {
+        const std::int64_t row_step = p_.backward ? 1 : p_.axes[1].stride;
+        const axis_reads rows = lines_[h - first_line_];
+        std::int64_t count = 1;
+        for (std::int64_t end = h + step; end < last_line_; end += step, ++count) {
+            const axis_reads& next = lines_[end - first_line_];
+            if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * row_step)) break;
+        }
+        return count;
+    }
+
+    /// Backward: `count` lines that read alike, the first of them `rows`, `step` lines apart in the output.
+    void sum_windows(const axis_reads& rows, std::int64_t count, std::int64_t step, T* out) const noexcept {
+        const auto line_at = [&](std::int64_t i, std::int64_t row) {
+            return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
+        };
+        const bool as_they_are = p_.repeats && depths_.count * rows.count == 1;
+        if (!as_they_are) sum_rows<float, ahead::leave>(rows, count, line_at);
+        if (p_.repeats) {
+            repeat_columns(as_they_are ? line_at(0, rows.first) : vertical_, count, out, step * columns_);
+        } else if (p_.position_step() == 1 && step == 1) {
+            sum_columns(0, count, out, as_it_is{});
+        } else {
+            sum_phases(count, out, step * columns_);
+        }
+    }
+
+    /// Forward: `count` lines from h on that read alike, the first of them `rows`.
+    void average_rows(std::int64_t h, const axis_reads& rows, std::int64_t count, const T* image, T* out) noexcept {
+        sum_rows<T, ahead::ask>(rows, count, [&](std::int64_t i, std::int64_t row) {
+            return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
+        });
+        divide_columns(h, h + count, out);
     }
 
     /// Vertical sums of `lines` lines, the first of which reads `rows`; line_at(i, row) is a row at its depth number i.
@@ -246,7 +259,7 @@ private:
     }
 
     /// Means of lines [first, last) from their vertical sums.
-    void divide_columns(std::int64_t first, std::int64_t last, T* out) noexcept {
+    GRADKERN_NOINLINE void divide_columns(std::int64_t first, std::int64_t last, T* out) noexcept {
         if (p_.uniform) {
             with_division(uniform_, [&](const auto& divide) { sum_columns(0, last - first, out, divide); });
             return;
@@ -311,7 +324,7 @@ private:
     std::int64_t first_row_ = 0;  // that the block reads
     std::int64_t rows_ = 0;
     std::int64_t counted_depth_ = -1;  // of the divisors
-    column_range counted_lines_{-1, -1};
+    read_range counted_lines_{-1, -1};
 };
 
 }  // namespace detail

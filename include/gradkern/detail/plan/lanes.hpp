@@ -40,6 +40,12 @@ private:
     std::int64_t bytes_ = 0;
 };
 
+/// The array of type U at such an offset of a slice.
+template <class U>
+[[nodiscard]] U* array_at(std::byte* slice, std::int64_t offset) noexcept {
+    return reinterpret_cast<U*>(slice + offset);
+}
+
 /// Bytes of the workspace that one-call forms have on the stack, where the caller gave none. Scratch grows with the vectors,
 /// so that what does without a workspace on AVX2 mostly does so on AVX-512, too.
 inline constexpr std::size_t stack_workspace =

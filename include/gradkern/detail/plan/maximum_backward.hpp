@@ -1,10 +1,16 @@
 // The max engine, backward: the gradient of max pooling by finding every maximum again.
 //
-// A task is one box of positions of diff_src of one image and one panel of channels; it computes the windows that reach
-// them (window_task.hpp) line by line. Where few windows overlap, every position then pulls the gradients of those whose
-// maximum it is (window_pull.hpp), as soon as all that reach it are there. Elsewhere gradients are added to f32 sums at
-// the places of the maxima, and sums are written when no window to come reaches them. Both add in ascending order of the
-// windows: the bits depend on shape and values alone.
+// Loops, outermost first:
+//
+//     task       one box of positions of diff_src, of one image and one panel of channels
+//     segment    of a line of the windows that reach the box: their maxima are found (window_task.hpp)
+//
+//     pull       where few windows overlap: every position pulls the gradients of those whose maximum it is
+//                (window_pull.hpp), line of positions by line, as soon as all that reach it are there
+//     scatter    elsewhere: window by window, gradients are added to f32 sums at the places of the maxima, which are written
+//                when no window to come reaches them (held_slices.hpp)
+//
+// Both add in ascending order of the windows: the bits depend on shape and values alone.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +26,8 @@
 #include <gradkern/detail/micro/window_pull.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/fresh_lines.hpp>
+#include <gradkern/detail/plan/held_slices.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/maximum_plan.hpp>
 #include <gradkern/detail/plan/window_task.hpp>
@@ -29,169 +37,14 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The slices of a box that are held in scratch for sums: these, and elements of src where those are staged.
-template <class T>
-class held_slices {
-public:
-    held_slices(const max_plan& m, const box_grid::item& box, std::int64_t used, float* sums, float* staging) noexcept
-        : m_(m), box_(box), used_(used), sums_(sums), staging_(staging) {
-        hull_.images = 1;
-        hull_.channels = m.sum_width;
-        for (std::size_t i = 0; i < 3; ++i) {
-            const window_range h =
-                m.gathered ? window_range{box.first[i], box.last[i]} : hull_of(m.axes[i], box.first[i], box.last[i]);
-            hull_.first[i] = h.first;
-            hull_.extent[i] = h.last - h.first;
-        }
-        end_ = hull_.first[m.slide] + hull_.extent[m.slide];
-        hull_.extent[m.slide] = 0;
-    }
-
-    /// What is held.
-    [[nodiscard]] const staging_box& hull() const noexcept { return hull_; }
-
-    /// Sees to it that the slices which these windows reach are held; windows to come reach none before them. `source`
-    /// and `to`: element of the panel's first channel at the image's origin.
-    void reach(const T* source, T* to, std::int64_t first_window, std::int64_t last_window) noexcept {
-        const shape::axis& a = m_.axes[m_.slide];
-        const std::int64_t first = hull_.first[m_.slide];
-        std::int64_t begin = first;
-        std::int64_t end = end_;
-        if (!m_.gathered) {
-            begin = std::max(begin, a.position(first_window, 0));
-            end = std::min(end, a.position(last_window - 1, 0) + (a.kernel - 1) * a.dilation + 1);
-        }
-        if (end > first + hull_.extent[m_.slide]) advance(source, to, begin);
-    }
-    /// Writes all that has not been written.
-    void finish(const T* source, T* to) noexcept { advance(source, to, end_); }
-
-private:
-    /// Writes the slices before `begin`, and holds those from there on: in several rounds where a stride steps over more
-    /// slices than are held, which are written as zeros.
-    void advance(const T* source, T* to, std::int64_t begin) noexcept {
-        std::int64_t& first = hull_.first[m_.slide];
-        std::int64_t& extent = hull_.extent[m_.slide];
-        for (;;) {
-            const std::int64_t slice = m_.slide == 0   ? hull_.extent[1] * hull_.extent[2] * hull_.channels
-                                       : m_.slide == 1 ? hull_.extent[2] * hull_.channels
-                                                       : hull_.channels;
-            const std::int64_t done = std::min(begin - first, extent);
-            const std::int64_t kept = extent - done;
-            if (done > 0) {
-                write(to, first, first + done);
-                std::copy_n(sums_ + done * slice, kept * slice, sums_);
-                if (m_.staged) std::copy_n(staging_ + done * slice, kept * slice, staging_);
-            }
-            first += done;
-            if (first == end_) return;
-            const std::int64_t fresh = std::min(m_.held, end_ - first) - kept;
-            std::fill_n(sums_ + kept * slice, fresh * slice, 0.0F);
-            if (m_.staged) {
-                staging_box box = hull_;
-                box.first[m_.slide] = first + kept;
-                box.extent[m_.slide] = fresh;
-                stage_channels(source, m_.src, box, used_, staging_ + kept * slice);
-            }
-            extent = kept + fresh;
-            if (first == begin) return;
-        }
-    }
-
-    /// Writes the part of the slices [first, last) that belongs to the box.
-    void write(T* to, std::int64_t first, std::int64_t last) const noexcept {
-        box_grid::item part = box_;
-        part.first[m_.slide] = std::max(first, part.first[m_.slide]);
-        part.last[m_.slide] = std::min(last, part.last[m_.slide]);
-        const shape::canonical_strides from = hull_.strides();
-        const shape::canonical_strides& x = m_.large;
-        for (std::int64_t d = part.first[0]; d < part.last[0]; ++d)
-            for (std::int64_t h = part.first[1]; h < part.last[1]; ++h)
-                unpack_lanes(sums_ + ((d - hull_.first[0]) * from[2] + (h - hull_.first[1]) * from[3] +
-                                      (part.first[2] - hull_.first[2]) * from[4]),
-                             m_.sum_width, used_, part.last[2] - part.first[2],
-                             to + (d * x[2] + h * x[3] + part.first[2] * x[4]), x[1], x[4], m_.accumulate);
-    }
-
-    const max_plan& m_;
-    const box_grid::item& box_;
-    std::int64_t used_;
-    float* sums_;
-    float* staging_;
-    staging_box hull_;
-    std::int64_t end_ = 0;  // of the slices that the box needs
-};
-
-/// The lines of memory of the positions that windows of a line, one after the other, are the first to reach.
-template <class T>
-class fresh_lines {
-public:
-    /// The line's first window is (d, h, w); `tensor`: element of the panel's first channel at the image's origin.
-    fresh_lines(const max_plan& m, const T* tensor, const shape::canonical_strides& strides, std::int64_t channels,
-                std::int64_t d, std::int64_t h, std::int64_t w) noexcept
-        : channels_(channels),
-          planes_(count(m.axes[0])),
-          rows_(count(m.axes[1])),
-          columns_(count(m.axes[2])),
-          plane_(strides[2]),
-          row_(strides[3]),
-          column_(strides[4]),
-          advance_(m.axes[2].stride_in(column_)),
-          tensor_(tensor),
-          first_(first(m.axes[0], d) * plane_ + first(m.axes[1], h) * row_ + first(m.axes[2], w) * column_) {
-        if (column_ == channels_) {  // neighbours are one stretch
-            channels_ *= columns_;
-            columns_ = 1;
-        }
-    }
-
-    /// Asks for what window `w` of the line reaches. (Inlined by force: g++ drops calls of functions that only ask.)
-    template <bool to_write>
-    GRADKERN_ALWAYS_INLINE void ask(std::int64_t w) const noexcept {
-        const std::int64_t window = first_ + w * advance_;
-        for (std::int64_t p = 0; p < planes_; ++p)
-            for (std::int64_t r = 0; r < rows_; ++r)
-                for (std::int64_t c = 0; c < columns_; ++c)
-                    for (std::int64_t j = 0; j < channels_; j += simd::line_elements<T>) {
-                        const std::int64_t at = window + p * plane_ + r * row_ + c * column_ + j;
-                        if constexpr (to_write) {
-                            simd::prefetch_to_write(tensor_, at);
-                        } else {
-                            simd::prefetch(tensor_, at);
-                        }
-                    }
-    }
-
-private:
-    /// From one window to the next `stride` positions are new, of which only the first few are asked for.
-    [[nodiscard]] static std::int64_t count(const shape::axis& a) noexcept {
-        return std::min<std::int64_t>(a.stride, 4);
-    }
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE static std::int64_t first(const shape::axis& a, std::int64_t o) noexcept {
-        const std::int64_t last = a.position(std::min(o, a.small - 1), 0) + (a.kernel - 1) * a.dilation;
-        return std::clamp<std::int64_t>(last - count(a) + 1, 0, a.large - 1);
-    }
-
-    std::int64_t channels_;
-    std::int64_t planes_;
-    std::int64_t rows_;
-    std::int64_t columns_;
-    std::int64_t plane_;
-    std::int64_t row_;
-    std::int64_t column_;
-    std::int64_t advance_;  // from window to window
-    const T* tensor_;
-    std::int64_t first_;
-};
-
 /// One task of a backward plan.
 template <class T>
 class max_gradient_task : window_task {
 public:
     max_gradient_task(const max_plan& m, std::int64_t task, std::byte* slice) noexcept
         : window_task(m, task, slice),
-          sums_(reinterpret_cast<float*>(slice + m.at_sums)),
-          gradient_(reinterpret_cast<float*>(slice + m.at_gradient)) {
+          sums_(array_at<float>(slice, m.at_sums)),
+          gradient_(array_at<float>(slice, m.at_gradient)) {
         results_.value_step = 0;  // nobody reads values
         for (std::size_t i = 0; i < 3; ++i) windows_[i] = m.axes[i].windows_reaching(box_.first[i], box_.last[i]);
     }

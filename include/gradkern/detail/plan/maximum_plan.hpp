@@ -19,6 +19,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/plan/index_rule.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tile_rows.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -37,33 +38,6 @@ inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at
 inline constexpr std::int64_t max_rows = 64;            ///< rows of a window whose maxima are kept
 inline constexpr std::int64_t most_pulled = simd::lanes * 3 / 2;  ///< windows whose gradients a position pulls
 inline constexpr std::int64_t max_cached = 256 * 1024;  ///< floats of a tensor that is taken to be in the cache
-
-/// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
-struct index_rule {
-    std::array<std::int64_t, 3> place_steps{};  // places from position to position
-    std::int64_t per_place = 1;
-    std::int64_t per_channel = 0;
-    std::int64_t per_image = 0;
-    std::int64_t end = 0;  // all indices are below
-
-    constexpr index_rule() noexcept = default;
-    constexpr index_rule(const shape::pooling_problem& p, data_format format, index_base base,
-                         storage_order order) noexcept {
-        const std::int64_t d = p.axes[0].large;
-        const std::int64_t h = p.axes[1].large;
-        const std::int64_t w = p.axes[2].large;
-        const std::int64_t plane = d * h * w;
-        place_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
-                                                        : std::array<std::int64_t, 3>{1, d, d * h};
-        const bool channels_inside = base == index_base::image || format == data_format::nxc;
-        if (base != index_base::plane) {
-            per_place = channels_inside ? p.channels : 1;
-            per_channel = channels_inside ? 1 : plane;
-        }
-        if (base == index_base::tensor) per_image = plane * p.channels;
-        end = plane * (base == index_base::plane ? 1 : p.channels) * (base == index_base::tensor ? p.batch : 1);
-    }
-};
 
 /// Everything a run needs but pointers. Made by make_max_plan from a checked problem.
 struct max_plan {
@@ -153,6 +127,170 @@ using window_range = shape::axis::position_range;
     return (rows.kernel - rows.stride) * columns.kernel >= 3 * rows.kernel;
 }
 
+/// Positions of a box of outputs that scratch holds at a time: forward what is staged, backward the hull, also for its sums;
+/// of that twice as many slices as a window covers, so that no more than half of them are moved when a window needs others.
+/// Where nothing is staged and there are no sums, the windows that are kept.
+[[nodiscard]] constexpr std::int64_t positions_held(const max_plan& m,
+                                                    const std::array<std::int64_t, 3>& box) noexcept {
+    std::int64_t positions = 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const shape::axis& a = m.axes[i];
+        const bool slides = i == m.slide && !(m.pulls && i == 2);
+        positions *= !m.backward            ? reads_at_most(a, shape::side::small, box[i])
+                     : m.pulls && !m.staged ? reads_at_most(a, shape::side::large, slides ? 1 : box[i])
+                     : slides ? least_held(a, box[i])
+                                            : hull_at_most(a, box[i]);
+    }
+    return positions;
+}
+
+/// Chooses where windows are read, and how gradients get to their places; all but `gathered`.
+constexpr void choose_max_path(max_plan& m, algorithm wanted) noexcept {
+    while (m.slide < 2 && m.axes[m.slide].large == 1 && m.axes[m.slide].small == 1) ++m.slide;
+    m.staged = m.src[1] != 1 || wanted == algorithm::dense_staged;
+    // Where tensors are staged, turning them takes most of the time, and adding to sums in the cache is no slower; but
+    // along one axis these would slide by few positions at a time.
+    m.pulls = m.backward && few_windows(m.axes) && (!m.staged || m.slide == 2);
+}
+
+/// Chooses the width of panels, and whether windows are gathered. Returns the floats that a box may hold.
+[[nodiscard]] constexpr std::int64_t choose_max_panels(max_plan& m, algorithm wanted) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
+    const std::int64_t plane = whole[0] * whole[1] * whole[2];
+    m.asks_ahead = m.batch * m.channels * plane > max_cached;
+    // Neighbouring channels in place are walked together: they lie in the same pages.
+    m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(m.channels, lanes) * lanes);
+    m.gathered = wanted == algorithm::channelwise || plane >= place_limit;
+    // Backward a window that reaches several boxes is computed for each: boxes are larger there.
+    std::int64_t budget = m.backward && !m.staged && !m.pulls ? 4 * max_scratch : max_scratch;
+    if (!m.gathered && (m.staged || m.backward)) {
+        // Narrower panels of whole planes come first.
+        while (m.backward && m.staged && m.panel_width > lanes && positions_held(m, whole) * m.panel_width > budget) {
+            m.panel_width = m.panel_width > 2 * lanes ? 2 * lanes : lanes;
+            budget = 4 * max_scratch;
+        }
+        // Then boxes of a few times what one output needs.
+        const std::int64_t least = positions_held(m, {1, 1, 1});
+        if (4 * least * m.panel_width > 4 * max_scratch) m.panel_width = lanes;
+        budget = std::max(budget, 4 * least * m.panel_width);
+        m.gathered = budget > 16 * max_scratch;
+    }
+    if (m.gathered) {
+        m.staged = false;
+        m.pulls = false;
+        m.panel_width = lanes;
+        budget = 64 * max_scratch;
+    }
+    m.scaled = !m.backward && !m.gathered && plane < place_limit / std::max<std::int64_t>(m.index.per_place, 1);
+    m.sum_width = m.gathered ? std::min(lanes, m.channels) : m.panel_width;
+    m.panels = shape::ceil_div(m.channels, m.panel_width);
+    return budget;
+}
+
+/// Cuts diff_src into boxes along which slices are held.
+constexpr void cut_slices(max_plan& m, std::int64_t budget) noexcept {
+    const shape::axis& slices = m.axes[m.slide];
+    const std::array<std::int64_t, 3> extent{m.axes[0].large, m.axes[1].large, m.axes[2].large};
+    // Windows between boxes are computed for each: the inner axis with most windows beside one another is cut.
+    std::array<std::int64_t, 3> box = extent;
+    while (positions_held(m, box) * m.sum_width > budget) {
+        const auto windows = [&](std::size_t i) {
+            return static_cast<double>(box[i]) / static_cast<double>((m.axes[i].kernel - 1) * m.axes[i].dilation + 1);
+        };
+        const std::size_t i = m.slide == 0 && (box[2] == 1 || (box[1] > 1 && windows(1) >= windows(2))) ? 1 : 2;
+        if (i == m.slide || box[i] == 1) break;
+        box[i] = shape::ceil_div(box[i], 2);
+    }
+    if (m.pulls && m.slide == 2) {  // all that reach a box are kept
+        const std::int64_t windows = max_results / m.panel_width;
+        if (box[2] / slices.stride > windows) box[2] = windows * slices.stride;
+        while (positions_held(m, box) * m.sum_width > budget && box[2] > 1) box[2] = shape::ceil_div(box[2], 2);
+    }
+    m.boxes = box_grid(m.batch, extent, box);
+    constexpr std::int64_t enough_tasks = 16;  // for many threads
+    if (m.tasks() > 0 && m.tasks() < enough_tasks) {
+        const std::int64_t most = box[m.slide] / 4 / ((slices.kernel - 1) * slices.dilation + 1);
+        const std::int64_t parts = std::min(shape::ceil_div(enough_tasks, m.tasks()), most);
+        if (parts > 1) box[m.slide] = shape::ceil_div(box[m.slide], parts);
+        m.boxes = box_grid(m.batch, extent, box);
+    }
+}
+
+/// Cuts outputs into boxes that are held whole.
+constexpr void cut_boxes(max_plan& m, std::int64_t budget) noexcept {
+    std::array<std::int64_t, 3> extent{};
+    for (std::size_t i = 0; i < 3; ++i) extent[i] = m.backward ? m.axes[i].large : m.axes[i].small;
+    m.boxes = box_grid(m.batch, extent, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+        const std::int64_t positions = box[0] * box[1] * box[2];
+        if (images > 1) return false;
+        if (m.backward) return positions * m.sum_width <= budget;
+        return positions <= max_outputs && (!m.staged || positions_held(m, box) * m.panel_width <= budget);
+    });
+}
+
+/// Chooses how many slices are held and how many columns are computed at once. Returns the floats of what is held.
+[[nodiscard]] constexpr std::int64_t choose_held(max_plan& m, const std::array<std::int64_t, 3>& box) noexcept {
+    const shape::axis& slices = m.axes[m.slide];
+    // Planes that windows are gathered from may be too large to count.
+    const std::int64_t floats = m.gathered             ? box[0] * box[1] * box[2] * m.sum_width
+                                : m.pulls && !m.staged ? 0
+                                                       : positions_held(m, box) * m.sum_width;
+    m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
+    if (m.gathered) m.held = box[m.slide];
+    if (m.gathered || !m.backward || m.pulls) return floats;
+    const std::int64_t whole = hull_at_most(slices, box[m.slide]);
+    const std::int64_t least = least_held(slices, box[m.slide]);
+    const std::int64_t slice_floats = floats / least;
+    m.held = std::clamp(max_held / slice_floats, least, whole);
+    // the columns that a segment reads are held together
+    if (m.slide == 2 && m.held < whole)
+        m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
+    return m.held * slice_floats;
+}
+
+/// Keeps maxima of rows of windows, if that saves comparisons and they fit.
+constexpr void choose_rows_first(max_plan& m, slice_layout& slice) noexcept {
+    if (m.gathered || m.axes[0].kernel > max_rows / m.axes[1].kernel || !saves_comparisons(m.axes[1], m.axes[2]) ||
+        m.columns != m.axes[2].small)
+        return;
+    const std::int64_t floats = 2 * m.axes[0].kernel * m.axes[1].kernel * m.columns * m.panel_width;
+    slice_layout with_rows = slice;
+    m.at_rows = with_rows.reserve<float>(floats);
+    // What runs without a workspace of the caller's goes on doing so.
+    const bool same_call =
+        workspace_for(slice.bytes(), 1) > stack_workspace || workspace_for(with_rows.bytes(), 1) <= stack_workspace;
+    m.rows_first = floats <= 2 * max_scratch && same_call;
+    if (m.rows_first) slice = with_rows;
+}
+
+/// Lays out the scratch of one lane.
+constexpr void reserve_max(max_plan& m) noexcept {
+    const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
+    const std::int64_t held_floats = choose_held(m, box);
+    const std::int64_t line = m.columns * m.panel_width;
+    std::int64_t results = line;
+    std::int64_t sums = m.backward ? held_floats : 0;
+    if (m.pulls) {
+        m.pulls_in_place = m.small[1] == 1 && m.large[1] == 1 && !m.accumulate;
+        m.kept_slices = m.slide < 2 ? reads_at_most(m.axes[m.slide], shape::side::large, 1) : 1;
+        m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
+        m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
+        results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;
+        m.pulled_columns = std::min(box[2], max_results / m.panel_width);
+        sums = m.pulls_in_place ? 0 : m.pulled_columns * m.panel_width;
+    }
+    slice_layout slice;
+    m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
+    m.at_sums = slice.reserve<float>(sums);
+    m.at_value = slice.reserve<float>(m.backward ? m.panel_width : line);
+    m.at_place = slice.reserve<float>(results);
+    m.at_high = slice.reserve<float>(m.gathered ? line : 0);
+    m.at_gradient = slice.reserve<float>(m.backward && !m.pulls_in_place ? results : 0);
+    choose_rows_first(m, slice);
+    m.slice_bytes = slice.bytes();
+}
+
 /// Chooses path, panels, boxes and scratch. Of the strides, forward needs `small` and `indices`, backward `large` too.
 [[nodiscard]] constexpr max_plan make_max_plan(
     const shape::pooling_problem& p, bool backward, const max_pool_attributes& attributes,
@@ -174,144 +312,14 @@ using window_range = shape::axis::position_range;
     m.large = large;
     m.indices = indices;
     m.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
-
-    while (m.slide < 2 && m.axes[m.slide].large == 1 && m.axes[m.slide].small == 1) ++m.slide;
-    const shape::axis& slices = m.axes[m.slide];
-    m.staged = src[1] != 1 || options.algorithm == algorithm::dense_staged;
-    // Where tensors are staged, turning them takes most of the time, and adding to sums in the cache is no slower; but
-    // along one axis these would slide by few positions at a time.
-    m.pulls = backward && few_windows(m.axes) && (!m.staged || m.slide == 2);
-    // Positions that a box holds in scratch: forward what is staged, backward the hull, also for its sums; of that
-    // twice as many slices as a window covers, so that no more than half of them are moved when a window needs others.
-    // Where nothing is staged and there are no sums, the windows that are kept.
-    const auto positions_of = [&](const std::array<std::int64_t, 3>& box) {
-        std::int64_t positions = 1;
-        for (std::size_t i = 0; i < 3; ++i) {
-            const shape::axis& a = m.axes[i];
-            const bool slides = i == m.slide && !(m.pulls && i == 2);
-            positions *= !backward              ? reads_at_most(a, shape::side::small, box[i])
-                         : m.pulls && !m.staged ? reads_at_most(a, shape::side::large, slides ? 1 : box[i])
-                         : slides ? least_held(slices, box[i])
-                                                : hull_at_most(a, box[i]);
-        }
-        return positions;
-    };
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    const std::int64_t plane = m.axes[0].large * m.axes[1].large * m.axes[2].large;
-    m.asks_ahead = p.batch * p.channels * plane > max_cached;
-    // Neighbouring channels in place are walked together: they lie in the same pages.
-    m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(p.channels, lanes) * lanes);
-    m.gathered = options.algorithm == algorithm::channelwise || plane >= place_limit;
-    // Backward a window that reaches several boxes is computed for each: boxes are larger there.
-    std::int64_t budget = backward && !m.staged && !m.pulls ? 4 * max_scratch : max_scratch;
-    if (!m.gathered && (m.staged || backward)) {
-        // Narrower panels of whole planes come first.
-        const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
-        while (backward && m.staged && m.panel_width > lanes && positions_of(whole) * m.panel_width > budget) {
-            m.panel_width = m.panel_width > 2 * lanes ? 2 * lanes : lanes;
-            budget = 4 * max_scratch;
-        }
-        // Then boxes of a few times what one output needs.
-        const std::int64_t least = positions_of({1, 1, 1});
-        if (4 * least * m.panel_width > 4 * max_scratch) m.panel_width = lanes;
-        budget = std::max(budget, 4 * least * m.panel_width);
-        m.gathered = budget > 16 * max_scratch;
-    }
-    if (m.gathered) {
-        m.staged = false;
-        m.pulls = false;
-        m.panel_width = lanes;
-        budget = 64 * max_scratch;
-    }
-    m.scaled = !backward && !m.gathered && plane < place_limit / std::max<std::int64_t>(m.index.per_place, 1);
-    m.sum_width = m.gathered ? std::min(lanes, p.channels) : m.panel_width;
-    m.panels = shape::ceil_div(p.channels, m.panel_width);
-    std::array<std::int64_t, 3> extent{};
-    for (std::size_t i = 0; i < 3; ++i) extent[i] = backward ? m.axes[i].large : m.axes[i].small;
+    choose_max_path(m, options.algorithm);
+    const std::int64_t budget = choose_max_panels(m, options.algorithm);
     if (backward && !m.gathered) {
-        // Windows between boxes are computed for each: the inner axis with most windows beside one another is cut.
-        std::array<std::int64_t, 3> box = extent;
-        while (positions_of(box) * m.sum_width > budget) {
-            const auto windows = [&](std::size_t i) {
-                return static_cast<double>(box[i]) /
-                       static_cast<double>((m.axes[i].kernel - 1) * m.axes[i].dilation + 1);
-            };
-            const std::size_t i = m.slide == 0 && (box[2] == 1 || (box[1] > 1 && windows(1) >= windows(2))) ? 1 : 2;
-            if (i == m.slide || box[i] == 1) break;
-            box[i] = shape::ceil_div(box[i], 2);
-        }
-        if (m.pulls && m.slide == 2) {  // all that reach a box are kept
-            const std::int64_t windows = max_results / m.panel_width;
-            if (box[2] / slices.stride > windows) box[2] = windows * slices.stride;
-            while (positions_of(box) * m.sum_width > budget && box[2] > 1) box[2] = shape::ceil_div(box[2], 2);
-        }
-        m.boxes = box_grid(p.batch, extent, box);
-        constexpr std::int64_t enough_tasks = 16;  // for many threads
-        if (m.tasks() > 0 && m.tasks() < enough_tasks) {
-            const std::int64_t most = box[m.slide] / 4 / ((slices.kernel - 1) * slices.dilation + 1);
-            const std::int64_t parts = std::min(shape::ceil_div(enough_tasks, m.tasks()), most);
-            if (parts > 1) box[m.slide] = shape::ceil_div(box[m.slide], parts);
-            m.boxes = box_grid(p.batch, extent, box);
-        }
+        cut_slices(m, budget);
     } else {
-        m.boxes = box_grid(p.batch, extent, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
-            const std::int64_t positions = box[0] * box[1] * box[2];
-            if (images > 1) return false;
-            if (backward) return positions * m.sum_width <= budget;
-            return positions <= max_outputs && (!m.staged || positions_of(box) * m.panel_width <= budget);
-        });
+        cut_boxes(m, budget);
     }
-
-    if (m.tasks() == 0) return m;
-    slice_layout slice;
-    const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
-    // Planes that windows are gathered from may be too large to count.
-    std::int64_t held_floats = m.gathered             ? box[0] * box[1] * box[2] * m.sum_width
-                               : m.pulls && !m.staged ? 0
-                                                      : positions_of(box) * m.sum_width;
-    m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
-    if (m.gathered) {
-        m.held = box[m.slide];
-    } else if (backward && !m.pulls) {
-        const std::int64_t whole = hull_at_most(slices, box[m.slide]);
-        const std::int64_t least = least_held(slices, box[m.slide]);
-        const std::int64_t slice_floats = held_floats / least;
-        m.held = std::clamp(max_held / slice_floats, least, whole);
-        held_floats = m.held * slice_floats;
-        // the columns that a segment reads are held together
-        if (m.slide == 2 && m.held < whole)
-            m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
-    }
-    const std::int64_t line = m.columns * m.panel_width;
-    std::int64_t results = line;
-    std::int64_t sums = backward ? held_floats : 0;
-    if (m.pulls) {
-        m.pulls_in_place = small[1] == 1 && large[1] == 1 && !m.accumulate;
-        m.kept_slices = m.slide < 2 ? reads_at_most(slices, shape::side::large, 1) : 1;
-        m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
-        m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
-        results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;
-        m.pulled_columns = std::min(box[2], max_results / m.panel_width);
-        sums = m.pulls_in_place ? 0 : m.pulled_columns * m.panel_width;
-    }
-    m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
-    m.at_sums = slice.reserve<float>(sums);
-    m.at_value = slice.reserve<float>(backward ? m.panel_width : line);
-    m.at_place = slice.reserve<float>(results);
-    m.at_high = slice.reserve<float>(m.gathered ? line : 0);
-    m.at_gradient = slice.reserve<float>(backward && !m.pulls_in_place ? results : 0);
-    if (!m.gathered && m.axes[0].kernel <= max_rows / m.axes[1].kernel && saves_comparisons(m.axes[1], m.axes[2]) &&
-        m.columns == m.axes[2].small) {
-        const std::int64_t floats = 2 * m.axes[0].kernel * m.axes[1].kernel * line;
-        slice_layout with_rows = slice;
-        m.at_rows = with_rows.reserve<float>(floats);
-        // What runs without a workspace of the caller's goes on doing so.
-        const bool same_call =
-            workspace_for(slice.bytes(), 1) > stack_workspace || workspace_for(with_rows.bytes(), 1) <= stack_workspace;
-        m.rows_first = floats <= 2 * max_scratch && same_call;
-        if (m.rows_first) slice = with_rows;
-    }
-    m.slice_bytes = slice.bytes();
+    if (m.tasks() > 0) reserve_max(m);
     return m;
 }
 

@@ -13,6 +13,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/maximum_plan.hpp>
 #include <gradkern/shape/axis.hpp>
 
@@ -90,10 +91,10 @@ protected:
           box_(m.boxes[task / m.panels]),
           first_channel_(task % m.panels * m.panel_width),
           used_(std::min(m.panel_width, m.channels - first_channel_)),
-          staging_(reinterpret_cast<float*>(slice + m.at_staging)),
-          rows_(reinterpret_cast<float*>(slice + m.at_rows)),
-          results_{reinterpret_cast<float*>(slice + m.at_value), reinterpret_cast<float*>(slice + m.at_place),
-                   m.gathered ? reinterpret_cast<float*>(slice + m.at_high) : nullptr, m.panel_width, m.panel_width} {}
+          staging_(array_at<float>(slice, m.at_staging)),
+          rows_(array_at<float>(slice, m.at_rows)),
+          results_{array_at<float>(slice, m.at_value), array_at<float>(slice, m.at_place),
+                   m.gathered ? array_at<float>(slice, m.at_high) : nullptr, m.panel_width, m.panel_width} {}
 
     /// Calls f(d, h, first, last) for segments of lines of windows.
     template <class F>

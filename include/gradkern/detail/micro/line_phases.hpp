@@ -1,0 +1,157 @@
+// Lines whose elements change places where windows move by a stride: its phases put apart, two phases put together, each
+// element repeated. A phase f of a line is its elements f, f + stride, ...
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+#if defined(__GNUC__)
+/// Vectors of as many floats as the target shuffles at once: each function takes two of them for one line of twice as many.
+struct shuffles {
+#if defined(__AVX512F__)
+    static constexpr int width = 16;
+#elif defined(__AVX2__)
+    static constexpr int width = 8;
+#else
+    static constexpr int width = 4;
+#endif
+    using floats __attribute__((vector_size(width * sizeof(float)))) = float;
+    using places = std::make_integer_sequence<int, width>;
+
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats load(const float* p) noexcept {
+        floats v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    }
+    GRADKERN_ALWAYS_INLINE static void store(float* p, const floats& v) noexcept { std::memcpy(p, &v, sizeof v); }
+
+    /// Every second number, from the first or the second on.
+    template <int First, int... I>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats every_second(const floats& a, const floats& b,
+                                                                    std::integer_sequence<int, I...>) noexcept {
+        return __builtin_shufflevector(a, b, (2 * I + First)...);
+    }
+    /// Each number `Times` times: part number `Part` of the `Times` vectors that this makes.
+    template <int Times, int Part, int... I>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats each(const floats& a,
+                                                            std::integer_sequence<int, I...>) noexcept {
+        return __builtin_shufflevector(a, a, ((Part * width + I) / Times)...);
+    }
+    /// Numbers of a and b in turns, from those in place `First` on.
+    template <int First, int... I>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats in_turns(const floats& a, const floats& b,
+                                                                std::integer_sequence<int, I...>) noexcept {
+        return __builtin_shufflevector(a, b, (First + I / 2 + I % 2 * width)...);
+    }
+};
+#endif
+
+/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n. (Elements may be written twice, with the same value.)
+inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, float* out) noexcept {
+    std::ptrdiff_t i = 0;
+#if defined(__GNUC__)
+    using s = shuffles;
+    for (; i < n && n >= s::width; i += s::width) {
+        i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
+        const s::floats a = s::load(even + i);
+        const s::floats b = s::load(odd + i);
+        s::store(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
+        s::store(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
+    }
+#endif
+    for (; i < n; ++i) {
+        out[2 * i] = even[i];
+        out[2 * i + 1] = odd[i];
+    }
+}
+
+/// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
+/// same value.)
+inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
+                     float* to) noexcept {
+    std::ptrdiff_t whole = 0;  // of i: done for all phases
+#if defined(__GNUC__)
+    using s = shuffles;
+    const std::ptrdiff_t all = n / phases;
+    if (phases == 2) {
+        for (; whole < all && all >= s::width; whole += s::width) {
+            whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
+            const s::floats a = s::load(line + 2 * whole);
+            const s::floats b = s::load(line + 2 * whole + s::width);
+            s::store(to + whole, s::every_second<0>(a, b, s::places{}));
+            s::store(to + pitch + whole, s::every_second<1>(a, b, s::places{}));
+        }
+    } else if (phases == 4) {
+        for (; whole < all && all >= s::width; whole += s::width) {
+            whole = std::min<std::ptrdiff_t>(whole, all - s::width);
+            const float* const from = line + 4 * whole;
+            const s::floats a = s::load(from);
+            const s::floats b = s::load(from + s::width);
+            const s::floats c = s::load(from + 2 * s::width);
+            const s::floats d = s::load(from + 3 * s::width);
+            const s::floats even_ab = s::every_second<0>(a, b, s::places{});
+            const s::floats even_cd = s::every_second<0>(c, d, s::places{});
+            const s::floats odd_ab = s::every_second<1>(a, b, s::places{});
+            const s::floats odd_cd = s::every_second<1>(c, d, s::places{});
+            s::store(to + whole, s::every_second<0>(even_ab, even_cd, s::places{}));
+            s::store(to + pitch + whole, s::every_second<0>(odd_ab, odd_cd, s::places{}));
+            s::store(to + 2 * pitch + whole, s::every_second<1>(even_ab, even_cd, s::places{}));
+            s::store(to + 3 * pitch + whole, s::every_second<1>(odd_ab, odd_cd, s::places{}));
+        }
+    }
+#endif
+    for (std::ptrdiff_t f = 0; f < phases; ++f)
+        for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
+}
+
+#if defined(__GNUC__)
+/// repeat_each of a known number of times, and n of at least a vector.
+template <int... Part>
+inline void repeat_vectors(const float* line, std::ptrdiff_t n, float* out,
+                           std::integer_sequence<int, Part...>) noexcept {
+    using s = shuffles;
+    constexpr auto times = static_cast<int>(sizeof...(Part));
+    for (std::ptrdiff_t i = 0; i < n; i += s::width) {
+        i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
+        const s::floats v = s::load(line + i);
+        (s::store(out + i * times + Part * s::width, s::each<times, Part>(v, s::places{})), ...);
+    }
+}
+#endif
+
+/// out[i * times + j] = line[i] for i < n, j < times.
+inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, float* out) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+#if defined(__GNUC__)
+    if (n >= shuffles::width) {
+        if (times == 2) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 2>{});
+        if (times == 3) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 3>{});
+        if (times == 4) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 4>{});
+    }
+#endif
+    std::ptrdiff_t i = 0;
+    if (times <= lanes) {
+        // whole vectors in ascending order: each overwrites what its predecessor wrote too far
+        for (; i * times + lanes <= n * times; ++i) simd::store(out + i * times, simd::broadcast(line[i]));
+        for (; i < n; ++i)
+            for (std::ptrdiff_t j = 0; j < times; ++j) out[i * times + j] = line[i];
+        return;
+    }
+    for (; i < n; ++i) {
+        const simd::vec v = simd::broadcast(line[i]);
+        float* const to = out + i * times;
+        for (std::ptrdiff_t j = 0; j + lanes <= times; j += lanes) simd::store(to + j, v);
+        simd::store(to + (times - lanes), v);
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,86 @@
+// Quotients of lines: by one divisor, or by one for each element. Lines are f32 scratch or tensor memory; nothing outside the
+// n elements named is read or written.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// A divisor that a whole stretch of a line shares, a whole number. Dividing by a power of two is the same as multiplying
+/// by its reciprocal, bit for bit, as both round the same number once.
+struct divisor {
+    float value = 1.0F;       ///< not 0
+    float reciprocal = 1.0F;  ///< a NaN where it is of no use
+    bool is_power_of_two = true;
+
+    constexpr divisor() noexcept = default;
+    explicit constexpr divisor(float d) noexcept : value(d) {
+        const auto word = std::bit_cast<std::uint32_t>(d);
+        const std::uint32_t exponent = (word >> 23) & 0xffU;
+        is_power_of_two = (word & 0x7fffffU) == 0 && exponent >= 1 && exponent <= 253;  // the reciprocal is normal
+        const bool is_small = d >= 1.0F && d < 0x1p20F;                                 // as simd::div_whole asks for
+        reciprocal = is_power_of_two || is_small ? 1.0F / d : std::numeric_limits<float>::quiet_NaN();
+    }
+};
+
+/// What quotients are added to.
+enum class addend : std::uint8_t {
+    none,   ///< they are the result
+    zero,   ///< +0, the beginning of every sum
+    output  ///< what the output holds
+};
+
+/// out[x] = onto + source[x] / divisor for x < n; divide(x, v) gives the quotients of the vector at x.
+template <addend Onto, simd::float_element In, class Divide>
+GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float* out, const Divide& divide) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::lanes;
+    std::ptrdiff_t x = 0;
+    for (; x + lanes <= n; x += lanes) {
+        simd::vec q = divide(x, simd::load_wide(source + x));
+        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
+        if constexpr (Onto == addend::output) q = simd::add(simd::load(out + x), q);
+        simd::store(out + x, q);
+    }
+    if (x < n) {
+        simd::vec q = divide(x, simd::load_wide_partial(source + x, n - x));
+        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
+        if constexpr (Onto == addend::output) q = simd::add(simd::load_partial(out + x, n - x), q);
+        simd::store_partial(out + x, q, n - x);
+    }
+}
+
+/// Calls f(divide), where divide(v) gives the quotients of a vector by d.
+template <class F>
+GRADKERN_ALWAYS_INLINE void with_division(const divisor& d, const F& f) noexcept {
+    if (d.is_power_of_two) {
+        f([r = simd::broadcast(d.reciprocal)](simd::vec v) GRADKERN_INLINE_LAMBDA { return simd::mul(v, r); });
+    } else {
+        f([by = simd::broadcast(d.value), r = simd::broadcast(d.reciprocal)](simd::vec v)
+              GRADKERN_INLINE_LAMBDA { return simd::div_whole(v, by, r); });
+    }
+}
+
+/// The quotients by one divisor.
+template <addend Onto, simd::float_element In>
+inline void divide_by_one(const In* source, std::ptrdiff_t n, const divisor& d, float* out) noexcept {
+    with_division(d, [&](const auto& divide) {
+        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return divide(v); });
+    });
+}
+
+/// The quotients by a divisor for each element; `divisors` is readable, and not 0, for a vector behind its end.
+template <addend Onto, simd::float_element In>
+inline void divide_by_each(const In* source, std::ptrdiff_t n, const float* divisors, float* out) noexcept {
+    quotients<Onto>(source, n, out,
+                    [&](std::ptrdiff_t x, simd::vec v) { return simd::div(v, simd::load(divisors + x)); });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
