@@ -243,6 +243,45 @@ TEST(convolution, channels_that_leave_lanes_empty) {
     }
 }
 
+// Depthwise layers of five or seven column taps: tiles of neighbouring columns leave out the taps that are outside. Lines of
+// one column to several tiles, as many pads as taps and more, planes that are as wide as the window, volumes, last panels that
+// are not whole.
+TEST(convolution, windows_that_slide) {
+    random_source random("convolution.sliding");
+    const auto says_sliding = [](const conv_case& c) {
+        const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
+        std::string text(plan ? plan->describe({}) : 0, ' ');
+        if (plan) plan->describe(text);
+        return text.find("channelwise, sliding") != std::string::npos;
+    };
+    const auto depthwise = [&](conv_operator op, std::int64_t groups, const gk::extents& space, std::int64_t kernel,
+                               std::int64_t pad) {
+        return make_case({op, random.integer(1, 3), groups, 1, 1, space, kernel, 1, 1, pad}, gk::data_format::nxc,
+                         random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+    };
+    for (const std::int64_t kernel : {5, 7}) {
+        for (std::int64_t columns = 1; columns <= 31; ++columns) {
+            const std::int64_t pad = std::max((kernel - columns + 1) / 2, random.integer(0, kernel + 1));
+            const std::int64_t rows = std::max<std::int64_t>(1, kernel - 2 * pad + random.integer(0, 3));
+            const gk::extents space =
+                columns % 8 == 7 ? gk::extents{kernel, rows, columns} : gk::extents{rows, columns};
+            for (const conv_operator op :
+                 {conv_operator::convolution, conv_operator::convolution_backward_data, conv_operator::conv_transpose,
+                  conv_operator::conv_transpose_backward_data}) {
+                const bool transposed =
+                    op == conv_operator::conv_transpose || op == conv_operator::conv_transpose_backward_data;
+                const std::int64_t most = (std::min(rows, columns) + kernel - 2) / 2;  // leaves an output
+                const conv_case c =
+                    depthwise(op, random.integer(2, 70), space, kernel, transposed ? std::min(pad, most) : pad);
+                expect_equal_paths(random, c, random.chance(1, 4));
+                if (HasFatalFailure()) return;
+                EXPECT_TRUE(op != conv_operator::convolution || columns < kernel || says_sliding(c)) << c.text();
+            }
+        }
+    }
+    EXPECT_FALSE(says_sliding(depthwise(conv_operator::convolution, 32, {20, 20}, 3, 1)));
+}
+
 // Depthwise layers of stride 1 in NCX: positions of a channel lie in the lanes. Planes cut into blocks of lines and of
 // columns, lines shorter and longer than vectors, kernels and pads of all kinds, volumes.
 TEST(convolution, planes_of_depthwise_layers) {
@@ -251,21 +290,21 @@ TEST(convolution, planes_of_depthwise_layers) {
         gk::extents space;
         std::int64_t kernel, dilation, pad;
     } rows[]{
-        {2, 5, {50, 47}, 3, 1, 1},       // automatic, as are some below: large planes, few taps
-        {1, 33, {64, 64}, 3, 2, 2},      //
-        {1, 3, {150, 160}, 3, 1, 1},     // blocks of lines
-        {2, 4, {9, 300}, 2, 1, 0},       //
-        {1, 2, {8, 3000}, 3, 1, 2},      // as many pads as the kernel reaches
-        {1, 2, {30, 90}, 3, 1, 3},       // and more
-        {3, 7, {7, 7}, 5, 1, 2},         // vectors run over lines
-        {2, 3, {5, 1}, 3, 1, 1},         //
-        {2, 3, {2, 3}, 7, 1, 3},         // windows larger than the input
-        {1, 2, {40000}, 9, 3, 12},       // one line, cut into blocks of columns
-        {2, 2, {5, 6, 7}, 3, 1, 1},      //
-        {1, 2, {40, 30, 30}, 3, 1, 1},   // blocks of planes
-        {1, 2, {4, 20, 20}, 4, 2, 3},    // 64 taps
-        {1, 2, {12, 12}, 9, 1, 4},       // too many
-        {1, 2, {6, 9}, 3, 4, 4},         // taps far apart
+        {2, 5, {50, 47}, 3, 1, 1},      // automatic, as are some below: large planes, few taps
+        {1, 33, {64, 64}, 3, 2, 2},     //
+        {1, 3, {150, 160}, 3, 1, 1},    // blocks of lines
+        {2, 4, {9, 300}, 2, 1, 0},      //
+        {1, 2, {8, 3000}, 3, 1, 2},     // as many pads as the kernel reaches
+        {1, 2, {30, 90}, 3, 1, 3},      // and more
+        {3, 7, {7, 7}, 5, 1, 2},        // vectors run over lines
+        {2, 3, {5, 1}, 3, 1, 1},        //
+        {2, 3, {2, 3}, 7, 1, 3},        // windows larger than the input
+        {1, 2, {40000}, 9, 3, 12},      // one line, cut into blocks of columns
+        {2, 2, {5, 6, 7}, 3, 1, 1},     //
+        {1, 2, {40, 30, 30}, 3, 1, 1},  // blocks of planes
+        {1, 2, {4, 20, 20}, 4, 2, 3},   // 64 taps
+        {1, 2, {12, 12}, 9, 1, 4},      // too many
+        {1, 2, {6, 9}, 3, 4, 4},        // taps far apart
     };
     random_source random("convolution.planes");
     for (const row& r : rows) {
@@ -288,12 +327,15 @@ TEST(convolution, planes_of_depthwise_layers) {
         const std::int64_t kernel = random.integer(1, space.rank() == 3 ? 4 : 6);
         const std::int64_t dilation = random.integer(1, 2);
         const std::int64_t reach = (kernel - 1) * dilation;
-        const conv_operator op = random.pick({conv_operator::convolution, conv_operator::convolution_backward_data,
-                                              conv_operator::conv_transpose, conv_operator::conv_transpose_backward_data});
-        const bool transposed = op == conv_operator::conv_transpose || op == conv_operator::conv_transpose_backward_data;
+        const conv_operator op =
+            random.pick({conv_operator::convolution, conv_operator::convolution_backward_data,
+                         conv_operator::conv_transpose, conv_operator::conv_transpose_backward_data});
+        const bool transposed =
+            op == conv_operator::conv_transpose || op == conv_operator::conv_transpose_backward_data;
         const std::int64_t pad = transposed ? random.integer(0, reach / 2) : random.integer((reach + 1) / 2, reach);
-        const conv_case c = make_case({op, random.integer(1, 3), random.integer(2, 6), 1, 1, space, kernel, 1, dilation, pad},
-                                      gk::data_format::ncx, gk::weights_format::oix);
+        const conv_case c =
+            make_case({op, random.integer(1, 3), random.integer(2, 6), 1, 1, space, kernel, 1, dilation, pad},
+                      gk::data_format::ncx, gk::weights_format::oix);
         expect_equal_paths(random, c, random.chance(1, 3));
         if (HasFatalFailure()) return;
         const tensors t(random, c, false);
