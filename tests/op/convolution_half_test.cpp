@@ -124,8 +124,12 @@ TYPED_TEST(convolution_half, depthwise_tensors_in_place_keep_the_bits_of_staged_
     if constexpr (std::is_same_v<T, G>) {
         constexpr conv_operator forward = conv_operator::convolution;
         constexpr conv_operator backward = conv_operator::convolution_backward_data;
-        const std::array<conv_row, 10> rows{{
+        const std::array<conv_row, 14> rows{{
             {forward, 2, 48, 1, 1, {13, 11}, 3, 1, 1, 1},
+            {forward, 2, 48, 1, 1, {9, 31}, 5, 1, 1, 2},  // windows that slide
+            {forward, 1, 33, 1, 1, {6, 7}, 7, 1, 1, 3},
+            {backward, 1, 72, 1, 1, {9, 18}, 7, 1, 1, 4},
+            {backward, 2, 16, 1, 1, {3, 5, 6}, 5, 1, 1, 2},
             {forward, 1, 72, 1, 1, {9, 30}, 5, 2, 1, 2},
             {forward, 3, 21, 1, 1, {4, 5, 6}, 3, 1, 1, 1},
             {forward, 1, 33, 1, 1, {1300}, 577, 1, 1, 0},
