@@ -3,12 +3,11 @@
 //
 //     c[i][j]  =  sum over stretches e, k in [0, taps) of  a[first + e.a + (i + k) * a_step + j] * b[e.b + k * b_step + j]
 //
-// without the terms whose column i + k is outside: borders are tiles like all others. A stretch is
-// the column taps of one line of the window, or of several that follow one another in memory. Terms are added in the order
-// of register_tile, so that the bits are the same.
+// without the terms whose column i + k is outside: borders are tiles like all others. A stretch is the column taps of one line
+// of the window, or of several that follow one another in memory. Terms are added in the order of register_tile, so that the
+// bits are the same.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -47,9 +46,8 @@ GRADKERN_NOINLINE void ask_for_rows(const tile_call& call, const Number* source,
 template <operand A, int Rows>
 GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec (&acc)[Rows], std::ptrdiff_t b_at,
                                           std::ptrdiff_t c_at) noexcept {
-    using number = row_number<A>;
-    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     if constexpr (is_half<A>) {
+        constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
         alignas(64) float sums[Rows * width];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) simd::store(sums + i * width, acc[i]);
@@ -58,7 +56,7 @@ GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             if (i == call.rows) return;
-            simd::store(reinterpret_cast<number*>(call.c[i]) + c_at, acc[i]);
+            simd::store(call.c[i] + c_at, acc[i]);
         }
     }
 }

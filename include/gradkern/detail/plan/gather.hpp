@@ -100,7 +100,7 @@ void run_gather(const gather_plan& g, const T* src, const T* weights, const void
             if (packed_key != t.first_panel) pack_task_weights(t, weights, bias);
             packed_key = t.first_panel;
 
-            if (t.is_staged()) {
+            if (t.staged) {
                 const staging_box read = reads_of(g.axes, g.outputs, t.box, g.staged_channels);
                 const std::int64_t key = g.channelwise ? task : block * g.groups + t.group;
                 if (key != staged_key) stage_task(t, read, src, staging);

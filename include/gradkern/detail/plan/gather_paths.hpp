@@ -99,7 +99,8 @@ inline constexpr std::int64_t most_staged = 128 * 1024;
     const shape::axis& columns = g.axes[2];
     const std::int64_t farthest = std::int64_t{1} << 31;
     return g.channelwise && g.is_depthwise() && columns.stride == 1 && columns.dilation == 1 &&
-           can_slide(columns.kernel) && g.taps() <= part_terms && g.in[4] < farthest && g.in[4] > -farthest;
+           can_slide(columns.kernel) && g.taps() <= part_terms && columns.pad_begin < farthest && g.in[4] < farthest &&
+           g.in[4] > -farthest;
 }
 
 /// Planewise: taps at most, and floats of staged lines that are aimed at.

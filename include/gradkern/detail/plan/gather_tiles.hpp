@@ -63,6 +63,7 @@ struct gather_task {
     std::int64_t group;       // of the first panel, often the only one
     std::int64_t first_lane;  // of the first panel: in its group, or in all
     std::int64_t first_used;  // lanes of the first panel
+    bool staged;              // tiles read a staging area: of a last panel whole vectors would leave the tensor
     float* packed;            // [panel][bias, weights]
     float* results;           // of lines that wait
     reduction_list reduction;
@@ -83,6 +84,7 @@ struct gather_task {
           group(range.first / plan.panels),
           first_lane(range.first % plan.panels * plan.panel_width),
           first_used(std::min(plan.panel_width, plan.lane_channels() - first_lane)),
+          staged(plan.staged || (plan.channelwise && !plan.is_whole(first_used))),
           packed(reinterpret_cast<float*>(slice + plan.at_panel)),
           results(reinterpret_cast<float*>(slice + plan.at_results)),
           reduction{reinterpret_cast<stretch*>(slice + plan.at_list),
@@ -106,9 +108,6 @@ struct gather_task {
         }
     }
 
-    /// Whether tiles read a staging area. The last panel of channelwise lanes is staged, too, since whole vectors would leave
-    /// the tensor.
-    [[nodiscard]] bool is_staged() const noexcept { return g.staged || (g.channelwise && !g.is_whole(first_used)); }
     void read_staged(const staging_box& read, const float* staging) noexcept {
         source = reinterpret_cast<const std::byte*>(staging);
         in = read.strides();
@@ -129,7 +128,7 @@ struct gather_task {
     }
     /// Where the first row of a panel begins.
     [[nodiscard]] std::int64_t panel_offset(std::int64_t p, std::int64_t of, std::int64_t lane) const noexcept {
-        return is_staged() ? p * panel_step : (g.channelwise ? lane : of * g.terms) * in[1];
+        return staged ? p * panel_step : (g.channelwise ? lane : of * g.terms) * in[1];
     }
 };
 
@@ -150,7 +149,7 @@ public:
           element_(element),
           dst_(dst),
           biased_(biased),
-          halves_(task.g.halves && !task.is_staged()),  // a last panel may be staged
+          halves_(task.g.halves && !task.staged),  // a last panel may be staged
           out_(task.g.out),
           output_(element.output, task.g.out, task.g.panel_width, task.g.accumulate, halves_) {
         const gather_plan& g = t_.g;
@@ -202,8 +201,7 @@ private:
         const auto meet = [](const shape::tap_class& k) {
             return k.read_per_position <= (k.taps - 1) * k.read_per_tap + 1;
         };
-        if (g.channelwise && !t_.is_staged() && strided && meet(c[1]) && meet(c[2]))
-            lines_ahead_ = c[1].read_per_position;
+        if (g.channelwise && !t_.staged && strided && meet(c[1]) && meet(c[2])) lines_ahead_ = c[1].read_per_position;
     }
     /// Asks for them where a tile of `count` rows, the first of which reads at `from`, cannot itself; returns whether it did.
     bool ask_ahead(std::ptrdiff_t count, std::int64_t from, const shape::tap_class& columns) const noexcept {
@@ -258,6 +256,29 @@ private:
                                : tiles_for<operand::scalar>(width);
     }
 
+    /// The next `count` positions of a walk, in all panels of the task. `tile_of(call, row pointers, offset of the panel,
+    /// lanes used, offsets of what rows read)` completes the call and returns the kernel.
+    template <class TileOf>
+    void compute_tile(row_walk& walk, std::ptrdiff_t count, const shape::tap_class& columns,
+                      const TileOf& tile_of) noexcept {
+        rows_of_tile from;
+        rows_of_tile to;
+        walk.take(count, from.data(), to.data());
+        const bool asked = ask_ahead(count, from[0], columns);
+        const bool turns = t_.panels > 1 && !joined_;
+        t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
+            if (turns) turn_to(p, of, lane, used);
+            tile_call call = call_of(p, count, to);
+            call.tiles = panels_at_once(p, lane, used);
+            if (asked) call.a_ahead = 0;
+            std::array<const float*, most_rows> rows;
+            call.a = rows.data();
+            run_parts(tile_of(call, rows, t_.panel_offset(p, of, lane), used, from), call);
+            if (turns) output_.flush();
+            return call.tiles;
+        });
+    }
+
     /// The outputs of one class.
     void compute_class(const std::array<shape::tap_class, 3>& c) noexcept {
         const gather_plan& g = t_.g;
@@ -270,24 +291,13 @@ private:
         const bool reads = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;  // else rows are nowhere
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
         split_rows(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count) {
-            rows_of_tile from;
-            rows_of_tile to;
-            walk.take(count, from.data(), to.data());
-            const bool asked = ask_ahead(count, from[0], c[2]);
-            t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                if (t_.panels > 1 && !joined_) turn_to(p, of, lane, used);
-                const std::int64_t first = t_.panel_offset(p, of, lane);
-                std::array<const float*, most_rows> a;
-                for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                    a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number);
-                tile_call call = call_of(p, count, to);
-                call.a = a.data();
-                call.tiles = panels_at_once(p, lane, used);
-                if (asked) call.a_ahead = 0;
-                run_parts(tiles_of_width(used)[count - 1], call);
-                if (t_.panels > 1 && !joined_) output_.flush();
-                return call.tiles;
-            });
+            compute_tile(
+                walk, count, c[2],
+                [&](const tile_call&, auto& a, std::int64_t first, std::int64_t used, const auto& from) {
+                    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                        a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number);
+                    return tiles_of_width(used)[count - 1];
+                });
         });
     }
 
@@ -305,30 +315,19 @@ private:
         for (std::int64_t lines = walk.rows() / c[2].positions; lines > 0; --lines) {
             std::int64_t read = c[2].first_read;  // of the first tap of the first row
             split_rows(c[2].positions, sliding_rows(taps), 1, [&](std::ptrdiff_t count) {
-                rows_of_tile from;
-                rows_of_tile to;
-                walk.take(count, from.data(), to.data());
-                const bool asked = ask_ahead(count, from[0], c[2]);
                 // of the columns that a tile reads, those from -read to reads - read
                 const auto low_bits = [&](std::int64_t n) {
                     return (std::uint32_t{1} << std::clamp<std::int64_t>(n, 0, count + taps - 1)) - 1;
                 };
                 const std::uint32_t inside = low_bits(reads - read) & ~low_bits(-read);
-                t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-                    if (t_.panels > 1) turn_to(p, of, lane, used);
-                    const auto* const a =
-                        reinterpret_cast<const float*>(t_.source + t_.panel_offset(p, of, lane) * t_.number);
-                    tile_call call = call_of(p, count, to);
-                    call.a = &a;
-                    call.a_first = from[0];
-                    call.inside = inside;
-                    call.lanes = halves_ ? half_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
-                    call.tiles = panels_at_once(p, lane, used);
-                    if (asked) call.a_ahead = 0;
-                    run_parts(tiles[count - 1], call);
-                    if (t_.panels > 1) output_.flush();
-                    return call.tiles;
-                });
+                compute_tile(walk, count, c[2],
+                             [&](tile_call& call, auto& a, std::int64_t first, std::int64_t used, const auto& from) {
+                                 a[0] = reinterpret_cast<const float*>(t_.source + first * t_.number);
+                                 call.a_first = from[0];
+                                 call.inside = inside;
+                                 call.lanes = halves_ ? half_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
+                                 return tiles[count - 1];
+                             });
                 read += count;
             });
         }
