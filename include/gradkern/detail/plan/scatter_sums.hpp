@@ -1,7 +1,7 @@
 // The f32 sums of one task of the scatter engine: cleared just before gradients are added to them, and written, where they
 // are in scratch, when no gradient to come is added to them.
 //
-// Loops: run of elements (scatter_runs.hpp) > 64 of them: find how far they reach, clear or slide as far, widen the
+// Loops: run of elements (scatter_runs.hpp) > 256 of them: find how far they reach, clear or slide as far, widen the
 // gradients, add.
 #pragma once
 
@@ -55,7 +55,7 @@ public:
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE bool add(const element_run& run, const T* gradients,
                                                   const std::int64_t* indices) noexcept {
-        constexpr std::int64_t most = 64;  // elements, whose indices stay in the innermost cache
+        constexpr std::int64_t most = 256;  // elements: their indices stay in the innermost cache
         bool all_within = true;
         for (std::int64_t e = 0; e < run.count; e += most) {
             const element_run part = run.part(e, std::min(most, run.count - e));
