@@ -497,7 +497,7 @@ TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_lane) {
 TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
     using T = TypeParam;
     random_source random("max_pool.drift");
-    for (const std::int64_t channels : {20, 150, 256}) {
+    for (const std::int64_t channels : {20, 64, 150, 256}) {
         for (const std::int64_t back : {0, 70, 900, 6000}) {
             for (const bool accumulate : {false, true}) {
                 for (const bool strays : {false, true}) {
@@ -530,6 +530,51 @@ TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
                     ASSERT_TRUE(plan.run(dy.data(), index.view().data, dx.data(), {memory.data(), memory.size()}).ok());
                     EXPECT_TRUE(dx.equals(expected)) << channels << " channels, " << back << " back";
                     EXPECT_TRUE(memory.zones_intact());
+                }
+            }
+        }
+    }
+}
+
+/// Planes too large to be cleared at once, whatever indices count and wherever channels lie in memory: sums are cleared as far
+/// as indices reach, and no further than the tensor.
+TEST(MaxPoolIndices, large_planes_are_cleared_step_by_step) {
+    random_source random("max_pool.large_planes");
+    constexpr std::int64_t channels = 48;
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        const auto in_order = [&](std::int64_t c, std::int64_t h, std::int64_t w) {
+            return format == data_format::ncx ? extents{channels * h * w, c, h, w} : extents{channels * h * w, h, w, c};
+        };
+        const extents src = format == data_format::ncx ? extents{1, channels, 80, 70} : extents{1, 80, 70, channels};
+        const extents dst = format == data_format::ncx ? extents{1, channels, 8, 7} : extents{1, 8, 7, channels};
+        max_pool_attributes pool{.kernel = {10, 10}, .strides = {10, 10}, .data_format = format};
+        const test_tensor<float> x(src);
+        x.fill_random(random);
+        const test_tensor<float> y(dst);
+        const test_tensor<float> dy(dst);
+        dy.fill_random(random);
+        const test_tensor<float> expected(src);
+        ASSERT_TRUE(gradkern::ref::max_pool_backward(x.const_view(), dy.const_view(), pool, expected.view()).ok());
+        for (const bool channels_last : {false, true}) {
+            for (const index_base base : {index_base::tensor, index_base::image, index_base::plane}) {
+                for (const storage_order order : {storage_order::row_major, storage_order::column_major}) {
+                    pool.index_base = base;
+                    pool.storage_order = order;
+                    const index_tensor index(dst,
+                                             channels_last ? in_order(1, 7 * channels, channels) : in_order(56, 7, 1));
+                    ASSERT_TRUE(
+                        gradkern::max_pool(x.const_view(), pool, y.view(), index.view(), {.workspace = scratch()})
+                            .ok());
+                    const test_tensor<float> dx(
+                        src, channels_last ? in_order(1, 70 * channels, channels) : in_order(5600, 70, 1));
+                    dx.fill([](std::int64_t k) { return k % 5; });
+                    ASSERT_TRUE(gradkern::max_pool_backward_from_indices(
+                                    dy.const_view(), index.const_view(),
+                                    {.data_format = format, .index_base = base, .storage_order = order}, dx.view(),
+                                    {.workspace = scratch()})
+                                    .ok());
+                    EXPECT_TRUE(dx.equals(expected)) << channels_last;
+                    EXPECT_TRUE(dx.surroundings_intact());
                 }
             }
         }

@@ -36,6 +36,24 @@ struct element_run {
         return r;
     }
 
+    /// The last place that indices point to, where all point into the planes of their elements and the largest is among those
+    /// of the last place.
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t last_place(const std::int64_t* indices,
+                                                                 std::int64_t per_place) const noexcept {
+        std::int64_t last = 0;
+        const auto look = [&](std::int64_t apart) GRADKERN_INLINE_LAMBDA {
+            const std::int64_t* const index = indices + at;
+            const std::int64_t n = count;
+            for (std::int64_t e = 0; e < n; ++e) last = std::max(last, index[e * apart]);
+        };
+        if (at_step == 1) {
+            look(1);
+        } else {
+            look(at_step);
+        }
+        return (last - static_cast<std::int64_t>(own.origin)) / std::max<std::int64_t>(per_place, 1);
+    }
+
     /// Where the indices of a run point.
     struct reach {
         bool within;         // all of them into [first, first + places) of the planes of their elements

@@ -45,11 +45,13 @@ public:
         const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_cleared : 4 * scatter_held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
+        by_largest_ = direct && g.all_within &&
+                      (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
     }
 
     /// Whether an index alone tells where to add, whatever the channel of its element.
     [[nodiscard]] bool takes_mixed_runs() const noexcept {
-        return ready_ && place_step_ == g_.index.per_place && channel_step_ == g_.index.per_channel;
+        return (ready_ || by_largest_) && place_step_ == g_.index.per_place && channel_step_ == g_.index.per_channel;
     }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
@@ -98,7 +100,13 @@ private:
     }
 
     /// Clears the places that the elements of a run point to. Returns whether all are in the block.
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
+    [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
+        if constexpr (direct) {
+            if (by_largest_) {
+                clear_to(run.last_place(indices, g_.index.per_place) + 1);
+                return true;
+            }
+        }
         element_run::reach reach = run.reach_of(indices, first_, places_);
         if constexpr (!direct)
             if (!reach.within && first_ + places_ < last_) reach = slide_for(run, indices);
@@ -158,15 +166,20 @@ private:
     GRADKERN_NOINLINE void add_all(const element_run& run, const float* from, std::int64_t from_step,
                                    const std::int64_t* indices, float* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
-        const auto first = static_cast<std::int64_t>(run.own.origin) + first_ * place_step_;
+        const std::uint64_t first = run.own.origin + static_cast<std::uint64_t>(first_ * place_step_);
+        // an address of index 0, which may be in front of the tensor: pointers could not say so
+        const auto zero = reinterpret_cast<std::uintptr_t>(sums) - first * sizeof(float);
+        const auto sum = [zero](std::int64_t i) GRADKERN_INLINE_LAMBDA -> float& {
+            return *reinterpret_cast<float*>(zero + static_cast<std::uintptr_t>(i) * sizeof(float));
+        };
         const std::int64_t drift = run.channel_step * channel_step_ - static_cast<std::int64_t>(run.origin_step);
         const std::int64_t n = run.count;
         if (run.at_step == 1 && from_step == 1 && drift == 0) {
             GRADKERN_UNROLL_FOUR
-            for (std::int64_t e = 0; e < n; ++e) sums[at[e] - first] += from[e];
+            for (std::int64_t e = 0; e < n; ++e) sum(at[e]) += from[e];
         } else {
             GRADKERN_UNROLL_FOUR
-            for (std::int64_t e = 0; e < n; ++e) sums[at[e * run.at_step] - first + e * drift] += from[e * from_step];
+            for (std::int64_t e = 0; e < n; ++e) sum(at[e * run.at_step] + e * drift) += from[e * from_step];
         }
     }
 
@@ -192,8 +205,9 @@ private:
     std::int64_t channels_ = 0;
     std::int64_t place_step_ = 0;
     std::int64_t channel_step_ = 1;
-    std::int64_t clean_ = 0;  // places
-    bool ready_ = false;      // all places are clean, and all indices point to them
+    std::int64_t clean_ = 0;   // places
+    bool ready_ = false;       // all places are clean, and all indices point to them
+    bool by_largest_ = false;  // the largest index of elements that follow one another tells how far they reach
 };
 
 }  // namespace detail
