@@ -145,7 +145,10 @@ inline constexpr int half_vectors = simd::lanes < 16 ? 2 : 1;
 inline constexpr int half_rows = 8 / half_vectors;
 inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
-inline constexpr int most_rows = std::max({tile_rows, narrow_rows, half_rows});
+// Tiles of one vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
+inline constexpr int lone_rows = narrow_rows < 8 ? 12 : narrow_rows;
+
+inline constexpr int most_rows = std::max({tile_rows, narrow_rows, lone_rows, half_rows});
 
 // Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
 #if defined(__AVX512F__) || defined(__aarch64__)
@@ -461,6 +464,7 @@ inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pai
 
 /// How many rows tiles of a panel of `lanes` have at most.
 [[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes) noexcept {
+    if (lanes <= static_cast<std::ptrdiff_t>(simd::lanes)) return lone_rows;
     return lanes > narrow_lanes ? tile_rows : narrow_rows;
 }
 
