@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "support/conv_cases.hpp"
@@ -162,6 +163,39 @@ TYPED_TEST(convolution_half, depthwise_tensors_in_place_keep_the_bits_of_staged_
         for (const conv_row& r : rows) {
             expect_sums_of_f32<T, G>(random, make_case(r, gk::data_format::nxc, gk::weights_format::oix));
             if (this->HasFatalFailure()) return;
+        }
+    }
+}
+
+// Weight gradients of depthwise layers of three column taps: numbers of 16 bits, widened in registers, give the sums of f32.
+TYPED_TEST(convolution_half, weights_of_windows_that_slide) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::output;
+    random_source random("convolution_half.sliding_weights");
+    for (std::int64_t columns = 1; columns <= 31; ++columns) {
+        for (const std::int64_t stride : {1, 2}) {
+            const std::int64_t pad = columns < 3 ? 1 : random.integer(0, 3);
+            const std::int64_t rows = random.integer(columns < 3 ? 1 : 3, 9);
+            const gk::extents space = columns % 8 == 7 ? gk::extents{4, rows, columns} : gk::extents{rows, columns};
+            const conv_row row{conv_operator::convolution_backward_weights,
+                               random.integer(1, 3),
+                               random.integer(2, 70),
+                               1,
+                               1,
+                               space,
+                               3,
+                               stride,
+                               1,
+                               pad};
+            const conv_case c = make_case(row, gk::data_format::nxc, gk::weights_format::xio);
+            expect_sums_of_f32<T, G>(random, c);
+            if (this->HasFatalFailure()) return;
+            SCOPED_TRACE(c.text());
+            const auto plan = gk::plan_convolution_backward_weights<T, G>(c.large, c.small, c.conv, c.weights);
+            ASSERT_TRUE(plan.has_value());
+            std::string text(plan->describe({}), ' ');
+            plan->describe(text);
+            EXPECT_NE(text.find("channelwise, sliding"), std::string::npos) << text;
         }
     }
 }

@@ -282,6 +282,47 @@ TEST(convolution, windows_that_slide) {
     EXPECT_FALSE(says_sliding(depthwise(conv_operator::convolution, 32, {20, 20}, 3, 1)));
 }
 
+// Weight gradients of depthwise layers of three column taps, whose sums stay in registers: lines of few and of many columns
+// and pieces of long ones, any pads and strides, more and fewer lines of the window than a kernel takes, volumes, channels
+// that fill vectors and others, both layouts.
+TEST(convolution, weights_of_windows_that_slide) {
+    random_source random("convolution.sliding_weights");
+    const auto check = [&](const conv_case& c, bool slides) {
+        expect_equal_paths(random, c, random.chance(1, 4));
+        const auto plan = gk::plan_convolution_backward_weights<float>(c.large, c.small, c.conv, c.weights);
+        if (c.op != conv_operator::convolution_backward_weights || !plan) return;
+        std::string text(plan->describe({}), ' ');
+        plan->describe(text);
+        EXPECT_EQ(text.find("channelwise, sliding") != std::string::npos, slides) << text << c.text();
+    };
+    for (std::int64_t columns = 1; columns <= 31; ++columns) {
+        for (const std::int64_t stride : {1, 2}) {
+            for (const conv_operator op :
+                 {conv_operator::convolution_backward_weights, conv_operator::conv_transpose_backward_weights}) {
+                const bool transposed = op == conv_operator::conv_transpose_backward_weights;
+                const std::int64_t pad = columns < 3 ? 1 : random.integer(0, transposed ? 1 : 3);
+                const std::int64_t rows = random.integer(columns < 3 ? 1 : 3, 9);
+                const gk::extents space = columns % 8 == 7 ? gk::extents{4, rows, columns} : gk::extents{rows, columns};
+                check(make_case({op, random.integer(1, 3), random.integer(2, 70), 1, 1, space, 3, stride, 1, pad},
+                                random.pick({gk::data_format::nxc, gk::data_format::ncx}),
+                                random.pick({gk::weights_format::oix, gk::weights_format::xio})),
+                      true);
+                if (HasFatalFailure()) return;
+            }
+        }
+    }
+    constexpr conv_operator weights = conv_operator::convolution_backward_weights;
+    const conv_row rows[]{
+        {weights, 1, 32, 1, 1, {2, 700}, 3, 1, 1, 1},  // pieces of lines
+        {weights, 1, 20, 1, 1, {3, 1100}, 3, 2, 1, 1},
+        {weights, 2, 48, 1, 1, {90}, 3, 1, 1, 1},  // one line of the window
+    };
+    for (const conv_row& r : rows) check(make_case(r, gk::data_format::nxc, gk::weights_format::oix), true);
+    check(make_case({weights, 1, 32, 1, 1, {9, 9}, 3, 3, 1, 1}, gk::data_format::nxc, gk::weights_format::oix), false);
+    check(make_case({weights, 1, 32, 1, 1, {9, 9}, 3, 1, 2, 1}, gk::data_format::nxc, gk::weights_format::oix), false);
+    check(make_case({weights, 1, 32, 1, 1, {9, 9}, 5, 1, 1, 1}, gk::data_format::nxc, gk::weights_format::oix), false);
+}
+
 // Depthwise layers of stride 1 in NCX: positions of a channel lie in the lanes. Planes cut into blocks of lines and of
 // columns, lines shorter and longer than vectors, kernels and pads of all kinds, volumes.
 TEST(convolution, planes_of_depthwise_layers) {

@@ -59,6 +59,13 @@ enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, out
 template <operand A>
 inline constexpr bool is_half = A == operand::f16 || A == operand::bf16;
 
+/// How tiles read rows of type T that have a number for each lane: 16 bits as they are, where that takes few instructions.
+template <class T>
+inline constexpr operand lane_operand = !simd::widens_quickly<T>                     ? operand::vector
+                                        : element_traits<T>::type == data_type::f16  ? operand::f16
+                                        : element_traits<T>::type == data_type::bf16 ? operand::bf16
+                                                                                     : operand::vector;
+
 /// Whether the lanes of a group share its numbers.
 template <operand A>
 inline constexpr bool is_shared = A == operand::quad || A == operand::shared;
@@ -191,8 +198,10 @@ inline constexpr int row_unit = is_half<A>     ? half_rows / 2
                                 : is_shared<A> ? narrow_rows
                                                : 2;
 
-/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`.
-[[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept { return (rows + unit - 1) / unit * unit; }
+/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least.
+[[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept {
+    return std::max((rows + unit - 1) / unit * unit, 2);
+}
 
 /// Whether so many lanes may share their numbers.
 [[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept {

@@ -105,14 +105,16 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     }
 }
 
-/// Rows of the kernel for so many: few kernels, since each is compiled for two numbers of taps and three types.
-[[nodiscard]] constexpr int sliding_kernel_rows(int rows, int most) noexcept {
-    return rows <= most / 2 ? most / 2 : most;
+/// Rows of the kernel for so many: few kernels, since each is compiled for three types. Of seven taps one serves fewer rows as
+/// quickly, since columns that are outside are left out.
+[[nodiscard]] constexpr int sliding_kernel_rows(int rows, int taps) noexcept {
+    const int most = sliding_rows(taps);
+    return taps < 7 && rows <= most / 2 ? most / 2 : most;
 }
 
 template <operand A, int Taps, int... I>
 constexpr std::array<tile_function, sizeof...(I)> make_sliding_tiles(std::integer_sequence<int, I...>) noexcept {
-    return {{&sliding_tile<A, Taps, sliding_kernel_rows(I + 1, sliding_rows(Taps))>...}};
+    return {{&sliding_tile<A, Taps, sliding_kernel_rows(I + 1, Taps)>...}};
 }
 /// Kernels for 1 row to the most.
 template <operand A, int Taps>

@@ -247,7 +247,7 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
 }
 
 /// to[i] += from[i], then from[i] = 0: one level of a fixed-order sum into the next.
-inline void fold(float* from, float* to, std::ptrdiff_t count) noexcept {
+GRADKERN_NOINLINE inline void fold(float* from, float* to, std::ptrdiff_t count) noexcept {
     for (std::ptrdiff_t i = 0; i < count; ++i) {
         to[i] += from[i];
         from[i] = 0.0F;

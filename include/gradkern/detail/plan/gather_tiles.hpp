@@ -26,13 +26,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// How tiles read rows of type T that have a number for each lane: 16 bits as they are, where that takes few instructions.
-template <class T>
-inline constexpr operand lane_operand = !simd::widens_quickly<T>                     ? operand::vector
-                                        : element_traits<T>::type == data_type::f16  ? operand::f16
-                                        : element_traits<T>::type == data_type::bf16 ? operand::bf16
-                                                                                     : operand::vector;
-
 /// The kernels that depend on the type of a tensor, and how its outputs are written.
 struct gather_element {
     output_element output;

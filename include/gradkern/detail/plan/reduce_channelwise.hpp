@@ -12,6 +12,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/micro/sliding_sums.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/reduce_plan.hpp>
@@ -24,21 +25,99 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// What tiles read of neighbouring lines of a plane: of the large side offsets as in the tensor, counted from `origin`; of
-/// the small side the first position, and steps from column to column and from line to line.
+/// the small side the offset of the first position, and steps from column to column and from line to line. f32 in name only
+/// where windows slide.
 struct channelwise_source {
     const float* large = nullptr;
     const float* small = nullptr;
     shape::canonical_strides in{};
     std::int64_t origin = 0;
+    std::int64_t small_first = 0;
     std::int64_t column_step = 0;
     std::int64_t line_step = 0;
 };
 
+/// Adds the products of `run` lines of a plane, from that at `at` on, in the columns of chunk `c`, to the sums [tap][lane] of
+/// neighbouring panels of a depthwise layer whose windows slide. `kernels` are those for its type.
+GRADKERN_NOINLINE inline void add_lines_sliding(const reduce_plan& r, const chunk_grid::chunk& c,
+                                                const line_position& at, std::int64_t run, std::int64_t used,
+                                                const channelwise_source& from, const sliding_sums_kernels& kernels,
+                                                float* chunk_sum) noexcept {
+    const shape::axis& columns = r.axes[2];
+    const std::int64_t line_floats = columns.kernel * r.panel_width;
+    const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
+    const std::int64_t first = columns.position(c.first_column, 0);
+    const std::int64_t held = (sliding_sum_taps - 1) / columns.stride;
+    const std::int64_t end = c.columns() + held;
+    const std::int64_t whole = std::clamp((columns.stride - 1 - first) / columns.stride, held, end);
+    const std::int64_t whole_end = std::max(whole, std::min(c.columns(), (columns.large - first) / columns.stride));
+    sliding_sums_call call{.a = from.large,
+                           .b = from.small,
+                           .a_step = from.in[4],
+                           .b_step = from.column_step,
+                           .a_ahead = r.axes[1].stride_in(from.in[3]),
+                           .b_ahead = from.line_step,
+                           .columns = columns.large,
+                           .first = first,
+                           .stride = columns.stride,
+                           .outputs = c.columns(),
+                           .whole = whole,
+                           .whole_end = whole_end};
+    const auto add_whole = kernels.whole[static_cast<std::size_t>(columns.stride - 1)];
+    for (std::int64_t line = at.h; line < at.h + run; ++line) {
+        const shape::tap_sequence lines = r.axes[1].inside_taps(line);
+        for (std::int64_t d = planes.first; d < planes.first + planes.count; ++d) {
+            const std::int64_t plane = at.n * from.in[0] - from.origin + r.axes[0].position(at.d, d) * from.in[2];
+            for (std::int64_t t = 0; t < lines.count; t += sliding_sum_lines) {
+                call.lines = static_cast<std::size_t>(std::min<std::int64_t>(lines.count - t, sliding_sum_lines));
+                call.b_row = from.small_first + (line - at.h) * from.line_step;
+                GRADKERN_NO_UNROLL
+                for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
+                    // in place of lines that there are not the last one again, to the same sums
+                    const std::int64_t tap = lines.first + std::min(t + static_cast<std::int64_t>(i), lines.count - 1);
+                    call.a_row[i] = plane + r.axes[1].position(line, tap) * from.in[3];
+                    call.sums[i] = chunk_sum + (d * r.axes[1].kernel + tap) * line_floats;
+                }
+                for (std::int64_t lane = 0; lane < used; lane += simd::lanes) {
+                    kernels.border(call, 0, whole);
+                    if (whole < whole_end) add_whole(call);
+                    kernels.border(call, whole_end, end);
+                    call.b_row += simd::lanes;
+                    GRADKERN_NO_UNROLL
+                    for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
+                        call.a_row[i] += simd::lanes;
+                        call.sums[i] += r.panel_floats();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same of all lines of a chunk, in place.
+GRADKERN_NOINLINE inline void add_chunk_sliding(const reduce_plan& r, const chunk_grid::chunk& c, std::int64_t used,
+                                                channelwise_source from, const sliding_sums_kernels& kernels,
+                                                float* chunk_sum) noexcept {
+    line_position at(r.axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line;) {
+        const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);
+        from.small_first = at.offset(r.small, c.first_column);
+        add_lines_sliding(r, c, at, run, used, from, kernels, chunk_sum);
+        line += run;
+        at.h += run - 1;
+        at.advance(r.axes);
+    }
+}
+
 /// Adds the products of `run` lines of a plane, from that at `at` on, in the columns of chunk `c`, to the sums [tap][l][lane]
-/// of a panel of which `used` lanes are used. Whatever the types of its tensors: compiled once.
+/// of a panel of which `used` lanes are used. Whatever the types of its tensors: compiled once. All are f32 here.
 GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const chunk_grid::chunk& c,
                                                     const line_position& at, std::int64_t run, std::int64_t used,
                                                     channelwise_source from, stretch* list, float* chunk_sum) noexcept {
+    if (r.sliding) {
+        add_lines_sliding(r, c, at, run, used, from, sliding_sums_of<operand::vector>, chunk_sum);
+        return;
+    }
     constexpr int taps_unit = 1;  // of rows, which are taps
     const tile_function* tiles =
         r.common ? tiles_for<operand::scalar>(used) : tiles_for<operand::vector, taps_unit>(used);
@@ -174,8 +253,21 @@ void reduce_channelwise(const reduce_plan& r, const T* large, const T* small, st
     auto* total = reinterpret_cast<float*>(slice + r.at_total);
     const std::int64_t first_panel = task * r.task_panels;
     const std::int64_t panels = std::min(r.task_panels, r.panels - first_panel);
+    // Where windows slide in place, whole panels go together, as they lie in memory.
+    const std::int64_t first_lane = first_panel * r.panel_width;
+    const std::int64_t whole_panels = (r.groups * r.small_channels - first_lane) / r.panel_width;
+    const std::int64_t together = r.sliding && !r.staged ? std::min(panels, whole_panels) : 0;
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
-        for (std::int64_t p = 0; p < panels; ++p)
+        if (together > 0) {
+            const channelwise_source from{.large = reinterpret_cast<const float*>(large + first_lane),
+                                          .small = reinterpret_cast<const float*>(small + first_lane),
+                                          .in = r.large,
+                                          .column_step = r.small[4],
+                                          .line_step = r.small[3]};
+            add_chunk_sliding(r, r.chunks[i], together * r.panel_width, from, sliding_sums_of<lane_operand<T>>,
+                              chunk_sum);
+        }
+        for (std::int64_t p = together; p < panels; ++p)
             add_chunk_channelwise(r, large, small, r.chunks[i], first_panel + p, slice,
                                   chunk_sum + p * r.panel_floats());
         fold(chunk_sum, sum, r.sum_floats);

@@ -37,9 +37,10 @@ public:
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense")
-            << (plan_.shared   ? ", shared"
-                : plan_.common ? ", one group"
-                               : "")
+            << (plan_.shared    ? ", shared"
+                : plan_.sliding ? ", sliding"
+                : plan_.common  ? ", one group"
+                                : "")
             << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
             << (plan_.turned   ? "turned"
                 : plan_.staged ? "staged"
@@ -58,7 +59,8 @@ protected:
         std::int64_t bytes;
         std::int64_t result_bytes;
         bool f32;
-        bool pairs;  // there are dot products of pairs
+        bool halves;  // kernels of depthwise layers read them
+        bool pairs;   // there are dot products of pairs
     };
     /// Memory layouts: the tensors of the two sides and the results. `diff_bias` is empty for none.
     struct tensors {
@@ -88,10 +90,11 @@ protected:
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
         diff_bias_ = tensor_memory("diff_bias", t.diff_bias, types.result_bytes);
-        plan_ =
-            make_reduce_plan(p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
-                             shape::filter_strides(t.diff_weights, w_format, transposed), types.f32,
-                             types.pairs && options.precision == precision::relaxed, options);
+        plan_ = make_reduce_plan(
+            p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
+            shape::filter_strides(t.diff_weights, w_format, transposed),
+            {.f32 = types.f32, .halves = types.halves, .pairs = types.pairs && options.precision == precision::relaxed},
+            options);
         if (t.diff_bias.empty()) return {};
         diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
         bias_plan_ = make_bias_plan(shape::bias_backward_of(p, diff_dst_side_),
@@ -124,6 +127,7 @@ protected:
         return plan_memory({.bytes = sizeof(T),
                             .result_bytes = sizeof(G),
                             .f32 = std::is_same_v<T, float>,
+                            .halves = is_half<lane_operand<T>>,
                             .pairs = has_pairs<T>},
                            t, p, transposed, format, w_format, options);
     }

@@ -26,6 +26,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/micro/sliding_sums.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
@@ -51,8 +52,9 @@ struct reduce_plan {
 
     bool swapped = false;  // the operator's large side is the small one here, and the other way about
     bool channelwise = false;
-    bool shared = false;  // channelwise, groups of 4 and 4 channels, or 8 and 8, whose lanes share them
-    bool common = false;  // channelwise, one group: all lanes share the numbers of the large side
+    bool shared = false;   // channelwise, groups of 4 and 4 channels, or 8 and 8, whose lanes share them
+    bool common = false;   // channelwise, one group: all lanes share the numbers of the large side
+    bool sliding = false;  // channelwise, depthwise: kernels that keep the sums of all column taps (sliding_sums.hpp)
     bool staged = false;
     bool turned = false;          // dense: positions side by side in the staged windows, channels in the tensor
     bool far = false;             // dense: positions of the large side lie a page apart, or half of one
@@ -166,13 +168,22 @@ struct reduce_plan {
     }
 };
 
-/// Chooses path, tasks and scratch. `f32` says whether both activations are f32, `pairs` whether tiles may take them by
-/// pairs.
+/// What make_reduce_plan knows of the element type of activations: whether it is f32, whether kernels widen it as quickly, and
+/// whether tiles may take it by pairs.
+struct reduce_types {
+    bool f32 = false;
+    bool halves = false;
+    bool pairs = false;
+};
+
+/// Chooses path, tasks and scratch.
 [[nodiscard]] constexpr reduce_plan make_reduce_plan(const shape::convolution_problem& p,
                                                      const shape::canonical_strides& large,
                                                      const shape::canonical_strides& small,
-                                                     const shape::canonical_strides& weights, bool f32, bool pairs,
+                                                     const shape::canonical_strides& weights, const reduce_types& types,
                                                      const plan_options& options) noexcept {
+    const bool f32 = types.f32;
+    const bool pairs = types.pairs;
     reduce_plan r;
     r.axes = p.axes;
     for (shape::axis& a : r.axes)
@@ -209,12 +220,17 @@ struct reduce_plan {
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
     r.chunks = chunk_grid(r.batch * r.axes[0].small * r.axes[1].small, r.axes[2].small);
     const std::int64_t width = r.channelwise ? r.groups * r.small_channels : r.small_channels;
-    r.panel_width = !r.channelwise || r.common ? panel_lanes(width) : width <= lanes ? lanes : narrow_lanes;
+    const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
+    r.sliding = r.channelwise && !r.common && depthwise && columns.kernel == sliding_sum_taps &&
+                columns.dilation == 1 && columns.stride <= most_sliding_stride;
+    r.panel_width = !r.channelwise || r.common    ? panel_lanes(width)
+                    : r.sliding || width <= lanes ? lanes
+                                                  : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
     r.shared = r.channelwise && shares && !r.common;
-    const bool depthwise = r.small_channels == 1 && r.large_channels == 1;
-    const bool in_place =
-        f32 && (!r.channelwise || r.common || (r.large[1] == 1 && r.small[1] == 1 && (depthwise || r.shared)));
+    const bool neighbours = r.large[1] == 1 && r.small[1] == 1;
+    const bool in_place = (f32 && (!r.channelwise || r.common || (neighbours && (depthwise || r.shared)))) ||
+                          (types.halves && r.sliding && neighbours);
     // Channels of many positions at a time go to one place first.
     constexpr std::int64_t far_apart = 512;
     r.far = options.algorithm == algorithm::automatic && !r.channelwise && r.large[1] == 1 &&
@@ -245,13 +261,13 @@ struct reduce_plan {
         constexpr std::int64_t staging_budget = 1024 * 1024;
         plan_options dense = options;
         dense.algorithm = algorithm::dense;
-        if (staging > staging_budget) return make_reduce_plan(p, large, small, weights, f32, pairs, dense);
+        if (staging > staging_budget) return make_reduce_plan(p, large, small, weights, types, dense);
         r.at_large = slice.reserve<float>(staging);
         r.at_chunk = slice.reserve<float>(r.sum_floats);
         r.at_list = slice.reserve<stretch>(lines);
         // Sums of one group are many, and one more level of them: not where dense tiles need no workspace.
         if (lone && options.algorithm == algorithm::automatic && slice.bytes() + r.sum_bytes() > stack_slice) {
-            const reduce_plan d = make_reduce_plan(p, large, small, weights, f32, pairs, dense);
+            const reduce_plan d = make_reduce_plan(p, large, small, weights, types, dense);
             if (d.slice_bytes <= stack_slice) return d;
         }
     } else {
