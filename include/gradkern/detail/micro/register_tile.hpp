@@ -106,6 +106,7 @@ struct tile_call {
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer: between the results of a row
     std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers
+    bool rounds = false;        ///< operand::pair: c holds bf16 numbers, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
@@ -292,9 +293,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         const auto ask = [&](std::ptrdiff_t i) GRADKERN_INLINE_LAMBDA {
             // places from the first to the last
             constexpr std::ptrdiff_t last = Vectors * width - 1;
+            using result = std::conditional_t<A == operand::pair, std::uint16_t, number>;  // of pairs at most
             constexpr std::ptrdiff_t steps =
-                is_half<A> ? 0 : std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<float>) - 1;
-            const auto* c = reinterpret_cast<const number*>(call.c[i]);
+                is_half<A> ? 0 : std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<result>) - 1;
+            const auto* c = reinterpret_cast<const result*>(call.c[i]);
             simd::prefetch_to_write(c, c_at + call.c_ahead);
             GRADKERN_UNROLL
             for (std::ptrdiff_t j = 1; j <= steps; ++j)
@@ -444,6 +446,18 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             }
             continue;
         }
+        if constexpr (A == operand::pair) {
+            if (call.rounds) {
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) {
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v)
+                        simd::narrow_dots(acc[i][v],
+                                          reinterpret_cast<std::uint16_t*>(call.c[row(i)]) + c_at + v * width);
+                }
+                continue;
+            }
+        }
         if (call.mode == tile_mode::add) {
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) {
@@ -537,19 +551,28 @@ template <operand A, int Unit = row_unit<A>>
     return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
 }
 
-/// Calls f(count) for tiles of at most `most` rows, a multiple of `unit`. Their sizes differ by at most one unit, since tiles
-/// of few rows are slow, and only the last one's may be no multiple.
+/// Calls f(count, tiles) for as many tiles of `count` rows, at most `most`, a multiple of `unit`. Sizes differ by at most one
+/// unit, since tiles of few rows are slow, and only the last tile's may be no multiple.
 template <class F>
-GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
+GRADKERN_ALWAYS_INLINE void split_runs(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
     const std::ptrdiff_t tiles = (rows + most - 1) / most;
     if (tiles == 0) return;
     const std::ptrdiff_t units = (rows + unit - 1) / unit;
     const std::ptrdiff_t size = units / tiles;
-    for (std::ptrdiff_t larger = units % tiles; rows > 0; --larger) {
+    for (std::ptrdiff_t larger = units % tiles; rows > 0; larger = 0) {
         const std::ptrdiff_t count = std::min(rows, (size + (larger > 0 ? 1 : 0)) * unit);
-        f(count);
-        rows -= count;
+        const std::ptrdiff_t alike = larger > 0 ? larger : rows / count;
+        f(count, alike);
+        rows -= count * alike;
     }
+}
+
+/// Calls f(count) for each of these tiles.
+template <class F>
+GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
+    split_runs(rows, most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t tiles) GRADKERN_INLINE_LAMBDA {
+        for (; tiles > 0; --tiles) f(count);
+    });
 }
 
 }  // namespace detail

@@ -82,13 +82,19 @@ inline void stage_points(const T* src, point_walk walk, std::int64_t count, std:
     for (float* const end = staging + count; staging != end;) {
         const point_run run = walk.next(end - staging);
         const std::int64_t step = walk.step();
-        const T* const row = src + run.offset;
-        if constexpr (has_pairs<T>) {
-            if (pairs) pack_row_pairs(row, step, run.count, channel_step, channels, staging, pitch);
-        }
-        for (std::int64_t k = 0; k < channels && !pairs; ++k) {
-            const T* const from = row + k * channel_step;
-            float* const to = staging + k * pitch;
+        const std::int64_t together = !pairs ? 1 : step == 1 ? 2 : channels;  // channels
+        float* to = staging;
+        for (std::int64_t k = 0; k < channels; k += together, to += pitch) {
+            const T* const from = src + run.offset + k * channel_step;
+            // No CPU fetches ahead from channel to channel.
+            for (std::int64_t x = 0; x < run.count && step == 1; x += simd::line_elements<T>)
+                for (std::int64_t next = 4; next < 4 + together; ++next) simd::prefetch(from, next * channel_step + x);
+            if constexpr (has_pairs<T>) {
+                if (pairs) {
+                    pack_row_pairs(from, step, run.count, channel_step, std::min(together, channels - k), to, pitch);
+                    continue;
+                }
+            }
             if (step == 1) {
                 simd::widen(from, to, run.count);
             } else {

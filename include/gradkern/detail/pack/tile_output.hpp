@@ -43,10 +43,17 @@ inline constexpr output_element output_element_of{sizeof(T), std::is_same_v<T, f
 /// The output of a panel of channels at a time.
 class tile_output {
 public:
-    /// Tiles are `width` lanes wide; `out` are the tensor's strides. `halves`: tiles write 16 bits, with bias and previous value.
+    /// Tiles are `width` lanes wide; `out` are the tensor's strides. `halves`: tiles write 16 bits, with bias and previous value;
+    /// `rounds`: without.
     tile_output(const output_element& element, const shape::canonical_strides& out, std::int64_t width, bool accumulate,
-                bool halves) noexcept
-        : element_(element), out_(out), panel_(width), width_(width), accumulate_(accumulate), halves_(halves) {}
+                bool halves, bool rounds) noexcept
+        : element_(element),
+          out_(out),
+          panel_(width),
+          width_(width),
+          accumulate_(accumulate),
+          halves_(halves),
+          as_they_are_(element.is_f32 || rounds) {}
 
     /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets.
     shape::canonical_strides stage(const box_grid::item& box, float* area) noexcept {
@@ -62,7 +69,7 @@ public:
         dst_ = dst;
         lanes_ = lanes_used;
         bias_ = bias;
-        direct_ = halves_ || (element_.is_f32 && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
+        direct_ = halves_ || (as_they_are_ && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
     }
 
     /// From now on rows of the buffer hold `panels` panels side by side, `lanes_used` lanes, whose biases lie `bias_step`
@@ -157,6 +164,7 @@ private:
     std::int64_t bias_step_ = 0;
     bool accumulate_;
     bool halves_;
+    bool as_they_are_;  // tiles write elements of the tensor, where nothing is added
     bool direct_ = false;
     static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows_of_any;
     static constexpr std::ptrdiff_t buffer_floats = std::max<std::ptrdiff_t>(buffer_rows * tile_lanes, 4096);

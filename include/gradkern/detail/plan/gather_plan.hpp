@@ -115,6 +115,10 @@ struct gather_plan {
         return shape::ceil_div(joint_panels, each) + all_panels() - joint_panels;
     }
     [[nodiscard]] constexpr std::int64_t block_tasks() const noexcept { return block_tasks(task_panels); }
+    /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
+    [[nodiscard]] constexpr bool pairs_round() const noexcept {
+        return pairs && terms * taps() <= part_terms && !accumulate;
+    }
     /// Whether tiles of a panel touch the lanes it uses alone. Those that share are packed for the whole width.
     [[nodiscard]] constexpr bool is_whole(std::int64_t lanes_used) const noexcept {
         return lanes_used == panel_width || (!shared && !halves && fills_tile(lanes_used));

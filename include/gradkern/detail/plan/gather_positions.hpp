@@ -92,7 +92,7 @@ struct position_panel {
 
     /// Whether tiles write straight into a tensor where columns lie `step` apart.
     [[nodiscard]] bool is_direct(std::int64_t step) const noexcept {
-        return std::is_same_v<T, float> && step == 1 && !g.accumulate && bias == nullptr;
+        return (std::is_same_v<T, float> || g.pairs_round()) && step == 1 && !g.accumulate && bias == nullptr;
     }
 
     /// Computes the next columns, `left` of them or as many as a tile has, and returns their number; as many as whole tiles
@@ -113,9 +113,7 @@ struct position_panel {
             const auto row = static_cast<std::int64_t>(j);
             w[j] = weights + row * weights_step;
             c[j] = sums.data() + row * tile.width;
-            if constexpr (std::is_same_v<T, float>) {
-                if (direct) c[j] = dst + (runs->offset + row * g.out[1]);
-            }
+            if (direct) c[j] = reinterpret_cast<float*>(dst + (runs->offset + row * g.out[1]));
         }
         tile_call call{.list = reduction.list,
                        .rows = static_cast<std::ptrdiff_t>(rows),
@@ -124,6 +122,7 @@ struct position_panel {
                        .b = source,
                        .b_step = reduction.b_step,
                        .c = c.data(),
+                       .rounds = direct && g.pairs,
                        .tiles = direct ? std::min(left, runs->count) / tile.width : 1,
                        .b_next = tile.width,
                        .c_next = tile.width};

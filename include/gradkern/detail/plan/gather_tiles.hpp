@@ -144,7 +144,7 @@ public:
           biased_(biased),
           halves_(task.g.halves && !task.staged),  // a last panel may be staged
           out_(task.g.out),
-          output_(element.output, task.g.out, task.g.panel_width, task.g.accumulate, halves_) {
+          output_(element.output, task.g.out, task.g.panel_width, task.g.accumulate, halves_, task.g.pairs_round()) {
         const gather_plan& g = t_.g;
         if (g.out_staged) out_ = output_.stage(t_.box, t_.results);
         turn_to(0, t_.group, t_.first_lane, t_.first_used);
@@ -217,6 +217,7 @@ private:
                 .b_step = t_.reduction.b_step,
                 .c = output_.rows(count, to.data(), joined_ ? p * g.panel_width : 0),
                 .group = g.in_channels,
+                .rounds = g.pairs_round() && output_.is_direct(),
                 .bias = biased_ ? t_.packed + p * g.panel_floats : nullptr,
                 .a_ahead = a_ahead_,
                 .c_ahead = c_ahead_,
@@ -249,26 +250,37 @@ private:
                                : tiles_for<operand::scalar>(width);
     }
 
-    /// The next `count` positions of a walk, in all panels of the task. `tile_of(call, row pointers, offset of the panel,
-    /// lanes used, offsets of what rows read)` completes the call and returns the kernel.
+    /// The next `tiles` tiles of `count` positions of a walk, in all panels of the task; several lie in one line of it, and
+    /// write straight into the tensor. `tile_of(call, row pointers, offset of the panel, lanes used, offsets of what rows read)`
+    /// completes the call and returns the kernel.
     template <class TileOf>
-    void compute_tile(row_walk& walk, std::ptrdiff_t count, const shape::tap_class& columns,
-                      const TileOf& tile_of) noexcept {
+    void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles, const shape::tap_class& columns,
+                       const TileOf& tile_of) noexcept {
         rows_of_tile from;
         rows_of_tile to;
+        const std::int64_t read_step = walk.in_step();
+        const std::int64_t write_step = walk.out_step();
         walk.take(count, from.data(), to.data());
+        walk.pass((tiles - 1) * count);
         const bool asked = ask_ahead(count, from[0], columns);
         const bool turns = t_.panels > 1 && !joined_;
         t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
             if (turns) turn_to(p, of, lane, used);
             tile_call call = call_of(p, count, to);
-            call.tiles = panels_at_once(p, lane, used);
+            if (tiles > 1) {
+                call.tiles = tiles;
+                call.a_next = count * read_step;
+                call.b_next = 0;
+                call.c_next = count * write_step;
+            } else {
+                call.tiles = panels_at_once(p, lane, used);
+            }
             if (asked) call.a_ahead = 0;
             std::array<const float*, most_rows> rows;
             call.a = rows.data();
             run_parts(tile_of(call, rows, t_.panel_offset(p, of, lane), used, from), call);
             if (turns) output_.flush();
-            return call.tiles;
+            return tiles > 1 ? 1 : call.tiles;
         });
     }
 
@@ -283,14 +295,22 @@ private:
                                                     : row_unit<operand::scalar>;
         const bool reads = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;  // else rows are nowhere
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
-        split_rows(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count) {
-            compute_tile(
-                walk, count, c[2],
-                [&](const tile_call&, auto& a, std::int64_t first, std::int64_t used, const auto& from) {
-                    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                        a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number);
-                    return tiles_of_width(used)[count - 1];
-                });
+        const auto tile_of = [&](const tile_call& call, auto& a, std::int64_t first, std::int64_t used,
+                                 const auto& from) {
+            for (std::size_t i = 0; i < static_cast<std::size_t>(call.rows); ++i)
+                a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number);
+            return tiles_of_width(used)[call.rows - 1];
+        };
+        // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1.
+        const bool direct = output_.is_direct() && (t_.panels == 1 || g.last_is_whole());  // all panels
+        const std::ptrdiff_t most_tiles = direct && !g.channelwise ? 16 : 1;
+        split_runs(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
+            while (left > 0) {
+                const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
+                const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most_tiles));
+                compute_tiles(walk, count, tiles, c[2], tile_of);
+                left -= tiles;
+            }
         });
     }
 
@@ -313,14 +333,15 @@ private:
                     return (std::uint32_t{1} << std::clamp<std::int64_t>(n, 0, count + taps - 1)) - 1;
                 };
                 const std::uint32_t inside = low_bits(reads - read) & ~low_bits(-read);
-                compute_tile(walk, count, c[2],
-                             [&](tile_call& call, auto& a, std::int64_t first, std::int64_t used, const auto& from) {
-                                 a[0] = reinterpret_cast<const float*>(t_.source + first * t_.number);
-                                 call.a_first = from[0];
-                                 call.inside = inside;
-                                 call.lanes = halves_ ? half_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
-                                 return tiles[count - 1];
-                             });
+                compute_tiles(walk, count, 1, c[2],
+                              [&](tile_call& call, auto& a, std::int64_t first, std::int64_t used, const auto& from) {
+                                  a[0] = reinterpret_cast<const float*>(t_.source + first * t_.number);
+                                  call.a_first = from[0];
+                                  call.inside = inside;
+                                  call.lanes =
+                                      halves_ ? half_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
+                                  return tiles[count - 1];
+                              });
                 read += count;
             });
         }

@@ -430,6 +430,18 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                 for (std::int64_t c0 = 0; c0 < channels; c0 += channel_block) {
                     const std::int64_t cl = std::min(channel_block, channels - c0);
                     const T* const from = large_base + c0 * r.large[1];
+                    if constexpr (has_pairs<T>) {
+                        if (r.pairs_in_place()) {
+                            large_source<float> source{reinterpret_cast<const float*>(from), r.large,
+                                                       -columns.first / 2};
+                            for (std::int64_t& step : source.stride) step /= 2;
+                            source.stride[4] = 0;  // in the origin
+                            const std::ptrdiff_t stretches =
+                                fill_positions(r, source, c, tap, columns.first, columns.last, 1, list);
+                            tiles.add(stretches, 0, 1, c0, cl, {source.data, 1, source.stride[1], 0});
+                            continue;
+                        }
+                    }
                     const bool innermost = r.pairs && r.window_of_rows();
                     staged_rows rows(innermost, window.lines * terms, taps, cl);
                     const bool windowed =

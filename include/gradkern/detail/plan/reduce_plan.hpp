@@ -88,6 +88,13 @@ struct reduce_plan {
     }
     /// Dense: whether columns are neighbours where a window of the large side is staged, or channels.
     [[nodiscard]] constexpr bool window_of_rows() const noexcept { return large[4] == 1 || turned; }
+    /// Dense: whether pairs of the large side are read in place: of 1x1 kernels, an even number in each line and from channel to
+    /// channel.
+    [[nodiscard]] constexpr bool pairs_in_place() const noexcept {
+        for (const shape::axis& a : axes)
+            if (!a.is_unit()) return false;
+        return pairs && large[4] == 1 && axes[2].small % 2 == 0 && (large[0] | large[1] | large[2] | large[3]) % 2 == 0;
+    }
     /// Dense: floats of a staged window.
     [[nodiscard]] constexpr std::int64_t window_floats(std::int64_t window_positions,
                                                        std::int64_t channels) const noexcept {

@@ -125,23 +125,30 @@ public:
     /// The next `count` positions: offsets in the input and in the output.
     void take(std::ptrdiff_t count, std::int64_t* from, std::int64_t* to) noexcept {
         while (count > 0) {
-            const auto run = static_cast<std::ptrdiff_t>(std::min<std::int64_t>(count, level_[0].count - at_[0]));
-            std::int64_t i = in_;
-            std::int64_t o = out_;
-            for (std::ptrdiff_t n = 0; n < run; ++n, i += level_[0].in, o += level_[0].out) {
-                *from++ = i;
-                *to++ = o;
+            const std::int64_t run = std::min<std::int64_t>(count, left());
+            for (std::int64_t n = 0; n < run; ++n) {
+                *from++ = in_ + n * in_step();
+                *to++ = out_ + n * out_step();
             }
-            in_ = i;
-            out_ = o;
-            count -= run;
-            at_[0] += run;
-            for (int l = 0; at_[l] == level_[l].count && l + 1 < levels_; ++l) {
-                in_ += level_[l + 1].in - level_[l].count * level_[l].in;
-                out_ += level_[l + 1].out - level_[l].count * level_[l].out;
-                at_[l] = 0;
-                ++at_[l + 1];
-            }
+            pass(run);
+            count -= static_cast<std::ptrdiff_t>(run);
+        }
+    }
+
+    /// Positions that are left of a line, and how far apart they lie.
+    [[nodiscard]] std::int64_t left() const noexcept { return level_[0].count - at_[0]; }
+    [[nodiscard]] std::int64_t in_step() const noexcept { return level_[0].in; }
+    [[nodiscard]] std::int64_t out_step() const noexcept { return level_[0].out; }
+    /// Leaves out `count` of them.
+    void pass(std::int64_t count) noexcept {
+        in_ += count * level_[0].in;
+        out_ += count * level_[0].out;
+        at_[0] += count;
+        for (int l = 0; at_[l] == level_[l].count && l + 1 < levels_; ++l) {
+            in_ += level_[l + 1].in - level_[l].count * level_[l].in;
+            out_ += level_[l + 1].out - level_[l].count * level_[l].out;
+            at_[l] = 0;
+            ++at_[l + 1];
         }
     }
 

@@ -232,6 +232,8 @@ inline constexpr bool has_dot_bf16 = true;
     }
     return c;
 }
+
+GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept { narrow_bf16(value, target); }
 #endif
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,

@@ -173,6 +173,9 @@ static_assert(lanes == 16);
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept {
     return vec(registers::dot_bf16(register_type(a), register_type(b), register_type(c)));
 }
+GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept {
+    registers::narrow_dots(target, register_type(value));
+}
 #endif
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,

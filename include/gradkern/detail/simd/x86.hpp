@@ -458,6 +458,10 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexce
 GRADKERN_ALWAYS_INLINE __m512 dot_bf16(__m512 a, __m512 b, __m512 c) noexcept {
     return _mm512_dpbf16_ps(c, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
+GRADKERN_ALWAYS_INLINE void narrow_dots(void* target, __m512 value) noexcept {
+    const __m256bh words = _mm512_cvtneps_pbh(value);
+    std::memcpy(target, &words, sizeof words);
+}
 GRADKERN_ALWAYS_INLINE __m512 broadcast_bits(std::uint32_t bits, __m512) noexcept {
     return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(bits)));
 }
