@@ -62,15 +62,14 @@ inline void sum_window_columns(window_reads<In> w, std::ptrdiff_t channels, std:
                                std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step,
                                const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-    const In* const line = w.lines[0];
-    const std::ptrdiff_t first = w.first;
+    const In* const first = w.lines[0] + w.first;
     for (std::ptrdiff_t next = 0; next < channels; next += lanes) {
         const std::ptrdiff_t c = std::min(next, channels - lanes);  // the last vector ends with the position
         for (std::ptrdiff_t i = 0; i < positions; ++i) {
-            std::ptrdiff_t at = first + i * advance + c;
+            const In* const column = first + i * advance + c;
             simd::vec sum = simd::zero();
-            for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step)
-                sum = simd::add(sum, simd::load_wide(line + at));
+            for (std::ptrdiff_t k = 0; k < w.columns; ++k)
+                sum = simd::add(sum, simd::load_wide(column + k * w.column_step));
             simd::store_narrow(out + i * out_step + c, finish(sum));
         }
     }
@@ -79,8 +78,8 @@ inline void sum_window_columns(window_reads<In> w, std::ptrdiff_t channels, std:
 /// out[i * out_step + c] = finish(sum) of window i in channel c, for i < positions and c < channels, which fill a vector.
 /// Window 0 reads what `w` says, each next one `advance` elements further. (Results may be written twice.)
 template <ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
-inline void sum_windows(window_reads<In> w, std::ptrdiff_t channels, std::ptrdiff_t positions, std::ptrdiff_t advance,
-                        Out* out, std::ptrdiff_t out_step, const Finish& finish) noexcept {
+inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std::ptrdiff_t positions,
+                        std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step, const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     if (channels < 4 * lanes && w.line_count == 1)
         return sum_window_columns(w, channels, positions, advance, out, out_step, finish);
