@@ -48,10 +48,11 @@ public:
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << op_ << ": lines, columns "
-            << (plan_.joined    ? "of joined lines"
-                : plan_.by_taps ? "tap by tap"
-                : plan_.tiles   ? "tiled"
-                                : "in runs")
+            << (plan_.joined          ? "of joined lines"
+                : plan_.whole_windows ? "of whole windows"
+                : plan_.by_taps       ? "tap by tap"
+                : plan_.tiles         ? "tiled"
+                                      : "in runs")
             << (plan_.extended ? " with borders" : "") << ", segments of " << plan_.segment << " columns x "
             << plan_.inner_block << ", ring of " << plan_.ring_depths * plan_.ring_lines << " lines, " << plan_.tasks()
             << " tasks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;

@@ -379,6 +379,30 @@ TYPED_TEST(AvgPoolAgainstReference, few_channels_as_neighbours) {
     }
 }
 
+/// One window of more channels than are summed at a time, and than one strip holds.
+TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
+    random_source random("avg_pool.global");
+    for (const std::int64_t channels : {250, 256, 300, 777, 8200}) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = data_format::nxc;
+        p.src = {random.integer(1, 2)};
+        for (int k = 0; k < 2; ++k) {
+            const std::int64_t size = random.integer(1, 5);
+            p.src.push_back(size);
+            a.kernel.push_back(size);
+            a.strides.push_back(1);
+            a.pads_begin.push_back(0);
+            a.pads_end.push_back(0);
+        }
+        p.src.push_back(channels);
+        p.dst = *gradkern::infer_avg_pool(p.src, a);
+        check<TypeParam>(random, false, p, random.chance(1, 4));
+        random.next_case();
+    }
+}
+
 /// More lines and channels than one block of them holds.
 TYPED_TEST(AvgPoolAgainstReference, tall_and_deep_tensors) {
     random_source random("avg_pool.tall");

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -32,6 +34,22 @@ struct shuffles {
         return v;
     }
     GRADKERN_ALWAYS_INLINE static void store(float* p, const floats& v) noexcept { std::memcpy(p, &v, sizeof v); }
+    /// To elements of any type: a line that were first written as floats would be read again before it has left the CPU's
+    /// queue of stores, by loads that take from two of them.
+    template <simd::float_element Out>
+    GRADKERN_ALWAYS_INLINE static void store_narrow(Out* p, const floats& v) noexcept {
+        if constexpr (std::is_same_v<Out, float>) {
+            store(p, v);
+        } else {
+            alignas(sizeof v) float numbers[width];
+            store(numbers, v);
+            if constexpr (width == simd::lanes) {
+                simd::store_narrow(p, simd::load(numbers));
+            } else {
+                simd::narrow(numbers, p, width);
+            }
+        }
+    }
 
     /// Every second number, from the first or the second on.
     template <int First, int... I>
@@ -54,8 +72,9 @@ struct shuffles {
 };
 #endif
 
-/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n. (Elements may be written twice, with the same value.)
-inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, float* out) noexcept {
+/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n, rounded. (Elements may be written twice, with the same value.)
+template <simd::float_element Out>
+inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, Out* out) noexcept {
     std::ptrdiff_t i = 0;
 #if defined(__GNUC__)
     using s = shuffles;
@@ -63,13 +82,13 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const s::floats a = s::load(even + i);
         const s::floats b = s::load(odd + i);
-        s::store(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
-        s::store(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
+        s::store_narrow(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
+        s::store_narrow(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
     }
 #endif
     for (; i < n; ++i) {
-        out[2 * i] = even[i];
-        out[2 * i + 1] = odd[i];
+        store_element(out + 2 * i, even[i]);
+        store_element(out + 2 * i + 1, odd[i]);
     }
 }
 
@@ -114,21 +133,22 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
 
 #if defined(__GNUC__)
 /// repeat_each of a known number of times, and n of at least a vector.
-template <int... Part>
-inline void repeat_vectors(const float* line, std::ptrdiff_t n, float* out,
+template <simd::float_element Out, int... Part>
+inline void repeat_vectors(const float* line, std::ptrdiff_t n, Out* out,
                            std::integer_sequence<int, Part...>) noexcept {
     using s = shuffles;
     constexpr auto times = static_cast<int>(sizeof...(Part));
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const s::floats v = s::load(line + i);
-        (s::store(out + i * times + Part * s::width, s::each<times, Part>(v, s::places{})), ...);
+        (s::store_narrow(out + i * times + Part * s::width, s::each<times, Part>(v, s::places{})), ...);
     }
 }
 #endif
 
-/// out[i * times + j] = line[i] for i < n, j < times.
-inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, float* out) noexcept {
+/// out[i * times + j] = line[i] for i < n, j < times, rounded.
+template <simd::float_element Out>
+inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, Out* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
 #if defined(__GNUC__)
     if (n >= shuffles::width) {
@@ -140,16 +160,16 @@ inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t time
     std::ptrdiff_t i = 0;
     if (times <= lanes) {
         // whole vectors in ascending order: each overwrites what its predecessor wrote too far
-        for (; i * times + lanes <= n * times; ++i) simd::store(out + i * times, simd::broadcast(line[i]));
+        for (; i * times + lanes <= n * times; ++i) simd::store_narrow(out + i * times, simd::broadcast(line[i]));
         for (; i < n; ++i)
-            for (std::ptrdiff_t j = 0; j < times; ++j) out[i * times + j] = line[i];
+            for (std::ptrdiff_t j = 0; j < times; ++j) store_element(out + i * times + j, line[i]);
         return;
     }
     for (; i < n; ++i) {
         const simd::vec v = simd::broadcast(line[i]);
-        float* const to = out + i * times;
-        for (std::ptrdiff_t j = 0; j + lanes <= times; j += lanes) simd::store(to + j, v);
-        simd::store(to + (times - lanes), v);
+        Out* const to = out + i * times;
+        for (std::ptrdiff_t j = 0; j + lanes <= times; j += lanes) simd::store_narrow(to + j, v);
+        simd::store_narrow(to + (times - lanes), v);
     }
 }
 

@@ -141,25 +141,6 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
     }
 }
 
-/// Sums as those of sum_lines for `positions` positions of n neighbours each, at least a vector, that read alike: line k
-/// of position i is first + i * advance + k * step, its result out + i * out_step. For so few neighbours that sum_lines,
-/// called for each position, takes longer to begin than to add.
-template <simd::float_element In, simd::float_element Out, class Finish = as_it_is>
-inline void sum_positions(const In* first, std::ptrdiff_t count, std::ptrdiff_t step, std::ptrdiff_t n,
-                          std::ptrdiff_t positions, std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step,
-                          const Finish& finish = {}) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
-    for (std::ptrdiff_t next = 0; next < n; next += lanes) {
-        const std::ptrdiff_t x = next + lanes <= n ? next : n - lanes;  // the last vector ends with the position
-        for (std::ptrdiff_t i = 0; i < positions; ++i) {
-            const In* line = first + (count > 0 ? i * advance + x : 0);
-            simd::vec sum = simd::zero();
-            for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(line + k * step));
-            simd::store_narrow(out + i * out_step + x, finish(sum));
-        }
-    }
-}
-
 /// Adds any number of lines of n elements into out, which starts from +0.
 template <simd::float_element In, ahead Reads = ahead::ask>
 class line_list {

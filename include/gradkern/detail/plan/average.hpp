@@ -16,7 +16,8 @@
 //                3. forward: quotients, on the way out where horizontal sums are finished at once
 //                4. to the output (average_output.hpp), unless the sums went there directly
 //
-// Two other orders of loops, with the same sums: where the columns that a segment reads are too many or too sparse for a
+// Three other orders of loops, with the same sums: windows that share few columns are summed whole, in registers
+// (average_windows.hpp); where the columns that a segment reads are too many or too sparse for a
 // scratch line, step 1 follows tap by tap within step 2 (sum_by_taps); short lines whose windows move by few positions are
 // computed many at a time (average_planes.hpp). Loops run over inside taps only, but for short kernels columns behind the
 // border are read as zeros of the scratch line (adding +0 changes no sum), which spares the borders runs of their own.
@@ -40,6 +41,7 @@
 #include <gradkern/detail/plan/average_segment.hpp>
 #include <gradkern/detail/plan/average_tiles.hpp>
 #include <gradkern/detail/plan/average_vertical.hpp>
+#include <gradkern/detail/plan/average_windows.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/make_average_plan.hpp>
 #include <gradkern/executor.hpp>
@@ -111,6 +113,7 @@ private:
         // Windows that do not overlap along the height give several lines the same sums.
         const bool is_same = rows.first == same_as_last_.first && rows.count == same_as_last_.count;
         same_as_last_ = rows;
+        if (p_.whole_windows) return average_line(h, rows, out);
         if (p_.by_taps) {
             if (!is_same || !p_.backward) sum_by_taps(h, rows);
             return finish_line(h, out);
@@ -192,12 +195,18 @@ private:
     template <class In>
     void divide_sums(const In* sums, std::int64_t h, T* out) noexcept {
         divisors_.set_line(s_.counted_depth, h);
-        for (std::int64_t x = 0; x < s_.columns;) {
-            const std::int64_t end = divisors_.alike_until(x, s_.columns);
-            with_division(divisors_.at(x),
-                          [&](const auto& divide) { horizontal_.sum_runs(sums, x, end, out, divide); });
-            x = end;
-        }
+        divisors_.for_each_alike(s_.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
+            horizontal_.sum_runs(sums, begin, end, out, divide);
+        });
+    }
+
+    /// Forward: the means of whole windows.
+    GRADKERN_NOINLINE void average_line(std::int64_t h, const axis_reads& rows, T* out) noexcept {
+        divisors_.set_line(s_.counted_depth, h);
+        const auto line_at = [&](std::int64_t d, std::int64_t row) {
+            return vertical_.line_at(d, row, s_.all_reads());
+        };
+        average_windows(s_, divisors_, rows, line_at, out);
     }
 
     /// Divides what is in result_, if it is not yet divided, and stores it.
@@ -225,8 +234,12 @@ private:
     }
 
     /// A line of positions that no window reaches.
-    void store_zeros(T* out) const noexcept {
+    GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
         if (p_.direct_tiles) return output_.store_columns(result_, 0, s_.columns, out);
+        if (p_.whole_windows) {
+            for (std::int64_t x = 0; x < s_.columns; ++x) std::fill_n(out + x * p_.out[4], s_.inner, T{});
+            return;
+        }
         std::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
         output_.store_line(result_, out);
     }

@@ -52,6 +52,17 @@ public:
         return next;
     }
 
+    /// Calls f(begin, end, divide) for the columns before `end` in stretches that have the same; divide(v): the quotients of a
+    /// vector by it.
+    template <class F>
+    void for_each_alike(std::int64_t end, const F& f) const noexcept {
+        for (std::int64_t x = 0; x < end;) {
+            const std::int64_t next = alike_until(x, end);
+            with_division(at(x), [&](const auto& divide) { f(x, next, divide); });
+            x = next;
+        }
+    }
+
     /// out = onto + the quotients of `count` columns of `inner` values each, `step` elements apart from column to column.
     template <addend Onto, class In>
     void divide(const In* source, std::int64_t count, std::int64_t inner, std::int64_t step,

@@ -1,7 +1,7 @@
 // Horizontal sums of the average engine: over the columns of a line of vertical sums, as sums of shifted stretches of it.
 //
-// Loops: run of output columns that read alike (average_segment.hpp) > position, where neighbours do not read neighbours >
-// stretch of the line (line_sums.hpp). With a stride and few channels:
+// Loops: run of output columns that read alike (average_segment.hpp) > stretch of the line (line_sums.hpp), or position, where
+// neighbours do not read neighbours (window_sums.hpp). With a stride and very few channels:
 //
 //     backward    a line of sums for each phase of the stride, then all interleaved
 //     forward     the columns of each phase put side by side, so that windows are neighbours; else position by position
@@ -16,6 +16,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/micro/window_sums.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
 #include <gradkern/detail/plan/average_reads.hpp>
 #include <gradkern/detail/plan/average_segment.hpp>
@@ -51,48 +52,37 @@ public:
         const std::int64_t advance = p_.advance();
         const std::int64_t inner = s_.inner;
         const std::int64_t read_step = s_.column_step() * inner;
-        for (std::int64_t r = 0; r < s_.run_count; ++r) {
-            const column_run& run = s_.runs[r];
-            const In* const source = sums + run.first * inner;
-            const std::int64_t first = std::max<std::int64_t>(0, begin - run.begin);
-            const std::int64_t last = std::min<std::int64_t>(run.positions, end - run.begin);
+        s_.for_each_run(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
             if (step == 1 && advance == 1) {
-                if (first < last)
-                    sum_stretches(source + first * inner, run.count, read_step, (last - first) * inner,
-                                  out + (run.begin + first) * inner, finish);
-            } else if (inner >= simd::lanes && inner < 4 * simd::lanes) {
+                sum_stretches(sums + (run.first + first) * inner, run.count, read_step, (last - first) * inner,
+                              out + (run.begin + first) * inner, finish);
+            } else {
+                const In* const line = sums;
                 const std::int64_t width = last - first > 1 ? inner : 0;  // steps that nobody takes are not formed
                 const std::int64_t from = run.count == 0 ? 0 : first * advance * inner;
-                sum_positions(source + from, run.count, read_step, inner, last - first,
-                              run.count == 0 ? 0 : advance * width, out + (run.begin + first * step) * inner,
-                              step * width, finish);
-            } else {
-                const bool overlap = p_.backward || windows_overlap(p_.axes[2]);
-                with_ahead(overlap, [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
-                    for (std::int64_t i = first; i < last; ++i) {
-                        const std::int64_t from = run.count == 0 ? 0 : i * advance * inner;  // no taps: no place either
-                        sum_stretches<Reads>(source + from, run.count, read_step, inner,
-                                             out + (run.begin + i * step) * inner, finish);
-                    }
-                });
+                const window_reads<In> w{&line, 1, run.first * inner + from, run.count, read_step};
+                // 16-bit results are written no quicker than memory takes them
+                sum_windows<std::is_same_v<Out, float> ? ahead::ask : ahead::leave>(
+                    w, inner, last - first, run.count == 0 ? 0 : advance * width,
+                    out + (run.begin + first * step) * inner, step * width, finish);
             }
-        }
+        });
     }
 
 private:
     /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
-    template <ahead Reads = ahead::leave, class In, class Out, class Finish = as_it_is>
+    template <class In, class Out, class Finish = as_it_is>
     void sum_stretches(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
                        const Finish& finish = {}) const noexcept {
         std::array<const In*, lines_at_once> lines;
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
-        sum_lines<false, Reads>(lines.data(), here, n, out, finish);
+        sum_lines<false, ahead::leave>(lines.data(), here, n, out, finish);
         if constexpr (std::is_same_v<Out, float>) {  // other outputs take short lists only
             for (std::int64_t done = here; done < count; done += lines_at_once) {
                 const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
                 for (std::int64_t k = 0; k < more; ++k) lines[static_cast<std::size_t>(k)] = first + (done + k) * step;
-                sum_lines<true, Reads>(lines.data(), more, n, out);
+                sum_lines<true, ahead::leave>(lines.data(), more, n, out);
             }
         }
     }

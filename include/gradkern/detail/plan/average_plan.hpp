@@ -52,6 +52,7 @@ struct average_plan {
     bool extended = false;       // columns behind the borders are read as zeros
     shape::axis run_axis{};      // width axis whose reads define the runs: extended, nothing is clipped
     std::int64_t run_shift = 0;  // its reads are shifted by this
+    bool whole_windows = false;  // forward: each is summed by itself, in registers
     bool separates = false;      // forward: columns of one phase of the stride are put side by side
     std::int64_t inner_block = 1;
     std::int64_t segment = 1;  // output columns

@@ -52,7 +52,7 @@ namespace detail {
 }
 
 /// Lays out the scratch of a plan whose blocks read `rows` rows at each of `depths` depths.
-constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t depths, bool f32) noexcept {
+constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t depths) noexcept {
     const shape::axis& w = g.axes[2];
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t in_columns = g.in_extent(2);
@@ -64,7 +64,6 @@ constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t d
     g.at_phases = slice.reserve<float>(g.backward      ? (w.stride * row_step > 1 ? phase_lines * columns : 0)
                                        : w.stride == 1 ? 0
                                                        : w.stride * (g.line_block * columns + 2 * g.margin));
-    g.at_result = slice.reserve<float>(g.backward && !f32 ? columns : 0);
     g.at_ring = slice.reserve<float>(g.backward ? depths * rows * in_columns : 0);
     g.at_divisors = slice.reserve<float>(g.uniform ? 0 : (g.backward ? rows : g.line_block) * w.small + lanes);
     g.at_counts = slice.reserve<std::int64_t>(g.uniform ? 0 : w.small);
@@ -74,7 +73,7 @@ constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t d
 }
 
 /// Plans lines as one where they may be and what a block reads is little; returns whether it did.
-[[nodiscard]] constexpr bool join_lines(average_plan& g, bool f32, bool transposes) noexcept {
+[[nodiscard]] constexpr bool join_lines(average_plan& g, bool transposes) noexcept {
     if (!lines_may_join(g, transposes)) return false;
     const shape::axis& h = g.axes[1];
     const shape::axis& w = g.axes[2];
@@ -99,7 +98,7 @@ constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t d
     g.group = line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
     g.segment = columns;
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + reach}), 16) * 16;
-    reserve_joined(g, rows, depths, f32);
+    reserve_joined(g, rows, depths);
     return true;
 }
 

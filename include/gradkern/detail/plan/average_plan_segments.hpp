@@ -10,6 +10,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
 #include <gradkern/detail/plan/average_reads.hpp>
+#include <gradkern/detail/plan/average_windows.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -130,6 +131,16 @@ constexpr void choose_sums(average_plan& g) noexcept {
     return g.backward ? std::min(g.axes[2].stride, g.segment) : 1;
 }
 
+/// The same for whole windows, which need no scratch line.
+constexpr void choose_whole_windows(average_plan& g) noexcept {
+    g.whole_windows = true;
+    g.run_axis = g.axes[2];
+    g.inner_block = shape::even_part(g.inner, average_line);
+    g.segment =
+        shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(average_line / g.inner_block, 1, average_runs));
+    g.reads = columns_spanned_inside(g, g.segment);
+}
+
 /// Chooses the lines of a block and the items of a task.
 constexpr void choose_tasks(average_plan& g) noexcept {
     const std::int64_t lines = g.out_extent(1);
@@ -159,8 +170,8 @@ constexpr void choose_ring(average_plan& g) noexcept {
 /// Lays out the scratch. `f32` says whether elements are floats.
 constexpr void reserve_lines(average_plan& g, bool f32) noexcept {
     const shape::axis& a = g.axes[2];
-    const std::int64_t row = g.reads * g.inner_block;
-    const std::int64_t line_floats = g.segment * g.inner_block;
+    const std::int64_t row = g.whole_windows ? 0 : g.reads * g.inner_block;
+    const std::int64_t line_floats = g.whole_windows ? 0 : g.segment * g.inner_block;
     const std::int64_t last_strip = g.inner - (g.strips() - 1) * g.inner_block;
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool narrow = last_strip < lanes && a.stride > 1 && !g.tiles;
@@ -192,8 +203,12 @@ constexpr void cut_lines(average_plan& g, bool f32) noexcept {
     const shape::axis& a = g.axes[2];
     g.tiles = g.backward && a.dilation == 1 && (a.small == 1 || a.kernel <= a.stride);
     g.direct_tiles = g.tiles && g.inner > 1 && g.out_inner == 1;
-    choose_segment(g);
-    choose_sums(g);
+    if (sums_whole_windows(g, f32)) {
+        choose_whole_windows(g);
+    } else {
+        choose_segment(g);
+        choose_sums(g);
+    }
     choose_tasks(g);
     choose_ring(g);
     reserve_lines(g, f32);

@@ -19,7 +19,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
@@ -50,7 +49,6 @@ public:
           phases_(plan.advance() == 1 ? vertical_ : array_at<float>(slice, plan.at_phases) + plan.margin),
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
           phase_sums_(array_at<float>(slice, plan.at_phases)),
-          result_(array_at<float>(slice, plan.at_result)),
           quotients_(array_at<float>(slice, plan.at_ring)),
           divisors_(array_at<float>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
@@ -229,18 +227,14 @@ private:
         for (std::int64_t f = 0; f < phases; ++f)
             sum_columns<ahead::leave>(f, lines, phase_sums_ + f * floats, as_it_is{});
         for (std::int64_t l = 0; l < lines; ++l) {
-            const float* line = phase_sums_ + l * phase_columns_;
+            const float* const line = phase_sums_ + l * phase_columns_;
             T* const to = out + l * pitch;
             simd::ask_to_write(to, columns_);
             if (phases > 1) {
-                if constexpr (std::is_same_v<T, float>) {
-                    interleave_two(line, line + floats, phase_columns_, to);
-                    continue;
-                }
-                interleave_two(line, line + floats, phase_columns_, result_);
-                line = result_;
+                interleave_two(line, line + floats, phase_columns_, to);
+            } else {
+                simd::narrow(line, to, columns_);
             }
-            simd::narrow(line, to, columns_);
         }
     }
 
@@ -249,12 +243,7 @@ private:
         for (std::int64_t l = 0; l < lines; ++l) {
             T* const to = out + l * pitch;
             simd::ask_to_write(to, columns_);
-            if constexpr (std::is_same_v<T, float>) {
-                repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), to);
-            } else {
-                repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), result_);
-                simd::narrow(result_, to, columns_);
-            }
+            repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), to);
         }
     }
 
@@ -308,7 +297,6 @@ private:
     float* phase_sums_;  // backward: sums of the columns of each phase
     std::array<std::int64_t, static_cast<std::size_t>(lines_at_once)> tap_offsets_{};  // from phases_, phase by phase
     std::array<std::int64_t, 3> first_tap_{};                                          // of each phase of the output
-    float* result_;  // backward, 16-bit elements: a line before it is rounded
     float* quotients_;
     float* divisors_;       // of the lines of the block; backward of the rows that it reads
     std::int64_t* counts_;  // taps that the windows of a column count

@@ -68,6 +68,18 @@ struct average_segment {
                 f(depths.first + i * p.read_step(0), rows.first + j * p.read_step(1));
     }
 
+    /// Calls f(run, first, last) for the runs of the segment's columns [begin, end): their positions in there. (Steps of one
+    /// column; else the columns are all.)
+    template <class F>
+    void for_each_run(std::int64_t begin, std::int64_t end, const F& f) const noexcept {
+        for (std::int64_t r = 0; r < run_count; ++r) {
+            const column_run& run = runs[r];
+            const std::int64_t first = std::max<std::int64_t>(0, begin - run.begin);
+            const std::int64_t last = std::min<std::int64_t>(run.positions, end - run.begin);
+            if (first < last) f(run, first, last);
+        }
+    }
+
     /// All columns that the segment reads.
     [[nodiscard]] input_columns all_reads() const noexcept { return {first_read, 1, reads}; }
     /// Whether the scratch line has zeros for columns behind the borders.
