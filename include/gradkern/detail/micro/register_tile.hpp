@@ -33,138 +33,12 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-/// A stretch of a reduction: offsets in elements from a row pointer and from b, and its number of terms.
-struct stretch {
-    std::ptrdiff_t a = 0;
-    std::ptrdiff_t b = 0;
-    std::ptrdiff_t length = 0;
-};
-
-/// What becomes of the values c holds before the call.
-enum class tile_mode : std::uint8_t {
-    set,    ///< c = sum; c is not read
-    add,    ///< c = c + sum: the end of one part of a longer reduction
-    resume  ///< the sum continues from c as if the call before had not ended
-};
-
-/// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, pair };
-
-/// Whether a and c are rows of 16-bit numbers.
-template <operand A>
-inline constexpr bool is_half = A == operand::f16 || A == operand::bf16;
-
-/// How tiles read rows of type T that have a number for each lane: 16 bits as they are, where that takes few instructions.
-template <class T>
-inline constexpr operand lane_operand = !simd::widens_quickly<T>                     ? operand::vector
-                                        : element_traits<T>::type == data_type::f16  ? operand::f16
-                                        : element_traits<T>::type == data_type::bf16 ? operand::bf16
-                                                                                     : operand::vector;
-
-/// Whether the lanes of a group share its numbers.
-template <operand A>
-inline constexpr bool is_shared = A == operand::quad || A == operand::shared;
-
-/// What offsets in rows count.
-template <operand A>
-using row_number = std::conditional_t<is_half<A>, std::uint16_t, float>;
-
-/// A vector of a row.
-template <operand A>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_lanes(const row_number<A>* row) noexcept {
-    if constexpr (A == operand::f16) {
-        return simd::widen_f16(row);
-    } else if constexpr (A == operand::bf16) {
-        return simd::widen_bf16(row);
-    } else {
-        return simd::load(row);
-    }
-}
-template <operand A>
-GRADKERN_ALWAYS_INLINE void store_lanes(row_number<A>* row, simd::vec value) noexcept {
-    if constexpr (A == operand::f16) {
-        simd::narrow_f16(value, row);
-    } else {
-        simd::narrow_bf16(value, row);
-    }
-}
-
-/// Arguments of a tile; offsets and steps in elements.
-struct tile_call {
-    const stretch* list = nullptr;  ///< `count` stretches
-    std::ptrdiff_t count = 0;
-    std::ptrdiff_t rows = 0;          ///< as many as the kernel has, or one less
-    const float* const* a = nullptr;  ///< one pointer a row
-    std::ptrdiff_t a_step = 1;
-    const float* b = nullptr;
-    std::ptrdiff_t b_step = 0;
-    float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
-    std::ptrdiff_t c_step = 0;  ///< operand::outer: between the results of a row
-    std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers
-    bool rounds = false;        ///< operand::pair: c holds bf16 numbers, which c_next and c_ahead count; set alone
-    tile_mode mode = tile_mode::set;
-    const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
-    std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
-    std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
-    std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
-    std::ptrdiff_t a_next = 0;
-    std::ptrdiff_t b_next = 0;
-    std::ptrdiff_t c_next = 0;
-    // sliding_tile.hpp alone: there is one row pointer,
-    std::ptrdiff_t a_first = 0;  ///< from it to the first column,
-    std::uint32_t inside = 0;    ///< which columns from that on are inside, a bit each,
-    std::ptrdiff_t lanes = 0;    ///< and lanes of a tile
-};
-
-// Rows x vectors that leave registers for the operands, at most. Where rows are numbers that lanes share, 16 registers hold
-// 6x2 accumulators, two vectors of b and one broadcast without spills (7x2 spills); 32 take 6x4 (AVX-512) or 4x4 vectors
-// of 4 (NEON; emulated lanes, for tests). With AVX-512 12x2 reads twice as much for each product: it is 5 to 20 % slower
-// where caches are small or another thread shares the core.
-#if defined(__aarch64__) || (defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
-inline constexpr int tile_rows = 4;
-inline constexpr int tile_vectors = 4;
-#elif defined(__AVX512F__)
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = 4;
-#else
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = 2;
-#endif
-inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
-
-// Narrow tiles serve few lanes, and rows that are vectors: each of those is read for one product, however wide the tile.
-#if defined(__AVX512F__)
-inline constexpr int narrow_rows = 8;
-inline constexpr int narrow_vectors = 2;
-#else
-inline constexpr int narrow_rows = tile_rows;
-inline constexpr int narrow_vectors = tile_vectors;
-#endif
-inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
-
-// Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
-// in memory, for want of registers to widen in. A row fills half a line of the cache, with AVX2 as with AVX-512.
-inline constexpr int half_vectors = simd::lanes < 16 ? 2 : 1;
-inline constexpr int half_rows = 8 / half_vectors;
-inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
-
-// Tiles of one vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
-inline constexpr int lone_rows = narrow_rows < 8 ? 12 : narrow_rows;
-
-inline constexpr int most_rows = std::max({tile_rows, narrow_rows, lone_rows, half_rows});
-
-// Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
-#if defined(__AVX512F__) || defined(__aarch64__)
-inline constexpr int most_sliding_rows = 14;
-#else
-inline constexpr int most_sliding_rows = 8;
-#endif
-inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
 
 // Neighbouring terms of operand::scalar that one turn of the loop adds in tiles of several vectors. With 16 registers two
 // or four make g++ spill (94 became 61 and 79 GF/s).
@@ -189,24 +63,6 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
         (f(std::integral_constant<int, I>{}), ...);
     }
     (std::make_integer_sequence<int, N>{});
-}
-
-/// Kernels are what takes longest to compile: there are those for each `row_unit` rows, and the last row is computed again in
-/// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
-/// vector, which serve what is left of wider ones.
-template <operand A>
-inline constexpr int row_unit = is_half<A>     ? half_rows / 2
-                                : is_shared<A> ? narrow_rows
-                                               : 2;
-
-/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least.
-[[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept {
-    return std::max((rows + unit - 1) / unit * unit, 2);
-}
-
-/// Whether so many lanes may share their numbers.
-[[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept {
-    return (group == 2 || group == 4 || group == 8) && group <= static_cast<std::ptrdiff_t>(simd::lanes);
 }
 
 /// Where each lane finds number l of its group, for all l of groups of two, then of four, then of eight.
@@ -481,36 +337,15 @@ constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequen
     return {{&register_tile<A, kernel_rows(I + 1, Unit), Vectors>...}};
 }
 
-/// Whether rows are numbers that lanes share.
-template <operand A>
-inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pair;
-
-/// How many rows tiles of a panel of `lanes` have at most.
-[[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes) noexcept {
-    if (lanes <= static_cast<std::ptrdiff_t>(simd::lanes)) return lone_rows;
-    return lanes > narrow_lanes ? tile_rows : narrow_rows;
-}
-
 /// Kernels for 1 row to the most.
 template <operand A, int Vectors, int Unit>
 inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
     std::make_integer_sequence<int, is_half<A> ? half_rows
                                                : rows_at_most(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
 
-// operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector.
-inline constexpr int most_outer = simd::lanes > 8 ? 8 : 4;
-[[nodiscard]] constexpr int outer_rows(std::ptrdiff_t group) noexcept {
-    return narrow_rows * narrow_vectors / static_cast<int>(group);
-}
 template <int Group>
 inline constexpr auto outer_tiles =
     make_tiles<operand::outer, Group, Group / 4>(std::make_integer_sequence<int, outer_rows(Group)>{});
-
-/// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
-[[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
-    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
-    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + lanes - 1) / lanes, 1, most));
-}
 
 /// Those of 1 vector to the most; of 1 vector in multiples of row_unit.
 template <operand A, int Unit, int... V>
@@ -527,52 +362,6 @@ template <operand A, int Unit = row_unit<A>>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
     constexpr auto& tiles = tiles_by_width<A, Unit>;
     return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, static_cast<int>(tiles.size())) - 1)];
-}
-
-/// Whether the kernels for `lanes_used` lanes read and write no others.
-[[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used) noexcept {
-    return lanes_used == kernel_vectors(lanes_used) * static_cast<std::ptrdiff_t>(simd::lanes);
-}
-
-/// Vectors of the panels of `channels` where each panel has `width` lanes.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels,
-                                                                       std::ptrdiff_t width) noexcept {
-    const std::ptrdiff_t rest = channels % width;
-    return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
-}
-
-/// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
-/// leave more than an eighth of the work empty, or `narrow` asks for it.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels,
-                                                                     bool narrow = false) noexcept {
-    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
-    if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
-    const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };
-    return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
-}
-
-/// Calls f(count, tiles) for as many tiles of `count` rows, at most `most`, a multiple of `unit`. Sizes differ by at most one
-/// unit, since tiles of few rows are slow, and only the last tile's may be no multiple.
-template <class F>
-GRADKERN_ALWAYS_INLINE void split_runs(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
-    const std::ptrdiff_t tiles = (rows + most - 1) / most;
-    if (tiles == 0) return;
-    const std::ptrdiff_t units = (rows + unit - 1) / unit;
-    const std::ptrdiff_t size = units / tiles;
-    for (std::ptrdiff_t larger = units % tiles; rows > 0; larger = 0) {
-        const std::ptrdiff_t count = std::min(rows, (size + (larger > 0 ? 1 : 0)) * unit);
-        const std::ptrdiff_t alike = larger > 0 ? larger : rows / count;
-        f(count, alike);
-        rows -= count * alike;
-    }
-}
-
-/// Calls f(count) for each of these tiles.
-template <class F>
-GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
-    split_runs(rows, most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t tiles) GRADKERN_INLINE_LAMBDA {
-        for (; tiles > 0; --tiles) f(count);
-    });
 }
 
 }  // namespace detail

@@ -1,7 +1,8 @@
 // The channelwise path of the reduction engine (reduce_plan.hpp): tasks of some panels of small-side channels over all
 // groups. Per chunk: panel > lines of one plane > lines that meet the same row taps > column taps that meet the same
 // positions > tile of rows (tap, large-side channel). Rows hold a number for each lane, of its own group; of one group
-// (`common`) one number for all lanes, read in place where it is f32.
+// (`common`) one number for all lanes, read in place where it is f32. Where windows of a depthwise layer slide, per chunk:
+// line > three lines of its windows > panel, all of a task together where they are read in place > output.
 #pragma once
 
 #include <algorithm>

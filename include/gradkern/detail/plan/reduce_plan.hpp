@@ -11,7 +11,9 @@
 //                  inside positions. The large side is read in place, or staged: its lines that the chunk meets once
 //                  for all taps, as they lie in memory or turned to rows of positions, or the positions of each tap
 //     channelwise  panel > lines with the same row taps > column taps with the same positions > tile of rows (tap, l);
-//                  also of one group whose channels l are too few for the rows of a dense tile: lanes share them all
+//                  also of one group whose channels l are too few for the rows of a dense tile: lanes share them all;
+//                  where windows of a depthwise layer slide, line > three lines of its windows > panel > output, whose
+//                  terms go to the sums of all their column taps (micro/sliding_sums.hpp)
 //
 // The lanes of a tile are channels s: no horizontal sums. For 1x1 kernels the sides may be swapped (swap_sides). With
 // relaxed precision and instructions for it, dense tasks take bf16 positions by pairs (pack/pairs.hpp): of each line those

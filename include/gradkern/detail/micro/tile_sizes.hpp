@@ -1,0 +1,148 @@
+// How large the tiles of register_tile.hpp and sliding_tile.hpp are: rows and vectors that the registers of a target hold, for
+// which of them there are kernels, how wide panels of weights are, and how rows are shared out to tiles.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+// Rows x vectors that leave registers for the operands, at most. Where rows are numbers that lanes share, 16 registers hold
+// 6x2 accumulators, two vectors of b and one broadcast without spills (7x2 spills); 32 take 6x4 (AVX-512) or 4x4 vectors
+// of 4 (NEON; emulated lanes, for tests). With AVX-512 12x2 reads twice as much for each product: it is 5 to 20 % slower
+// where caches are small or another thread shares the core.
+#if defined(__aarch64__) || (defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
+inline constexpr int tile_rows = 4;
+inline constexpr int tile_vectors = 4;
+#elif defined(__AVX512F__)
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = 4;
+#else
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = 2;
+#endif
+inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+
+// Narrow tiles serve few lanes, and rows that are vectors: each of those is read for one product, however wide the tile.
+#if defined(__AVX512F__)
+inline constexpr int narrow_rows = 8;
+inline constexpr int narrow_vectors = 2;
+#else
+inline constexpr int narrow_rows = tile_rows;
+inline constexpr int narrow_vectors = tile_vectors;
+#endif
+inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+
+// Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
+// in memory, for want of registers to widen in. A row fills half a line of the cache, with AVX2 as with AVX-512.
+inline constexpr int half_vectors = simd::lanes < 16 ? 2 : 1;
+inline constexpr int half_rows = 8 / half_vectors;
+inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+
+// Tiles of one vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
+inline constexpr int lone_rows = narrow_rows < 8 ? 12 : narrow_rows;
+
+inline constexpr int most_rows = std::max({tile_rows, narrow_rows, lone_rows, half_rows});
+
+// Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int most_sliding_rows = 14;
+#else
+inline constexpr int most_sliding_rows = 8;
+#endif
+inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
+
+/// Kernels are what takes longest to compile: there are those for each `row_unit` rows, and the last row is computed again in
+/// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
+/// vector, which serve what is left of wider ones.
+template <operand A>
+inline constexpr int row_unit = is_half<A>     ? half_rows / 2
+                                : is_shared<A> ? narrow_rows
+                                               : 2;
+
+/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least.
+[[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept {
+    return std::max((rows + unit - 1) / unit * unit, 2);
+}
+
+/// Whether so many lanes may share their numbers.
+[[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept {
+    return (group == 2 || group == 4 || group == 8) && group <= static_cast<std::ptrdiff_t>(simd::lanes);
+}
+
+/// Whether rows are numbers that lanes share.
+template <operand A>
+inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pair;
+
+/// How many rows tiles of a panel of `lanes` have at most.
+[[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes) noexcept {
+    if (lanes <= static_cast<std::ptrdiff_t>(simd::lanes)) return lone_rows;
+    return lanes > narrow_lanes ? tile_rows : narrow_rows;
+}
+
+// operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector.
+inline constexpr int most_outer = simd::lanes > 8 ? 8 : 4;
+[[nodiscard]] constexpr int outer_rows(std::ptrdiff_t group) noexcept {
+    return narrow_rows * narrow_vectors / static_cast<int>(group);
+}
+
+/// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
+[[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
+    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
+    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + lanes - 1) / lanes, 1, most));
+}
+
+/// Whether the kernels for `lanes_used` lanes read and write no others.
+[[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used) noexcept {
+    return lanes_used == kernel_vectors(lanes_used) * static_cast<std::ptrdiff_t>(simd::lanes);
+}
+
+/// Vectors of the panels of `channels` where each panel has `width` lanes.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels,
+                                                                       std::ptrdiff_t width) noexcept {
+    const std::ptrdiff_t rest = channels % width;
+    return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
+}
+
+/// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
+/// leave more than an eighth of the work empty, or `narrow` asks for it.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels,
+                                                                     bool narrow = false) noexcept {
+    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
+    if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
+    const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };
+    return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
+}
+
+/// Calls f(count, tiles) for as many tiles of `count` rows, at most `most`, a multiple of `unit`. Sizes differ by at most one
+/// unit, since tiles of few rows are slow, and only the last tile's may be no multiple.
+template <class F>
+GRADKERN_ALWAYS_INLINE void split_runs(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
+    const std::ptrdiff_t tiles = (rows + most - 1) / most;
+    if (tiles == 0) return;
+    const std::ptrdiff_t units = (rows + unit - 1) / unit;
+    const std::ptrdiff_t size = units / tiles;
+    for (std::ptrdiff_t larger = units % tiles; rows > 0; larger = 0) {
+        const std::ptrdiff_t count = std::min(rows, (size + (larger > 0 ? 1 : 0)) * unit);
+        const std::ptrdiff_t alike = larger > 0 ? larger : rows / count;
+        f(count, alike);
+        rows -= count * alike;
+    }
+}
+
+/// Calls f(count) for each of these tiles.
+template <class F>
+GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most, std::ptrdiff_t unit, const F& f) {
+    split_runs(rows, most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t tiles) GRADKERN_INLINE_LAMBDA {
+        for (; tiles > 0; --tiles) f(count);
+    });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
