@@ -30,9 +30,9 @@ ratio = the peer's time / ours, the median over the rounds. `best peer` is the o
 that were asked for. GF/s count useful work only (taps that meet no padding); GB/s count every tensor once. `stream` is
 our speed against a loop over the same buffers that reads and writes as many bytes and computes nothing; `FMA` that of a
 convolution against a loop of f32 multiply-adds in registers.
---output DIR also writes the table as Markdown, the numbers as CSV and a picture of the ratios.
+--output DIR also writes the table as Markdown, the numbers as CSV and two pictures of the ratios, of all layers and by group.
 """
-import argparse, csv, ctypes, json, math, os, statistics, subprocess, sys, time
+import argparse, csv, ctypes, json, math, os, statistics, subprocess, sys, textwrap, time
 
 import peers
 from peers import HERE, TYPES
@@ -251,6 +251,33 @@ def picture(rows, title, path):
     figure.savefig(path, dpi=110)
 
 
+def overview(rows, title, path):
+    """Every ratio as a dot, a line for each group and layout, with the geometric mean."""
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plot
+    lines = {}
+    for r in rows:
+        if r["ratio"]:
+            lines.setdefault("%s, %s" % (r["group"], r["layout"]), []).append(r["ratio"])
+    figure, axes = plot.subplots(figsize=(8, 0.26 * len(lines) + 1.1))
+    lines = dict(sorted(lines.items()))
+    for i, values in enumerate(lines.values()):
+        colours = ["#2a7f3f" if v >= 1.03 else "#9a9a9a" if v >= 0.97 else "#c0392b" for v in values]
+        axes.scatter(values, [i] * len(values), s=22, c=colours, alpha=0.6, linewidths=0)
+        axes.scatter(math.exp(sum(map(math.log, values)) / len(values)), i, s=110, marker="|", c="black")
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(plot.FuncFormatter(lambda v, _: "%gx" % v))
+    axes.set_yticks(range(len(lines)), lines, fontsize=8)
+    axes.invert_yaxis()
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.grid(axis="x", linewidth=0.3)
+    axes.set_xlabel("quickest peer's time / gradkern's: a dot for each operator, a bar for the geometric mean", fontsize=8)
+    axes.set_title(textwrap.fill(title, 130), fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
 def title_of(opt, lib, everyone):
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
@@ -362,6 +389,7 @@ def main():
             f.write("\n".join([title + ".", "", "![ratios](%s.png)" % os.path.basename(base), "", *summary(rows), "",
                                *table, ""]))
         picture(rows, title, base + ".png")
+        overview(rows, title, base + "-groups.png")
     return wrong
 
 
