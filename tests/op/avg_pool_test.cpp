@@ -17,6 +17,10 @@
 #include <gradkern/avg_pool.hpp>
 #include <gradkern/ref/avg_pool.hpp>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "support/executors.hpp"
 #include "support/guarded.hpp"
 #include "support/random.hpp"
@@ -708,6 +712,32 @@ TEST(AvgPool, gradients_of_strides_longer_than_the_line) {
         }
     }
 }
+
+#if defined(__linux__)
+// Windows so far apart that columns do not fit into 32 bits; the last one is clipped.
+TEST(AvgPool, columns_too_far_for_32_bits) {
+    constexpr std::int64_t channels = 16;
+    const std::int64_t apart = std::int64_t{1} << 24;
+    const std::int64_t windows = 150;
+    const std::int64_t columns = apart * (windows - 1) + 1;
+    const auto bytes = static_cast<std::size_t>(columns + channels) * sizeof(gradkern::bfloat16);
+    void* const memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) GTEST_SKIP() << "no address space";
+    auto* const far = static_cast<gradkern::bfloat16*>(memory);
+    far[columns - 1] = gradkern::bfloat16(5.0F);
+    const auto plan = *gradkern::plan_avg_pool<gradkern::bfloat16>(
+        {{1, columns, channels}, {columns, 1, 1}},
+        {.kernel = {2}, .strides = {apart}, .pads_begin = {0}, .pads_end = {1}, .exclude_pad = true},
+        {{1, windows, channels}});
+    std::vector<gradkern::bfloat16> out(static_cast<std::size_t>(windows * channels));
+    std::vector<std::byte> scratch(plan.workspace_bytes());
+    ASSERT_TRUE(plan.run(far, out.data(), scratch).ok());
+    munmap(memory, bytes);
+    for (std::size_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(static_cast<float>(out[i]), i == out.size() - channels ? 5.0F : 0.0F) << i;
+}
+#endif
 
 TEST(AvgPool, describe_names_the_path) {
     const avg_pool_attributes a{.kernel = {2}, .strides = {2}};

@@ -581,6 +581,36 @@ TEST(MaxPoolIndices, large_planes_are_cleared_step_by_step) {
     }
 }
 
+/// Sums of 16 bits that slide in panels of 16 channels, with one channel left over: it is walked window by window like the others,
+/// as far as the look at its indices has found that they step back.
+TEST(MaxPoolIndices, a_lone_channel_slides_like_its_neighbours) {
+    using T = gradkern::bfloat16;
+    constexpr std::int64_t channels = 33;
+    const extents src{1, 2560, 200, channels};
+    const extents dst{1, 20, 20, channels};
+    std::vector<std::int64_t> index(400 * channels);
+    std::vector<T> dy(index.size());
+    std::vector<float> expected(2560 * 200 * channels);
+    random_source random("max_pool.lone_channel");
+    for (std::int64_t w = 0; w < 400; ++w) {
+        for (std::int64_t c = 0; c < channels; ++c) {
+            const std::int64_t row = w / 20 * 128 + random.integer(0, 127);
+            const std::int64_t at = (row * 200 + w % 20 * 10 + random.integer(0, 9)) * channels + c;
+            const auto k = static_cast<std::size_t>(w * channels + c);
+            index[k] = at;
+            dy[k] = T(static_cast<float>(random.integer(1, 100)));
+            expected[static_cast<std::size_t>(at)] += static_cast<float>(dy[k]);
+        }
+    }
+    std::vector<T> dx(expected.size(), T(7.0F));
+    const auto plan = *gradkern::plan_max_pool_backward_from_indices<T>(dst, dst, {}, src);
+    std::vector<std::byte> memory(plan.workspace_bytes());
+    ASSERT_TRUE(plan.run(dy.data(), index.data(), dx.data(), memory).ok());
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < dx.size(); ++i) wrong += static_cast<float>(dx[i]) == expected[i] ? 0 : 1;
+    EXPECT_EQ(wrong, 0);
+}
+
 /// Scratch belongs to a block of a plane: a larger plane needs no more of it, and gradients that go straight into an
 /// output of floats need none.
 TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {

@@ -16,6 +16,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -45,16 +46,20 @@ struct sliding_sums_call {
     std::size_t lines = 0;                         ///< those that differ; the others are the last of them again
 };
 
-/// Adds, of the terms of a vector of lanes, those of each tap k that go with the newest outputs [from, to): one by one, at borders.
+/// Adds, of the terms of a vector of lanes, those of each tap that go with the newest outputs [from, to): one by one, at
+/// borders.
 template <operand A>
 GRADKERN_NOINLINE void add_border_terms(const sliding_sums_call& call, std::ptrdiff_t from,
                                         std::ptrdiff_t to) noexcept {
     using number = row_number<A>;
     for (std::ptrdiff_t k = 0; k < sliding_sum_taps; ++k) {
         const std::ptrdiff_t held = k / call.stride;
-        for (std::ptrdiff_t o = std::max<std::ptrdiff_t>(from - held, 0); o < std::min(to - held, call.outputs); ++o) {
+        const std::ptrdiff_t inside = -(call.first + k);  // columns from that of output 0 to column 0
+        const std::ptrdiff_t begin = std::max({from - held, std::ptrdiff_t{0}, shape::ceil_div(inside, call.stride)});
+        const std::ptrdiff_t end =
+            std::min({to - held, call.outputs, shape::ceil_div(inside + call.columns, call.stride)});
+        for (std::ptrdiff_t o = begin; o < end; ++o) {
             const std::ptrdiff_t column = call.first + o * call.stride + k;
-            if (column < 0 || column >= call.columns) continue;
             const simd::vec g = load_lanes<A>(reinterpret_cast<const number*>(call.b) + call.b_row + o * call.b_step);
             for (std::size_t i = 0; i < call.lines; ++i) {
                 const number* const a = reinterpret_cast<const number*>(call.a) + call.a_row[i] + column * call.a_step;

@@ -72,7 +72,7 @@ GRADKERN_ALWAYS_INLINE void store_lanes(row_number<A>* row, simd::vec value) noe
 struct tile_call {
     const stretch* list = nullptr;  ///< `count` stretches
     std::ptrdiff_t count = 0;
-    std::ptrdiff_t rows = 0;          ///< as many as the kernel has, or one less
+    std::ptrdiff_t rows = 0;          ///< the kernel's, or less by up to its row_unit - 1
     const float* const* a = nullptr;  ///< one pointer a row
     std::ptrdiff_t a_step = 1;
     const float* b = nullptr;

@@ -113,7 +113,7 @@ private:
         // Windows that do not overlap along the height give several lines the same sums.
         const bool is_same = rows.first == same_as_last_.first && rows.count == same_as_last_.count;
         same_as_last_ = rows;
-        if (p_.whole_windows) return average_line(h, rows, out);
+        if (p_.whole_windows) return average_whole_windows(h, rows, out);
         if (p_.by_taps) {
             if (!is_same || !p_.backward) sum_by_taps(h, rows);
             return finish_line(h, out);
@@ -201,7 +201,7 @@ private:
     }
 
     /// Forward: the means of whole windows.
-    GRADKERN_NOINLINE void average_line(std::int64_t h, const axis_reads& rows, T* out) noexcept {
+    GRADKERN_NOINLINE void average_whole_windows(std::int64_t h, const axis_reads& rows, T* out) noexcept {
         divisors_.set_line(s_.counted_depth, h);
         const auto line_at = [&](std::int64_t d, std::int64_t row) {
             return vertical_.line_at(d, row, s_.all_reads());
@@ -237,7 +237,8 @@ private:
     GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
         if (p_.direct_tiles) return output_.store_columns(result_, 0, s_.columns, out);
         if (p_.whole_windows) {
-            for (std::int64_t x = 0; x < s_.columns; ++x) std::fill_n(out + x * p_.out[4], s_.inner, T{});
+            for (std::int64_t x = 0; x < s_.columns; ++x)
+                for (std::int64_t c = 0; c < s_.inner; ++c) store_element(out + x * p_.out[4] + c, 0.0F);
             return;
         }
         std::fill(result_, result_ + s_.columns * s_.inner, 0.0F);

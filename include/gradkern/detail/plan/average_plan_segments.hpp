@@ -131,11 +131,11 @@ constexpr void choose_sums(average_plan& g) noexcept {
     return g.backward ? std::min(g.axes[2].stride, g.segment) : 1;
 }
 
-/// The same for whole windows, which need no scratch line.
+/// Cuts strips and segments of whole windows, which need no scratch line. The last strip fills a vector, too.
 constexpr void choose_whole_windows(average_plan& g) noexcept {
     g.whole_windows = true;
     g.run_axis = g.axes[2];
-    g.inner_block = shape::even_part(g.inner, average_line);
+    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, average_line), 16) * 16);
     g.segment =
         shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(average_line / g.inner_block, 1, average_runs));
     g.reads = columns_spanned_inside(g, g.segment);

@@ -142,7 +142,7 @@ private:
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
                 for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, columns_, T{});
             } else if (p_.backward) {
-                sum_windows(rows, count, step, to);
+                sum_gradients(rows, count, step, to);
             } else {
                 average_rows(h, rows, count, image, to);
             }
@@ -162,7 +162,7 @@ private:
     }
 
     /// Backward: `count` lines that read alike, the first of them `rows`, `step` lines apart in the output.
-    void sum_windows(const axis_reads& rows, std::int64_t count, std::int64_t step, T* out) const noexcept {
+    void sum_gradients(const axis_reads& rows, std::int64_t count, std::int64_t step, T* out) const noexcept {
         const auto line_at = [&](std::int64_t i, std::int64_t row) {
             return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
         };

@@ -44,10 +44,10 @@ inline void list_reads(const shape::axis& a, shape::side outputs, std::int64_t f
 /// Output columns begin, begin + position_step, ... (relative to the segment) that read `count` columns each: first the
 /// column `first` (relative to the scratch line), then shifted by the same amount from one position to the next.
 struct column_run {
-    std::int32_t begin;
-    std::int32_t positions;
-    std::int32_t first;
-    std::int32_t count;
+    std::int64_t begin;
+    std::int64_t positions;
+    std::int64_t first;
+    std::int64_t count;
 };
 
 /// Neighbouring positions of one axis.

@@ -123,10 +123,8 @@ private:
         shape::tap_class_walk walk(p.run_axis, p.outputs(), first_column, first_column + columns);
         for (shape::tap_class c; walk.next(c);) {
             const axis_reads r = reads_of_class(c, 0);
-            runs[run_count++] = {static_cast<std::int32_t>(c.first_position - first_column),
-                                 static_cast<std::int32_t>(c.positions),
-                                 static_cast<std::int32_t>(r.count == 0 ? 0 : r.first - p.run_shift - origin),
-                                 static_cast<std::int32_t>(r.count)};
+            runs[run_count++] = {c.first_position - first_column, c.positions,
+                                 r.count == 0 ? 0 : r.first - p.run_shift - origin, r.count};
             most_reads = std::max(most_reads, r.count);
         }
     }

@@ -1,6 +1,6 @@
 // The tiles of one task of the gather engine (gather.hpp): its inner loops,
 //
-//     class of planes > class of rows > class of columns > tile > panel > part
+//     class of planes > class of rows > class of columns > tile, or up to 16 whose rows lie equally far apart > panel > part
 //
 // and, where windows slide (`sliding`), class of planes > class of rows > line > tile of neighbouring columns > panel. The
 // type of the tensors is numbers and functions here: compiled once.

@@ -186,7 +186,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                     const std::int64_t cl = std::min(channel_block, channels - c0);
                     const T* const from = large_base + c0 * r.large[1];
                     if constexpr (has_pairs<T>) {
-                        if (r.pairs_in_place()) {
+                        if (r.pairs_in_place) {
                             large_source<float> source{reinterpret_cast<const float*>(from), r.large,
                                                        -columns.first / 2};
                             for (std::int64_t& step : source.stride) step /= 2;

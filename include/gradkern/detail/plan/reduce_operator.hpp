@@ -42,9 +42,9 @@ public:
                 : plan_.common  ? ", one group"
                                 : "")
             << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
-            << (plan_.turned   ? "turned"
-                : plan_.staged ? "staged"
-                               : "in place")
+            << (plan_.turned                            ? "turned"
+                : plan_.staged && !plan_.pairs_in_place ? "staged"
+                                                        : "in place")
             << ", " << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
             << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
             << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;

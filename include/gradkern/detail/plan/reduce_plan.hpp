@@ -70,6 +70,7 @@ struct reduce_plan {
     std::int64_t task_taps = 1;      // dense: column taps that are rows of one tile beside those channels, at most
     std::int64_t sum_floats = 0;     // of one level of the sums
     std::int64_t positions = 0;      // of a chunk at most
+    bool pairs_in_place = false;     // dense, though staged otherwise
     std::int64_t staged_floats = 0;  // dense: of the large side at a time
     std::int64_t at_small = 0;       // byte offsets in a slice
     std::int64_t at_large = 0;
@@ -90,12 +91,15 @@ struct reduce_plan {
     }
     /// Dense: whether columns are neighbours where a window of the large side is staged, or channels.
     [[nodiscard]] constexpr bool window_of_rows() const noexcept { return large[4] == 1 || turned; }
-    /// Dense: whether pairs of the large side are read in place: of 1x1 kernels, an even number in each line and from channel to
-    /// channel.
-    [[nodiscard]] constexpr bool pairs_in_place() const noexcept {
+    /// Dense: whether pairs of the large side may be read in place: of 1x1 kernels, whole numbers of them in each line and from
+    /// one to the next along every axis.
+    [[nodiscard]] constexpr bool has_pairs_in_place() const noexcept {
+        const auto even = [](std::int64_t extent, std::int64_t step) { return extent <= 1 || step % 2 == 0; };
         for (const shape::axis& a : axes)
             if (!a.is_unit()) return false;
-        return pairs && large[4] == 1 && axes[2].small % 2 == 0 && (large[0] | large[1] | large[2] | large[3]) % 2 == 0;
+        return pairs && large[4] == 1 && even(2, axes[2].small) && even(batch, large[0]) &&
+               even(groups * large_channels, large[1]) && even(axes[0].small, large[2]) &&
+               even(axes[1].small, large[3]);
     }
     /// Dense: floats of a staged window.
     [[nodiscard]] constexpr std::int64_t window_floats(std::int64_t window_positions,
@@ -312,7 +316,8 @@ struct reduce_types {
         // Few channels leave a tile most of its rows: taps fill them.
         if (r.task_channels > 0 && r.task_channels < 2 * tile_rows)
             r.task_taps = std::min(r.axes[2].kernel, channel_block / r.task_channels);
-        if (r.staged) {
+        r.pairs_in_place = r.has_pairs_in_place() && options.algorithm != algorithm::dense_staged;
+        if (r.staged && !r.pairs_in_place) {
             // At least the positions of one tap; a window of lines for all taps has no more than the tensor, and no more
             // than are read.
             constexpr std::int64_t window_budget = 96 * 1024;

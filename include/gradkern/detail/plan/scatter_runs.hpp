@@ -93,7 +93,8 @@ struct element_run {
         }
         const std::uint64_t low_bits = (std::uint64_t{1} << own.shift) - 1;
         const bool within = static_cast<std::int64_t>(outside) >= 0 && (between & low_bits) == 0;
-        return {within, within ? first + (last >> own.shift) : 0, within ? first + (least >> own.shift) : 0};
+        return {within, within ? first + (last >> own.shift) : 0,
+                within && wants_least ? first + (least >> own.shift) : 0};
     }
 };
 
@@ -153,7 +154,7 @@ GRADKERN_ALWAYS_INLINE void for_each_run_of_channels(const scatter_plan& g, std:
 template <class F>
 GRADKERN_ALWAYS_INLINE void for_each_run(const scatter_plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
                                          bool mixed, const F& f) noexcept {
-    if (last - first == 1) {
+    if (g.width == 1) {
         for_each_run_of_windows(g, n, first, f);
     } else {
         for_each_run_of_channels(g, n, first, last, mixed, f);
