@@ -66,7 +66,8 @@ inline constexpr int row_unit = is_half<A>     ? half_rows / 2
                                 : is_shared<A> ? narrow_rows
                                                : 2;
 
-/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least.
+/// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least: a
+/// lone row is computed twice, which spares a kernel.
 [[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept {
     return std::max((rows + unit - 1) / unit * unit, 2);
 }

@@ -8,7 +8,8 @@
 //     block      a box of output positions (images x planes x rows x columns)
 //     panels     of output channels: their weights are packed just before use [block of 64 k][tap][k][lane]
 //     class      output positions that share one set of inside taps (shape/axis.hpp): borders need no branch
-//     tile       rows of the register tile = positions of one class, from any line or image, by row pointers
+//     tile       rows of the register tile = positions of one class, from any line or image, by row pointers; where rows lie
+//                equally far apart, up to 16 tiles at a time, which are inside the panel then
 //     panel      of a task: one, or many: of groups whose channels share lines of memory, or of windows that share no
 //                position
 //     part       at most 576 terms (plan/summation.hpp)

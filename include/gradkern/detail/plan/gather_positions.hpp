@@ -17,7 +17,8 @@
 //     staged as           [channel][position]                          [image][plane][row][channel][column]
 //
 // Staged are f32 or pairs of bf16. Weights are packed as [output channel][block of 64 k][tap][k]; those of points are read in
-// place where they are f32 and neighbours along the reduction. Sums of whole tiles go straight into an f32 tensor, others by way of a buffer of one tile.
+// place where they are f32 and neighbours along the reduction. Sums of whole tiles go straight into an f32 tensor, or, of pairs
+// in one part, rounded into one of bf16; others by way of a buffer of one tile.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 //
 //     tap of the outermost axis > channels staged at a time > column tap > tap of the middle axis > panel > tile
 //
-// and where the positions of each tap are staged, or pairs of bf16 are packed for each column tap:
+// and where the positions of each tap are staged, or pairs of bf16 are packed for each column tap (of 1x1 kernels those of the
+// large side may be read in place):
 //
 //     column tap > tap of the outermost axis > channels staged at a time > tap of the middle axis > panel > tile
 //

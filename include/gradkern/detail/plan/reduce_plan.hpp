@@ -17,7 +17,7 @@
 //
 // The lanes of a tile are channels s: no horizontal sums. For 1x1 kernels the sides may be swapped (swap_sides). With
 // relaxed precision and instructions for it, dense tasks take bf16 positions by pairs (pack/pairs.hpp): of each line those
-// inside for a tap, packed anew for each column tap.
+// inside for a tap, packed anew for each column tap, or of 1x1 kernels read in place.
 #pragma once
 
 #include <algorithm>
