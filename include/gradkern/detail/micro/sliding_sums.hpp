@@ -80,13 +80,14 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
     constexpr int held = (taps - 1) / Stride;  // outputs before the newest one that meet one column
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     const number* b = reinterpret_cast<const number*>(call.b) + call.b_row;
+    float* const* const sums = call.sums.data();
     const number* a[rows];
     vec acc[rows][taps];
     GRADKERN_UNROLL
     for (int i = 0; i < rows; ++i) {
-        a[i] = reinterpret_cast<const number*>(call.a) + call.a_row[i];
+        a[i] = reinterpret_cast<const number*>(call.a) + call.a_row.data()[i];
         GRADKERN_UNROLL
-        for (int k = 0; k < taps; ++k) acc[i][k] = simd::load(call.sums[i] + k * width);
+        for (int k = 0; k < taps; ++k) acc[i][k] = simd::load(sums[i] + k * width);
     }
     // Vectors in one line of the cache: the first of them asks for it.
     const bool asks = call.b_row % simd::line_elements<number> < width;
@@ -115,7 +116,7 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
     GRADKERN_UNROLL
     for (int i = 0; i < rows; ++i) {
         GRADKERN_UNROLL
-        for (int k = 0; k < taps; ++k) simd::store(call.sums[i] + k * width, acc[i][k]);
+        for (int k = 0; k < taps; ++k) simd::store(sums[i] + k * width, acc[i][k]);
     }
 }
 
