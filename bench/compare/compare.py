@@ -212,6 +212,10 @@ def group_of(layer):
     return "1x1" if layer["kernel"] == 1 else "three channels" if layer["in_channels"] <= 4 else "dense"
 
 
+def geometric_mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
 def summary(rows):
     """Lines of a table: geometric mean and least of the ratios of each group, layout and type."""
     groups = {}
@@ -222,22 +226,30 @@ def summary(rows):
     yield "| group | layout | type | operators | geometric mean | least | below 0.97 |"
     yield "|---|---|---|---|---|---|---|"
     for (group, layout, dtype), ratios in sorted(groups.items()):
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        yield "| %s | %s | %s | %d | %.2f | %.2f | %d |" % (group, layout, dtype, len(ratios), mean, min(ratios),
-                                                        sum(r < 0.97 for r in ratios))
+        yield "| %s | %s | %s | %d | %.2f | %.2f | %d |" % (group, layout, dtype, len(ratios), geometric_mean(ratios),
+                                                        min(ratios), sum(r < 0.97 for r in ratios))
 
 
-def picture(rows, title, path):
+def plotting():
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plot
+    return plot
+
+
+def colours_of(ratios):
+    """Ahead, a tie, or behind."""
+    return ["#2a7f3f" if v >= 1.03 else "#9a9a9a" if v >= 0.97 else "#c0392b" for v in ratios]
+
+
+def picture(rows, title, path):
+    plot = plotting()
     rows = [r for r in rows if r["ratio"]]
     names = ["%s %s %s%s" % (r["case"], r["operator"].replace("backward_", ""), r["layout"],
                              "" if r["type"] == "f32" else " " + r["type"]) for r in rows]
     figure, axes = plot.subplots(figsize=(8, 0.11 * len(rows) + 1.2))
     values = [r["ratio"] for r in rows]
-    colours = ["#2a7f3f" if v >= 1.03 else "#9a9a9a" if v >= 0.97 else "#c0392b" for v in values]
-    axes.barh(range(len(rows)), [math.log2(v) for v in values], color=colours, height=0.7)
+    axes.barh(range(len(rows)), [math.log2(v) for v in values], color=colours_of(values), height=0.7)
     ticks = [0.25, 0.5, 1, 2, 4, 8, 16, 32]
     ticks = [t for t in ticks if t <= max(values) * 1.4 and t >= min(values) / 1.4 or t == 1]
     axes.set_xticks([math.log2(t) for t in ticks], ["%gx" % t for t in ticks])
@@ -253,9 +265,7 @@ def picture(rows, title, path):
 
 def overview(rows, title, path):
     """Every ratio as a dot, a line for each group and layout, with the geometric mean."""
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plot
+    plot = plotting()
     lines = {}
     for r in rows:
         if r["ratio"]:
@@ -263,9 +273,8 @@ def overview(rows, title, path):
     figure, axes = plot.subplots(figsize=(8, 0.26 * len(lines) + 1.1))
     lines = dict(sorted(lines.items()))
     for i, values in enumerate(lines.values()):
-        colours = ["#2a7f3f" if v >= 1.03 else "#9a9a9a" if v >= 0.97 else "#c0392b" for v in values]
-        axes.scatter(values, [i] * len(values), s=22, c=colours, alpha=0.6, linewidths=0)
-        axes.scatter(math.exp(sum(map(math.log, values)) / len(values)), i, s=110, marker="|", c="black")
+        axes.scatter(values, [i] * len(values), s=22, c=colours_of(values), alpha=0.6, linewidths=0)
+        axes.scatter(geometric_mean(values), i, s=110, marker="|", c="black")
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(plot.FuncFormatter(lambda v, _: "%gx" % v))
     axes.set_yticks(range(len(lines)), lines, fontsize=8)

@@ -44,8 +44,7 @@ public:
     }
 
     /// The same where a position's values fill vectors, or neighbours read neighbours: those of columns [begin, end) of
-    /// the segment; backward all of them. Finishes sums on the way, but those of long
-    /// lists of stretches.
+    /// the segment; backward all of them. Finishes sums on the way, but those of long lists of stretches.
     template <class In, class Out, class Finish = as_it_is>
     void sum_runs(const In* sums, std::int64_t begin, std::int64_t end, Out* out,
                   const Finish& finish = {}) const noexcept {

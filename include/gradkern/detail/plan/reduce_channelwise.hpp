@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
@@ -33,7 +32,6 @@ struct channelwise_source {
     const float* small = nullptr;
     shape::canonical_strides in{};
     std::int64_t origin = 0;
-    std::int64_t small_first = 0;
     std::int64_t column_step = 0;
     std::int64_t line_step = 0;
 };
@@ -71,7 +69,7 @@ GRADKERN_NOINLINE inline void add_lines_sliding(const reduce_plan& r, const chun
             const std::int64_t plane = at.n * from.in[0] - from.origin + r.axes[0].position(at.d, d) * from.in[2];
             for (std::int64_t t = 0; t < lines.count; t += sliding_sum_lines) {
                 call.lines = static_cast<std::size_t>(std::min<std::int64_t>(lines.count - t, sliding_sum_lines));
-                call.b_row = from.small_first + (line - at.h) * from.line_step;
+                call.b_row = (line - at.h) * from.line_step;
                 GRADKERN_NO_UNROLL
                 for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
                     // in place of lines that there are not the last one again, to the same sums
@@ -95,28 +93,15 @@ GRADKERN_NOINLINE inline void add_lines_sliding(const reduce_plan& r, const chun
     }
 }
 
-/// The same of all lines of a chunk, in place.
-GRADKERN_NOINLINE inline void add_chunk_sliding(const reduce_plan& r, const chunk_grid::chunk& c, std::int64_t used,
-                                                channelwise_source from, const sliding_sums_kernels& kernels,
-                                                float* chunk_sum) noexcept {
-    line_position at(r.axes, c.first_line);
-    for (std::int64_t line = c.first_line; line < c.last_line;) {
-        const std::int64_t run = std::min(c.last_line - line, r.axes[1].small - at.h);
-        from.small_first = at.offset(r.small, c.first_column);
-        add_lines_sliding(r, c, at, run, used, from, kernels, chunk_sum);
-        line += run;
-        at.h += run - 1;
-        at.advance(r.axes);
-    }
-}
-
 /// Adds the products of `run` lines of a plane, from that at `at` on, in the columns of chunk `c`, to the sums [tap][l][lane]
-/// of a panel of which `used` lanes are used. Whatever the types of its tensors: compiled once. All are f32 here.
+/// of a panel of which `used` lanes are used, or, where windows slide, of neighbouring panels. Whatever the types of its tensors:
+/// compiled once. `kernels` are those of windows that slide, for what is read; all else is f32 here.
 GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const chunk_grid::chunk& c,
                                                     const line_position& at, std::int64_t run, std::int64_t used,
-                                                    channelwise_source from, stretch* list, float* chunk_sum) noexcept {
+                                                    channelwise_source from, const sliding_sums_kernels& kernels,
+                                                    stretch* list, float* chunk_sum) noexcept {
     if (r.sliding) {
-        add_lines_sliding(r, c, at, run, used, from, sliding_sums_of<operand::vector>, chunk_sum);
+        add_lines_sliding(r, c, at, run, used, from, kernels, chunk_sum);
         return;
     }
     constexpr int taps_unit = 1;  // of rows, which are taps
@@ -192,16 +177,16 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
     }
 }
 
-/// Adds the products of one chunk to the sums of one panel.
+/// Adds the products of one chunk to the sums of some panels: of one, or, where windows slide in place, of whole ones.
 template <class T>
 void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small, const chunk_grid::chunk& c,
-                           std::int64_t panel, std::byte* slice, float* chunk_sum) noexcept {
+                           std::int64_t first_panel, std::int64_t panels, std::byte* slice, float* chunk_sum) noexcept {
     auto* packed = reinterpret_cast<float*>(slice + r.at_small);
     auto* staging = reinterpret_cast<float*>(slice + r.at_large);
     auto* list = reinterpret_cast<stretch*>(slice + r.at_list);
-    const std::int64_t first_lane = panel * r.panel_width;
-    const std::int64_t used = std::min(r.panel_width, r.groups * r.small_channels - first_lane);
-    const bool whole = fills_tile(used);  // else whole vectors would leave the tensor
+    const std::int64_t first_lane = first_panel * r.panel_width;
+    const std::int64_t used = std::min(panels * r.panel_width, r.groups * r.small_channels - first_lane);
+    const bool whole = panels > 1 || fills_tile(used);  // else whole vectors would leave the tensor
     const bool stage_large = r.staged || (!r.common && !whole);
     const bool stage_small = !r.small_in_place || !whole;
     if (stage_small) pack_chunk(r.axes, small + first_lane * r.small[1], r.small, c, used, r.panel_width, 0, packed);
@@ -226,19 +211,21 @@ void add_chunk_channelwise(const reduce_plan& r, const T* large, const T* small,
                 stage_across_groups(large, r.large, box, first_lane, used, outputs, inputs, r.panel_width, staging);
                 from.in[1] = r.panel_width;
             }
-        } else if constexpr (std::is_same_v<T, float>) {
-            from = {.large = r.common ? large : large + first_lane, .in = r.large};
+        } else {  // floats, or what kernels of windows that slide widen
+            from = {.large = reinterpret_cast<const float*>(r.common ? large : large + first_lane), .in = r.large};
         }
         if (stage_small) {
             from.column_step = r.panel_width;
             from.line_step = c.columns() * r.panel_width;
             from.small = packed + (line - c.first_line) * from.line_step;
-        } else if constexpr (std::is_same_v<T, float>) {
+        } else {
             from.column_step = r.small[4];
             from.line_step = r.small[3];
-            from.small = small + first_lane + at.offset(r.small, c.first_column);
+            from.small = reinterpret_cast<const float*>(small + first_lane + at.offset(r.small, c.first_column));
         }
-        add_lines_channelwise(r, c, at, run, used, from, list, chunk_sum);
+        const sliding_sums_kernels& kernels =
+            stage_large ? sliding_sums_of<operand::vector> : sliding_sums_of<lane_operand<T>>;
+        add_lines_channelwise(r, c, at, run, used, from, kernels, list, chunk_sum);
         line += run;
         at.h += run - 1;
         at.advance(r.axes);
@@ -259,17 +246,9 @@ void reduce_channelwise(const reduce_plan& r, const T* large, const T* small, st
     const std::int64_t whole_panels = (r.groups * r.small_channels - first_lane) / r.panel_width;
     const std::int64_t together = r.sliding && !r.staged ? std::min(panels, whole_panels) : 0;
     for (std::int64_t i = 0; i < r.chunks.count; ++i) {
-        if (together > 0) {
-            const channelwise_source from{.large = reinterpret_cast<const float*>(large + first_lane),
-                                          .small = reinterpret_cast<const float*>(small + first_lane),
-                                          .in = r.large,
-                                          .column_step = r.small[4],
-                                          .line_step = r.small[3]};
-            add_chunk_sliding(r, r.chunks[i], together * r.panel_width, from, sliding_sums_of<lane_operand<T>>,
-                              chunk_sum);
-        }
+        if (together > 0) add_chunk_channelwise(r, large, small, r.chunks[i], first_panel, together, slice, chunk_sum);
         for (std::int64_t p = together; p < panels; ++p)
-            add_chunk_channelwise(r, large, small, r.chunks[i], first_panel + p, slice,
+            add_chunk_channelwise(r, large, small, r.chunks[i], first_panel + p, 1, slice,
                                   chunk_sum + p * r.panel_floats());
         fold(chunk_sum, sum, r.sum_floats);
         if (r.two_levels() && ((i + 1) % chunks_per_sum == 0 || i + 1 == r.chunks.count))
