@@ -6,6 +6,7 @@
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/frontend/onednn_graph/attributes.hpp>
+#include <gradkern/frontend/onednn_graph/requests.hpp>
 #include <gradkern/frontend/onednn_graph/translation.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/status.hpp>

@@ -9,6 +9,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/frontend/onednn_graph/attributes.hpp>
+#include <gradkern/frontend/onednn_graph/requests.hpp>
 #include <gradkern/frontend/onednn_graph/translation.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
