@@ -1,0 +1,174 @@
+#ifndef GRADKERN_DETAIL_SIMD_X86_AVX_HPP
+#define GRADKERN_DETAIL_SIMD_X86_AVX_HPP
+
+/// \file
+/// \brief Registers of 256 bits (see x86.hpp).
+
+#if defined(__AVX__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd/x86/sse.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::simd::x86 {
+
+GRADKERN_ALWAYS_INLINE __m256 opaque(__m256 value) noexcept {
+#if defined(__AVX512VL__)
+    __asm__("" : "+v"(value));
+#elif defined(__GNUC__)
+    __asm__("" : "+x"(value));
+#endif
+    return value;
+}
+
+GRADKERN_ALWAYS_INLINE __m256 fma(__m256 a, __m256 b, __m256 c) noexcept {
+#if defined(__FMA__)
+    return _mm256_fmadd_ps(a, b, c);
+#else
+    return _mm256_add_ps(opaque(_mm256_mul_ps(a, b)), c);
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m256 fma_broadcast(const float* a, __m256 b, __m256 c) noexcept {
+    return fma(_mm256_set1_ps(*a), b, c);
+}
+GRADKERN_ALWAYS_INLINE __m256 min(__m256 a, __m256 b) noexcept { return _mm256_min_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 max(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 div_whole(__m256 a, __m256 d, __m256) noexcept { return _mm256_div_ps(a, d); }
+
+/// The lower halves side by side.
+GRADKERN_ALWAYS_INLINE __m256 join(__m128 low, __m128 high) noexcept {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
+}
+
+/// The first n (0 ... 7) lanes, zero above; masked-out lanes do not fault.
+GRADKERN_ALWAYS_INLINE __m256 load_first(const float* source, std::ptrdiff_t n, __m256) noexcept {
+    const __m256 index = _mm256_setr_ps(0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f);
+    const __m256 mask = _mm256_cmp_ps(_mm256_set1_ps(static_cast<float>(n)), index, _CMP_GT_OQ);
+    return _mm256_maskload_ps(source, _mm256_castps_si256(mask));
+}
+
+// Not by a masked store: those are microcode of some 20 cycles on several machines.
+GRADKERN_ALWAYS_INLINE void store_first(float* target, __m256 value, std::ptrdiff_t n) noexcept {
+    __m128 part = _mm256_castps256_ps128(value);
+    if ((n & 4) != 0) {
+        _mm_storeu_ps(target, part);
+        target += 4;
+        part = _mm256_extractf128_ps(value, 1);
+    }
+    store_first(target, part, n & 3);
+}
+
+GRADKERN_ALWAYS_INLINE __m256 load_wide_f16(const void* source, __m256) noexcept {
+    const __m128i words = _mm_loadu_si128(static_cast<const __m128i*>(source));
+#if defined(__F16C__)
+    return _mm256_cvtph_ps(words);
+#else
+    return join(widen_f16(words), widen_f16(_mm_unpackhi_epi64(words, words)));
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE __m256 load_wide_bf16(const void* source, __m256) noexcept {
+    const __m128i words = _mm_loadu_si128(static_cast<const __m128i*>(source));
+#if defined(__AVX2__)
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16));
+#else
+    return join(widen_bf16(words), widen_bf16(_mm_unpackhi_epi64(words, words)));
+#endif
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m256 value) noexcept {
+#if defined(__F16C__)
+    const __m128i words = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+#else
+    const __m128i words =
+        _mm_unpacklo_epi64(narrow_f16(_mm256_castps256_ps128(value)), narrow_f16(_mm256_extractf128_ps(value, 1)));
+#endif
+    _mm_storeu_si128(static_cast<__m128i*>(target), words);
+}
+
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexcept {
+#if defined(__AVX2__)
+    const __m256i word = _mm256_castps_si256(value);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(word, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(word, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256 is_nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
+    if (_mm256_movemask_ps(is_nan) != 0) {  // seldom: sooner asked than mended everywhere
+        const __m256i quiet = _mm256_or_si256(word, _mm256_set1_epi32(0x00400000));
+        rounded = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan));
+    }
+    const __m256i wide = _mm256_srli_epi32(rounded, 16);
+    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+#else
+    const __m128i words =
+        _mm_packs_epi32(round_bf16(_mm256_castps256_ps128(value)), round_bf16(_mm256_extractf128_ps(value, 1)));
+#endif
+    _mm_storeu_si128(static_cast<__m128i*>(target), words);
+}
+
+GRADKERN_ALWAYS_INLINE __m256 load_quarters(const float* source, std::ptrdiff_t stride, __m256) noexcept {
+    return join(_mm_loadu_ps(source), _mm_loadu_ps(source + 4 * stride));
+}
+/// The sum of the lanes' bits as integers of 32 bits.
+GRADKERN_ALWAYS_INLINE __m256 add_bits(__m256 a, __m256 b) noexcept {
+#if defined(__AVX2__)
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+#else
+    return join(add_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)),
+                add_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)));
+#endif
+}
+GRADKERN_ALWAYS_INLINE __m256 equal_bits(__m256 a, __m256 b) noexcept {
+#if defined(__AVX2__)
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+#else
+    return join(equal_bits(_mm256_castps256_ps128(a), _mm256_castps256_ps128(b)),
+                equal_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)));
+#endif
+}
+/// target[i] = number + the bits of lane i.
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m256 lanes, std::int64_t number) noexcept {
+#if defined(__AVX2__)
+    const __m256i word = _mm256_castps_si256(lanes);
+    const __m256i add = _mm256_set1_epi64x(number);
+    auto* const to = reinterpret_cast<__m256i*>(target);
+    _mm256_storeu_si256(to, _mm256_add_epi64(add, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(word))));
+    _mm256_storeu_si256(to + 1, _mm256_add_epi64(add, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(word, 1))));
+#else
+    store_bits_plus(target, _mm256_castps256_ps128(lanes), number);
+    store_bits_plus(target + 4, _mm256_extractf128_ps(lanes, 1), number);
+#endif
+}
+/// Number K of each four lanes in all four of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m256 quad_lane(__m256 a) noexcept {
+    return _mm256_permute_ps(a, K * 0x55);
+}
+/// Lane i: number places[i] of a.
+GRADKERN_ALWAYS_INLINE __m256 permute(__m256 a, const std::int32_t* places) noexcept {
+#if defined(__AVX2__)
+    return _mm256_permutevar8x32_ps(a, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places)));
+#else
+    alignas(32) float from[8];
+    _mm256_store_ps(from, a);
+    return _mm256_setr_ps(from[places[0]], from[places[1]], from[places[2]], from[places[3]], from[places[4]],
+                          from[places[5]], from[places[6]], from[places[7]]);
+#endif
+}
+GRADKERN_ALWAYS_INLINE __m256 unpack_low(__m256 a, __m256 b) noexcept { return _mm256_unpacklo_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return _mm256_unpackhi_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 low_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0x44); }
+GRADKERN_ALWAYS_INLINE __m256 high_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0xee); }
+GRADKERN_ALWAYS_INLINE void store_all(float* target, __m256 value) noexcept { _mm256_storeu_ps(target, value); }
+
+}  // namespace detail::simd::x86
+GRADKERN_ISA_NAMESPACE_END
+
+#endif  // __AVX__
+
+#endif  // GRADKERN_DETAIL_SIMD_X86_AVX_HPP
