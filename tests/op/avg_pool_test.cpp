@@ -407,6 +407,26 @@ TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
     }
 }
 
+/// Tensors of more elements than the last cache is taken to hold, which are asked for ahead on some CPUs.
+TYPED_TEST(AvgPoolAgainstReference, large_tensors) {
+    random_source random("avg_pool.large");
+    for (const data_format format : {data_format::ncx, data_format::nxc}) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = format;
+        a.kernel = {3, 3, 3};
+        a.strides = {2, 2, 2};
+        a.pads_begin = {1, 1, 1};
+        a.pads_end = {0, 0, 0};
+        p.src =
+            format == data_format::ncx ? gradkern::extents{1, 129, 9, 60, 62} : gradkern::extents{1, 9, 60, 62, 129};
+        p.dst = *gradkern::infer_avg_pool(p.src, a);
+        check<TypeParam>(random, false, p, false);
+        random.next_case();
+    }
+}
+
 /// More lines and channels than one block of them holds.
 TYPED_TEST(AvgPoolAgainstReference, tall_and_deep_tensors) {
     random_source random("avg_pool.tall");

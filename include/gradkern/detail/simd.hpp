@@ -117,12 +117,21 @@ GRADKERN_ALWAYS_INLINE void prefetch_to_write(const T* p, std::ptrdiff_t step = 
 }
 
 /// Ask for the lines of the cache of a stream of loads or stores, n elements from `next` on, 4 KB before their turn: by
-/// itself a CPU runs ahead too little, of stores least. (Inlined by force: g++ drops calls of functions that only ask.)
-template <class T>
+/// itself a CPU runs ahead too little, of stores least. Who reads many streams at a time asks for fewer lines ahead, which
+/// L1 holds. (Inlined by force: g++ drops calls of functions that only ask.)
+template <std::ptrdiff_t LinesAhead = 64, class T>
 GRADKERN_ALWAYS_INLINE void ask_to_read(const T* next, std::ptrdiff_t n) noexcept {
     constexpr std::ptrdiff_t line = line_elements<T>;
-    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch(next, 64 * line + i);
+    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch(next, LinesAhead * line + i);
 }
+/// Whether streams whose lines are all read, one after the other, had better be asked for, too. A Zen 4 follows them by
+/// itself, and takes 1.2 times as long where it is asked; a Zen 5, known by an instruction that few CPUs have, takes 0.7 to
+/// 0.9 of the time where memory is beyond the last cache, but up to 1.3 times as long where it is not.
+#if defined(__AVX512VP2INTERSECT__)
+inline constexpr bool asks_for_neighbours = true;
+#else
+inline constexpr bool asks_for_neighbours = false;
+#endif
 template <class T>
 GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexcept {
     constexpr std::ptrdiff_t line = line_elements<T>;

@@ -93,7 +93,8 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
 }
 
 /// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
-/// same value.)
+/// same value.) `Asks`: for what it reads, ahead.
+template <bool Asks = false>
 inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
                      float* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
@@ -103,6 +104,7 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
     if (phases == 2) {
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
+            if constexpr (Asks) simd::ask_to_read(line + 2 * whole, 2 * s::width);
             const s::floats a = s::load(line + 2 * whole);
             const s::floats b = s::load(line + 2 * whole + s::width);
             s::store(to + whole, s::every_second<0>(a, b, s::places{}));
@@ -112,6 +114,7 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);
             const float* const from = line + 4 * whole;
+            if constexpr (Asks) simd::ask_to_read(from, 4 * s::width);
             const s::floats a = s::load(from);
             const s::floats b = s::load(from + s::width);
             const s::floats c = s::load(from + 2 * s::width);

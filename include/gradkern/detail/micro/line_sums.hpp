@@ -2,7 +2,7 @@
 // runs over the lines in order. Lines are f32 scratch or tensor memory; nothing outside the n elements named is read or
 // written.
 //
-// Loops: stretch of eight, four or one vectors > line.
+// Loops: stretch of eight, four, two or one vectors > line.
 #pragma once
 
 #include <array>
@@ -87,6 +87,13 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
             sum_vectors<8, Continue, Reads, Writes>(lines, count, x, out, finish);
     }
     for (; x + 4 * lanes <= n; x += 4 * lanes) sum_vectors<4, Continue, Reads, Writes>(lines, count, x, out, finish);
+    if (!Continue && n >= 2 * lanes) {
+        for (; x < n; x += 2 * lanes) {
+            x = x < n - 2 * lanes ? x : n - 2 * lanes;  // the last vectors end with the line: the same sums again
+            sum_vectors<2, Continue, Reads, Writes>(lines, count, x, out, finish);
+        }
+        return;
+    }
     for (; x < n; x += lanes) {
         if (x + lanes > n) {
             if (Continue || n < lanes) break;

@@ -30,7 +30,7 @@ struct window_reads {
 };
 
 /// The sums of V vectors, which lie `apart` from one another: the first is that of `w` moved by `x` elements.
-template <std::ptrdiff_t V, ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
+template <std::ptrdiff_t V, ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
 GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::ptrdiff_t x, std::ptrdiff_t apart,
                                                Out* out, std::ptrdiff_t out_apart, const Finish& finish) noexcept {
     simd::vec sums[V];
@@ -39,6 +39,13 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
     if constexpr (Writes == ahead::ask) simd::ask_to_write(out, V * simd::lanes);
     std::ptrdiff_t at = w.first + x;
     for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step) {
+        for (std::ptrdiff_t l = 0; Reads == ahead::ask && l < w.line_count; ++l) {
+            if (apart == simd::lanes) {
+                simd::ask_to_read<32>(w.lines[l] + at, V * simd::lanes);
+            } else {
+                for (std::ptrdiff_t v = 0; v < V; ++v) simd::ask_to_read<32>(w.lines[l] + at + v * apart, simd::lanes);
+            }
+        }
         // Columns begin with their first line in place of +0. Where that makes a difference, to the sign of a zero, it
         // makes none to the sum of the columns, which begins with +0.
         simd::vec column[V];
@@ -77,7 +84,7 @@ inline void sum_window_columns(window_reads<In> w, std::ptrdiff_t channels, std:
 
 /// out[i * out_step + c] = finish(sum) of window i in channel c, for i < positions and c < channels, which fill a vector.
 /// Window 0 reads what `w` says, each next one `advance` elements further. (Results may be written twice.)
-template <ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
+template <ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
 inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std::ptrdiff_t positions,
                         std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step, const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
@@ -88,8 +95,8 @@ inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std:
             const std::ptrdiff_t i = std::min(next, positions - 4);  // the last four overlap their predecessors
             for (std::ptrdiff_t next_c = 0; next_c < channels; next_c += lanes) {
                 const std::ptrdiff_t c = std::min(next_c, channels - lanes);  // the last vector ends with the position
-                sum_window_vectors<4, ahead::leave>(w, i * advance + c, advance, out + i * out_step + c, out_step,
-                                                    finish);
+                sum_window_vectors<4, Reads, ahead::leave>(w, i * advance + c, advance, out + i * out_step + c,
+                                                           out_step, finish);
             }
         }
         return;
@@ -97,7 +104,7 @@ inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std:
     for (std::ptrdiff_t i = 0; i < positions; ++i) {
         const auto sum_block = [&]<std::ptrdiff_t V>(std::integral_constant<std::ptrdiff_t, V>,
                                                      std::ptrdiff_t c) GRADKERN_INLINE_LAMBDA {
-            sum_window_vectors<V, Writes>(w, i * advance + c, lanes, out + i * out_step + c, lanes, finish);
+            sum_window_vectors<V, Reads, Writes>(w, i * advance + c, lanes, out + i * out_step + c, lanes, finish);
         };
         std::ptrdiff_t c = 0;
         // Memory is read best in long stretches. What a lone window leaves of them no neighbour comes back to.

@@ -62,7 +62,7 @@ public:
                 const std::int64_t from = run.count == 0 ? 0 : first * advance * inner;
                 const window_reads<In> w{&line, 1, run.first * inner + from, run.count, read_step};
                 // 16-bit results are written no quicker than memory takes them
-                sum_windows<std::is_same_v<Out, float> ? ahead::ask : ahead::leave>(
+                sum_windows<ahead::leave, std::is_same_v<Out, float> ? ahead::ask : ahead::leave>(
                     w, inner, last - first, run.count == 0 ? 0 : advance * width,
                     out + (run.begin + first * step) * inner, step * width, finish);
             }
@@ -114,7 +114,7 @@ private:
     void sum_strided(const float* sums, float* out) const noexcept {
         const std::int64_t stride = p_.axes[2].stride;
         const std::int64_t pitch = shape::ceil_div(p_.reads, stride);
-        if (p_.separates) separate(sums, s_.held, stride, pitch, phases_);
+        if (p_.separates) separate<simd::asks_for_neighbours>(sums, s_.held, stride, pitch, phases_);
         for (std::int64_t r = 0; r < s_.run_count; ++r) {
             const column_run& run = s_.runs[r];
             if (p_.separates && run.positions >= 4 && run.count <= lines_at_once) {

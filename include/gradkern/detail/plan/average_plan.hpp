@@ -42,6 +42,7 @@ struct average_plan {
     std::int64_t in_inner = 1;
     std::int64_t out_inner = 1;
 
+    bool is_large = false;       // more is read than a core's share of the last cache holds
     bool joined = false;         // lines are computed many at a time
     bool repeats = false;        // joined, backward: windows lie side by side, with no column between or before them
     std::int64_t margin = 0;     // joined: floats before and behind vertical sums, and each phase of them

@@ -191,6 +191,11 @@ private:
         const std::int64_t step = p_.backward ? 1 : p_.axes[1].stride;
         const std::int64_t together = step == 1 ? lines : 1;
         for (std::int64_t line = 0; line < lines; line += together) {
+            if constexpr (Reads == ahead::ask && simd::asks_for_neighbours) {  // rows that no line before has read
+                const std::int64_t fresh = std::min(depths_.count, p_.axes[0].stride);
+                for (std::int64_t i = depths_.count - fresh; p_.is_large && step > 1 && i < depths_.count; ++i)
+                    simd::ask_to_read(line_at(i, rows.first + line * step), step * in_columns_);
+            }
             line_list<In, Reads> list(together * in_columns_, vertical_ + line * in_columns_);
             for (std::int64_t i = 0; i < depths_.count; ++i)
                 for (std::int64_t j = 0; j < rows.count; ++j)

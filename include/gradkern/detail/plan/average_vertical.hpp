@@ -145,8 +145,10 @@ private:
     /// Sums of such a run: its channels are transposed all lines at once, a vector of channels at a time.
     void sum_short_run(const T* run, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
         alignas(64) std::array<float, static_cast<std::size_t>(turned_columns * lanes)> turned;
+        const bool is_stream = line_count * count == p_.in_inner;  // channels follow one another
         for (std::int64_t next = 0; next < s_.inner; next += lanes) {
             const std::int64_t j = std::min(next, s_.inner - lanes);  // the last block overlaps: the same sums again
+            if (is_stream) simd::ask_to_read(run + j * p_.in_inner, lanes * p_.in_inner);
             pack_lanes(run + j * p_.in_inner, p_.in_inner, lanes, 1, line_count * count, turned.data(), lanes);
             for (std::int64_t x = 0; x < count; ++x) {
                 simd::vec sum = simd::zero();

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
@@ -46,8 +47,11 @@ void average_windows(const average_segment& s, const average_divisors& divisors,
             const std::int64_t advance = run.count > 0 && run.positions > 1 ? s.p.advance() * column : 0;
             const window_reads<T> w{lines.data(), static_cast<std::ptrdiff_t>(line_count),
                                     run.first * column + first * advance, run.count, s.column_step() * column};
-            sum_windows<ahead::leave>(w, s.inner, last - first, advance, out + (run.begin + first) * out_column,
-                                      out_column, divide);
+            with_ahead(simd::asks_for_neighbours && s.p.is_large,
+                       [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
+                           sum_windows<Reads, ahead::leave>(w, s.inner, last - first, advance,
+                                                            out + (run.begin + first) * out_column, out_column, divide);
+                       });
         });
     });
 }

@@ -44,6 +44,9 @@ namespace detail {
     g.batch = p.batch;
     g.in = in;
     g.out = out;
+    std::int64_t elements = p.batch * p.channels;
+    for (const shape::axis& a : g.axes) elements *= backward ? a.small : a.large;
+    g.is_large = elements > std::int64_t{1} << 22;
     for (shape::axis& a : g.axes) {
         if (a.kernel == 1) a.dilation = 1;
         // a single window has no next one: its stride may be anything, also a number too large to add to others

@@ -90,7 +90,8 @@ GRADKERN_ALWAYS_INLINE __m512 load_wide_bf16(const void* source, __m512) noexcep
         _mm512_add_epi32(_mm512_set1_epi32(16),
                          _mm512_set_epi32(15 << 16, 14 << 16, 13 << 16, 12 << 16, 11 << 16, 10 << 16, 9 << 16, 8 << 16,
                                           7 << 16, 6 << 16, 5 << 16, 4 << 16, 3 << 16, 2 << 16, 1 << 16, 0));
-    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xffffffff, places, _mm512_zextsi256_si512(words)));
+    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(
+        0xffffffff, places, _mm512_maskz_inserti64x4(0xff, _mm512_setzero_si512(), words, 0)));
 #else
     return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(all_lanes, _mm512_maskz_cvtepu16_epi32(all_lanes, words), 16));
 #endif
