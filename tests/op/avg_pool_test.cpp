@@ -291,12 +291,52 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
+/// Whether a plan says this of its path.
+template <class Plan>
+bool describes(const Plan& plan, std::string_view path) {
+    std::array<char, 256> text{};
+    const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
+    return line.find(path) != line.npos;
+}
 /// Whether a plan computes many lines at a time.
 template <class Plan>
 bool joins_lines(const Plan& plan) {
-    std::array<char, 256> text{};
-    const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
-    return line.find("of joined lines") != line.npos;
+    return describes(plan, "of joined lines");
+}
+
+/// Small planes whose windows keep their size: many of them are then computed at a time.
+TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) {
+    random_source random("avg_pool.joined_planes");
+    int joined = 0;
+    for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = data_format::ncx;
+        a.exclude_pad = random.chance(2, 3);
+        if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
+        p.src = {random.integer(1, 3), random.integer(1, 90)};
+        for (int k = 0; k < 2; ++k) {
+            const std::int64_t size = random.chance(1, 8) ? random.integer(1, 100) : random.integer(1, 16);
+            const std::int64_t kernel = random.integer(1, 5);
+            const std::int64_t dilation = random.integer(1, 2);
+            const std::int64_t reach = (kernel - 1) * dilation;
+            p.src.push_back(size);
+            a.kernel.push_back(kernel);
+            a.dilations.push_back(dilation);
+            a.strides.push_back(1);
+            a.pads_begin.push_back(random.chance(1, 2) ? reach / 2 : random.integer(0, reach));
+            a.pads_end.push_back(reach - a.pads_begin.back());
+        }
+        p.dst = *gradkern::infer_avg_pool(p.src, a);
+        ASSERT_EQ(p.dst, p.src);
+        const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
+        ASSERT_TRUE(plan);
+        if (describes(*plan, "of joined planes")) ++joined;
+        check<TypeParam>(random, false, p, random.chance(1, 8));
+        check<TypeParam>(random, true, p, random.chance(1, 8));
+    }
+    EXPECT_GT(joined, share<TypeParam> / 20);
 }
 
 /// Planes of several lines whose windows keep the number of columns, or divide it by their stride: lines are then
@@ -403,6 +443,7 @@ TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
         p.src.push_back(channels);
         p.dst = *gradkern::infer_avg_pool(p.src, a);
         check<TypeParam>(random, false, p, random.chance(1, 4));
+        check<TypeParam>(random, true, p, random.chance(1, 4));
         random.next_case();
     }
 }
