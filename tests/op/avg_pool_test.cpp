@@ -325,8 +325,9 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) 
             a.kernel.push_back(kernel);
             a.dilations.push_back(dilation);
             a.strides.push_back(1);
-            a.pads_begin.push_back(random.chance(1, 2) ? reach / 2 : random.integer(0, reach));
-            a.pads_end.push_back(reach - a.pads_begin.back());
+            const std::int64_t begin = random.chance(1, 2) ? reach / 2 : random.integer(0, reach);
+            a.pads_begin.push_back(begin);
+            a.pads_end.push_back(reach - begin);
         }
         p.dst = *gradkern::infer_avg_pool(p.src, a);
         ASSERT_EQ(p.dst, p.src);

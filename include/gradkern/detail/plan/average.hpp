@@ -154,7 +154,9 @@ private:
             return;
         }
         if (p_.tiles) {
-            if (!is_same) repeat_tiles(s_, sums_, result_);
+            if (s_.inner == 1 && !p_.accumulate && s_.is_dense(p_.out, p_.out_inner, s_.columns))
+                return repeat_values(s_, rounded_sums(is_same), out);
+            if (!is_same) s_.inner == 1 ? repeat_values(s_, sums_, result_) : repeat_tiles(s_, sums_, result_);
         } else if (!is_same || !p_.backward) {
             horizontal_.sum(sums_or(line), result_);
         }
@@ -255,6 +257,17 @@ private:
             output_.store_columns(values, windows, column, p_.axes[2].stride, lines, out);
             return true;
         });
+    }
+
+    /// Vertical sums as elements of the output: themselves, or rounded, if those in result_ are not yet the same.
+    [[nodiscard]] const T* rounded_sums(bool is_same) const noexcept {
+        if constexpr (std::is_same_v<T, float>) {
+            return sums_;
+        } else {
+            T* const rounded = reinterpret_cast<T*>(result_);
+            if (!is_same) simd::narrow(sums_, rounded, s_.reads);
+            return rounded;
+        }
     }
 
     /// A line of positions that no window reaches.
