@@ -317,10 +317,12 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) 
         if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
         p.src = {random.integer(1, 3), random.integer(1, 90)};
         for (int k = 0; k < 2; ++k) {
-            const std::int64_t size = random.chance(1, 8) ? random.integer(1, 100) : random.integer(1, 16);
             const std::int64_t kernel = random.integer(1, 5);
             const std::int64_t dilation = random.integer(1, 2);
             const std::int64_t reach = (kernel - 1) * dilation;
+            const std::int64_t size = random.chance(1, 8)   ? random.integer(1, 100)
+                                      : random.chance(1, 4) ? random.integer(1, 16)
+                                                            : random.integer(std::max<std::int64_t>(1, 2 * reach), 16);
             p.src.push_back(size);
             a.kernel.push_back(kernel);
             a.dilations.push_back(dilation);
