@@ -72,9 +72,11 @@ template <simd::float_element T>
 inline void repeat_lines(const float* line, std::ptrdiff_t n, std::ptrdiff_t windows, const line_places& places, T* out,
                          std::ptrdiff_t out_step) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-    constexpr std::ptrdiff_t most = std::is_same_v<T, float> ? 4 * lanes : 8 * lanes;  // rounding is worth more
+    // Memory is written best in long stretches, but rounding from registers is quicker than reading what was rounded: where
+    // stores of 16 bits are not too short.
+    constexpr std::ptrdiff_t most = sizeof(T) == 2 && lanes >= 16 ? 8 * lanes : 4 * lanes;
     for (std::ptrdiff_t w = 0; w < windows; ++w, line += n, out += out_step) {
-        if (n < lanes || n > most) {  // memory is written best in long stretches
+        if (n < lanes || n > most) {
             write_line(line, n, out);
             places.for_each([&](std::ptrdiff_t place) {
                 if (place == 0) return;
