@@ -231,8 +231,7 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         for (; used - j >= 4 * lanes; j += 4 * lanes)
             window_max_of<T, 4, ignore_nan>(taps, first + j, {}, lanes, first_place, to.at(i, j));
         for (; j < used; j += lanes)
-            window_max_of<T, 1, ignore_nan>(taps, first + j, {}, std::min(used - j, lanes), first_place,
-                                            to.at(i, j));
+            window_max_of<T, 1, ignore_nan>(taps, first + j, {}, std::min(used - j, lanes), first_place, to.at(i, j));
     }
 }
 

@@ -154,8 +154,7 @@ private:
             const std::int64_t count = lines_alike(h, step);
             T* const to = plane + h * columns_;
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
-                for (std::int64_t l = 0; l < count; ++l)
-                    std::fill_n(to + l * step * columns_, copies * columns_, T{});
+                for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, copies * columns_, T{});
             } else if (p_.backward) {
                 sum_gradients(rows, count, step, copies, to);
             } else {

@@ -66,9 +66,8 @@ public:
         if (p_.backward) {
             sum_taps<ahead::ask>(line_, sums, n, out, as_it_is{});
         } else if (p_.uniform) {
-            with_division(divisor(p_.uniform_divisor), [&](const auto& divide) {
-                sum_taps<ahead::ask>(line_, sums, n, out, divide);
-            });
+            with_division(divisor(p_.uniform_divisor),
+                          [&](const auto& divide) { sum_taps<ahead::ask>(line_, sums, n, out, divide); });
         } else {
             sum_taps<ahead::ask>(line_, sums, n, out,
                                  [d = divisors_](std::ptrdiff_t x, simd::vec sum)
@@ -132,8 +131,7 @@ private:
 
     /// Lets a line of n floats go on as it begins, with `period` of them.
     static void repeat(float* line, std::int64_t period, std::int64_t n) noexcept {
-        for (std::int64_t done = period; done < n; done *= 2)
-            std::copy_n(line, std::min(done, n - done), line + done);
+        for (std::int64_t done = period; done < n; done *= 2) std::copy_n(line, std::min(done, n - done), line + done);
     }
 
     const average_plan& p_;

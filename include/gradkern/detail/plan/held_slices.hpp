@@ -103,8 +103,8 @@ private:
             for (std::int64_t h = part.first[1]; h < part.last[1]; h += rows)
                 unpack_lanes(sums_ + ((d - hull_.first[0]) * from[2] + (h - hull_.first[1]) * from[3] +
                                       (part.first[2] - hull_.first[2]) * from[4]),
-                             m_.sum_width, used_, rows * columns,
-                             to + (d * x[2] + h * x[3] + part.first[2] * x[4]), x[1], x[4], m_.accumulate);
+                             m_.sum_width, used_, rows * columns, to + (d * x[2] + h * x[3] + part.first[2] * x[4]),
+                             x[1], x[4], m_.accumulate);
     }
 
     const max_plan& m_;

@@ -1,7 +1,8 @@
 // The max engine, forward: max pooling, with indices or without.
 //
 // A task is one box of windows of one image and one panel of channels (window_task.hpp). Where channels are neighbours, the
-// values and indices of a window are written as soon as they are there; else a segment of a line is, once it is computed.
+// values and indices of a window are written as soon as they are there; else a segment of a line is, or whole lines that follow
+// one another are, once computed.
 #pragma once
 
 #include <array>

@@ -134,7 +134,9 @@ using window_range = shape::axis::position_range;
 [[nodiscard]] constexpr std::int64_t columns_staged(const max_plan& m, std::int64_t windows) noexcept {
     const shape::axis& a = m.axes[2];
     const std::int64_t reads = reads_at_most(a, shape::side::small, windows);
-    return m.joins_lines && windows == a.small && reads >= a.large - a.large / 4 && m.src[3] == a.large * m.src[4] ? a.large : reads;
+    return m.joins_lines && windows == a.small && reads >= a.large - a.large / 4 && m.src[3] == a.large * m.src[4]
+               ? a.large
+               : reads;
 }
 
 /// Positions of a box of outputs that scratch holds at a time: forward what is staged, backward the hull, also for its sums;
@@ -146,8 +148,7 @@ using window_range = shape::axis::position_range;
     for (std::size_t i = 0; i < 3; ++i) {
         const shape::axis& a = m.axes[i];
         const bool slides = i == m.slide && !(m.pulls && i == 2);
-        positions *= !m.backward            ? i == 2 ? columns_staged(m, box[i])
-                                                     : reads_at_most(a, shape::side::small, box[i])
+        positions *= !m.backward ? i == 2 ? columns_staged(m, box[i]) : reads_at_most(a, shape::side::small, box[i])
                      : m.pulls && !m.staged ? reads_at_most(a, shape::side::large, slides ? 1 : box[i])
                      : slides ? least_held(a, box[i])
                                             : hull_at_most(a, box[i]);
