@@ -783,6 +783,26 @@ TEST(AvgPool, columns_too_far_for_32_bits) {
 }
 #endif
 
+/// Small planes fit the stack.
+TEST(AvgPool, small_planes_need_no_workspace) {
+    for (const std::int64_t side : {7, 12, 14, 16}) {
+        for (std::int64_t kernel = 1; kernel <= 7; kernel += 2) {
+            const std::int64_t pad = kernel / 2;
+            const avg_pool_attributes attributes{.kernel = {kernel, kernel},
+                                                 .strides = {1, 1},
+                                                 .pads_begin = {pad, pad},
+                                                 .pads_end = {pad, pad},
+                                                 .data_format = data_format::ncx};
+            const test_tensor<float> in({2, 3, side, side});
+            const test_tensor<float> out({2, 3, side, side});
+            EXPECT_TRUE(gradkern::avg_pool<float>(in.const_view(), attributes, out.view()).ok())
+                << side << " " << kernel;
+            EXPECT_TRUE(gradkern::avg_pool_backward<float>(in.const_view(), attributes, out.view()).ok())
+                << side << " " << kernel;
+        }
+    }
+}
+
 TEST(AvgPool, describe_names_the_path) {
     const avg_pool_attributes a{.kernel = {2}, .strides = {2}};
     const auto plan = gradkern::plan_avg_pool_backward<float>({1, 3, 8}, a, {1, 6, 8});

@@ -123,26 +123,34 @@ constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t d
            fits(g.axes[1]) && fits(g.axes[2]) && g.batch * g.planes > 1 && follow(g.in) && follow(g.out);
 }
 
-/// Plans planes as one where they may be; returns whether it did.
-[[nodiscard]] constexpr bool join_planes(average_plan& g) noexcept {
-    if (!planes_may_join(g)) return false;
-    constexpr std::int64_t block = 768;  // outputs: scratch of small planes fits the stack
+/// Plans so many planes as one.
+constexpr void reserve_planes(average_plan& g, std::int64_t planes) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t plane = g.out_extent(1) * columns;
-    g.whole_planes = true;
     g.line_block = g.out_extent(1);
     g.segment = columns;
-    g.group = shape::even_part(g.batch * g.planes, std::max<std::int64_t>(1, block / plane));
+    g.group = planes;
     g.margin = shape::ceil_div(columns * g.axes[1].kernel * g.axes[1].dilation, 16) * 16;
     slice_layout slice;
-    g.at_ring = slice.reserve<float>(g.group * plane + 2 * g.margin);
-    g.at_vertical = slice.reserve<float>(g.group * plane + 2 * g.margin);
-    g.at_divisors = slice.reserve<float>(g.uniform ? 0 : g.group * plane + lanes);
+    g.at_ring = slice.reserve<float>(planes * plane + 2 * g.margin);
+    g.at_vertical = slice.reserve<float>(planes * plane + 2 * g.margin);
+    g.at_divisors = slice.reserve<float>(g.uniform ? 0 : planes * plane + lanes);
     g.at_inside =
         slice.reserve<float>(g.axes[1].kernel * (plane + 4 * lanes) + g.axes[2].kernel * (columns + 4 * lanes));
-    g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
-    return true;
+    g.slice_bytes = slice.bytes();
+}
+
+/// Plans planes as one where they may be, as many as scratch on the stack holds; returns whether it did.
+[[nodiscard]] constexpr bool join_planes(average_plan& g) noexcept {
+    if (!planes_may_join(g)) return false;
+    constexpr std::int64_t block = 768;  // outputs
+    std::int64_t most = std::max<std::int64_t>(1, block / g.out_extent(1) / g.out_extent(2));
+    for (; most > 0 && !g.whole_planes; --most) {
+        reserve_planes(g, shape::even_part(g.batch * g.planes, most));
+        g.whole_planes = workspace_for(g.slice_bytes, 1) <= stack_workspace;
+    }
+    return g.whole_planes;
 }
 
 }  // namespace detail
