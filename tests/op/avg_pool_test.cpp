@@ -291,12 +291,55 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
+/// Whether a plan says this of its path.
+template <class Plan>
+bool describes(const Plan& plan, std::string_view path) {
+    std::array<char, 256> text{};
+    const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
+    return line.find(path) != line.npos;
+}
 /// Whether a plan computes many lines at a time.
 template <class Plan>
 bool joins_lines(const Plan& plan) {
-    std::array<char, 256> text{};
-    const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
-    return line.find("of joined lines") != line.npos;
+    return describes(plan, "of joined lines");
+}
+
+/// Small planes whose windows keep their size: many of them are then computed at a time.
+TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) {
+    random_source random("avg_pool.joined_planes");
+    int joined = 0;
+    for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        a.data_format = data_format::ncx;
+        a.exclude_pad = random.chance(2, 3);
+        if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
+        p.src = {random.integer(1, 3), random.integer(1, 90)};
+        for (int k = 0; k < 2; ++k) {
+            const std::int64_t kernel = random.integer(1, 5);
+            const std::int64_t dilation = random.integer(1, 2);
+            const std::int64_t reach = (kernel - 1) * dilation;
+            const std::int64_t size = random.chance(1, 8)   ? random.integer(1, 100)
+                                      : random.chance(1, 4) ? random.integer(1, 16)
+                                                            : random.integer(std::max<std::int64_t>(1, 2 * reach), 16);
+            p.src.push_back(size);
+            a.kernel.push_back(kernel);
+            a.dilations.push_back(dilation);
+            a.strides.push_back(1);
+            const std::int64_t begin = random.chance(1, 2) ? reach / 2 : random.integer(0, reach);
+            a.pads_begin.push_back(begin);
+            a.pads_end.push_back(reach - begin);
+        }
+        p.dst = *gradkern::infer_avg_pool(p.src, a);
+        ASSERT_EQ(p.dst, p.src);
+        const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
+        ASSERT_TRUE(plan);
+        if (describes(*plan, "of joined planes")) ++joined;
+        check<TypeParam>(random, false, p, random.chance(1, 8));
+        check<TypeParam>(random, true, p, random.chance(1, 8));
+    }
+    EXPECT_GT(joined, share<TypeParam> / 20);
 }
 
 /// Planes of several lines whose windows keep the number of columns, or divide it by their stride: lines are then
@@ -403,6 +446,7 @@ TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
         p.src.push_back(channels);
         p.dst = *gradkern::infer_avg_pool(p.src, a);
         check<TypeParam>(random, false, p, random.chance(1, 4));
+        check<TypeParam>(random, true, p, random.chance(1, 4));
         random.next_case();
     }
 }
@@ -758,6 +802,26 @@ TEST(AvgPool, columns_too_far_for_32_bits) {
         ASSERT_EQ(static_cast<float>(out[i]), i == out.size() - channels ? 5.0F : 0.0F) << i;
 }
 #endif
+
+/// Small planes fit the stack.
+TEST(AvgPool, small_planes_need_no_workspace) {
+    for (const std::int64_t side : {7, 12, 14, 16}) {
+        for (std::int64_t kernel = 1; kernel <= 7; kernel += 2) {
+            const std::int64_t pad = kernel / 2;
+            const avg_pool_attributes attributes{.kernel = {kernel, kernel},
+                                                 .strides = {1, 1},
+                                                 .pads_begin = {pad, pad},
+                                                 .pads_end = {pad, pad},
+                                                 .data_format = data_format::ncx};
+            const test_tensor<float> in({2, 3, side, side});
+            const test_tensor<float> out({2, 3, side, side});
+            EXPECT_TRUE(gradkern::avg_pool<float>(in.const_view(), attributes, out.view()).ok())
+                << side << " " << kernel;
+            EXPECT_TRUE(gradkern::avg_pool_backward<float>(in.const_view(), attributes, out.view()).ok())
+                << side << " " << kernel;
+        }
+    }
+}
 
 TEST(AvgPool, describe_names_the_path) {
     const avg_pool_attributes a{.kernel = {2}, .strides = {2}};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -16,8 +17,10 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 #if defined(__GNUC__)
-/// Vectors of as many floats as the target shuffles at once: each function takes two of them for one line of twice as many.
-struct shuffles {
+/// Vectors of as many numbers as the target shuffles floats at once: functions take two of them for one line of twice as many,
+/// or one.
+template <class Number>
+struct shuffles_of {
 #if defined(__AVX512F__)
     static constexpr int width = 16;
 #elif defined(__AVX2__)
@@ -25,19 +28,19 @@ struct shuffles {
 #else
     static constexpr int width = 4;
 #endif
-    using floats __attribute__((vector_size(width * sizeof(float)))) = float;
+    using vector __attribute__((vector_size(width * sizeof(Number)))) = Number;
     using places = std::make_integer_sequence<int, width>;
 
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats load(const float* p) noexcept {
-        floats v;
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector load(const void* p) noexcept {
+        vector v;
         std::memcpy(&v, p, sizeof v);
         return v;
     }
-    GRADKERN_ALWAYS_INLINE static void store(float* p, const floats& v) noexcept { std::memcpy(p, &v, sizeof v); }
+    GRADKERN_ALWAYS_INLINE static void store(void* p, const vector& v) noexcept { std::memcpy(p, &v, sizeof v); }
     /// To elements of any type: a line that were first written as floats would be read again before it has left the CPU's
     /// queue of stores, by loads that take from two of them.
     template <simd::float_element Out>
-    GRADKERN_ALWAYS_INLINE static void store_narrow(Out* p, const floats& v) noexcept {
+    GRADKERN_ALWAYS_INLINE static void store_narrow(Out* p, const vector& v) noexcept {
         if constexpr (std::is_same_v<Out, float>) {
             store(p, v);
         } else {
@@ -53,23 +56,24 @@ struct shuffles {
 
     /// Every second number, from the first or the second on.
     template <int First, int... I>
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats every_second(const floats& a, const floats& b,
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector every_second(const vector& a, const vector& b,
                                                                     std::integer_sequence<int, I...>) noexcept {
         return __builtin_shufflevector(a, b, (2 * I + First)...);
     }
     /// Each number `Times` times: part number `Part` of the `Times` vectors that this makes.
     template <int Times, int Part, int... I>
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats each(const floats& a,
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector each(const vector& a,
                                                             std::integer_sequence<int, I...>) noexcept {
         return __builtin_shufflevector(a, a, ((Part * width + I) / Times)...);
     }
     /// Numbers of a and b in turns, from those in place `First` on.
     template <int First, int... I>
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE static floats in_turns(const floats& a, const floats& b,
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector in_turns(const vector& a, const vector& b,
                                                                 std::integer_sequence<int, I...>) noexcept {
         return __builtin_shufflevector(a, b, (First + I / 2 + I % 2 * width)...);
     }
 };
+using shuffles = shuffles_of<float>;
 #endif
 
 /// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n, rounded. (Elements may be written twice, with the same value.)
@@ -80,8 +84,8 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
     using s = shuffles;
     for (; i < n && n >= s::width; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
-        const s::floats a = s::load(even + i);
-        const s::floats b = s::load(odd + i);
+        const s::vector a = s::load(even + i);
+        const s::vector b = s::load(odd + i);
         s::store_narrow(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
         s::store_narrow(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
     }
@@ -105,8 +109,8 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
             if constexpr (Asks) simd::ask_to_read(line + 2 * whole, 2 * s::width);
-            const s::floats a = s::load(line + 2 * whole);
-            const s::floats b = s::load(line + 2 * whole + s::width);
+            const s::vector a = s::load(line + 2 * whole);
+            const s::vector b = s::load(line + 2 * whole + s::width);
             s::store(to + whole, s::every_second<0>(a, b, s::places{}));
             s::store(to + pitch + whole, s::every_second<1>(a, b, s::places{}));
         }
@@ -115,14 +119,14 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);
             const float* const from = line + 4 * whole;
             if constexpr (Asks) simd::ask_to_read(from, 4 * s::width);
-            const s::floats a = s::load(from);
-            const s::floats b = s::load(from + s::width);
-            const s::floats c = s::load(from + 2 * s::width);
-            const s::floats d = s::load(from + 3 * s::width);
-            const s::floats even_ab = s::every_second<0>(a, b, s::places{});
-            const s::floats even_cd = s::every_second<0>(c, d, s::places{});
-            const s::floats odd_ab = s::every_second<1>(a, b, s::places{});
-            const s::floats odd_cd = s::every_second<1>(c, d, s::places{});
+            const s::vector a = s::load(from);
+            const s::vector b = s::load(from + s::width);
+            const s::vector c = s::load(from + 2 * s::width);
+            const s::vector d = s::load(from + 3 * s::width);
+            const s::vector even_ab = s::every_second<0>(a, b, s::places{});
+            const s::vector even_cd = s::every_second<0>(c, d, s::places{});
+            const s::vector odd_ab = s::every_second<1>(a, b, s::places{});
+            const s::vector odd_cd = s::every_second<1>(c, d, s::places{});
             s::store(to + whole, s::every_second<0>(even_ab, even_cd, s::places{}));
             s::store(to + pitch + whole, s::every_second<0>(odd_ab, odd_cd, s::places{}));
             s::store(to + 2 * pitch + whole, s::every_second<1>(even_ab, even_cd, s::places{}));
@@ -136,22 +140,22 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
 
 #if defined(__GNUC__)
 /// repeat_each of a known number of times, and n of at least a vector.
-template <simd::float_element Out, int... Part>
-inline void repeat_vectors(const float* line, std::ptrdiff_t n, Out* out,
-                           std::integer_sequence<int, Part...>) noexcept {
-    using s = shuffles;
+template <simd::float_element T, int... Part>
+inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer_sequence<int, Part...>) noexcept {
+    using s = shuffles_of<std::conditional_t<sizeof(T) == 2, std::uint16_t, float>>;
+    static_assert(sizeof(typename s::vector) == s::width * sizeof(T));
     constexpr auto times = static_cast<int>(sizeof...(Part));
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
-        const s::floats v = s::load(line + i);
-        (s::store_narrow(out + i * times + Part * s::width, s::each<times, Part>(v, s::places{})), ...);
+        const typename s::vector v = s::load(line + i);
+        (s::store(out + i * times + Part * s::width, s::template each<times, Part>(v, typename s::places{})), ...);
     }
 }
 #endif
 
-/// out[i * times + j] = line[i] for i < n, j < times, rounded.
-template <simd::float_element Out>
-inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t times, Out* out) noexcept {
+/// out[i * times + j] = line[i] for i < n, j < times.
+template <simd::float_element T>
+inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
 #if defined(__GNUC__)
     if (n >= shuffles::width) {
@@ -163,14 +167,14 @@ inline void repeat_each(const float* line, std::ptrdiff_t n, std::ptrdiff_t time
     std::ptrdiff_t i = 0;
     if (times <= lanes) {
         // whole vectors in ascending order: each overwrites what its predecessor wrote too far
-        for (; i * times + lanes <= n * times; ++i) simd::store_narrow(out + i * times, simd::broadcast(line[i]));
-        for (; i < n; ++i)
-            for (std::ptrdiff_t j = 0; j < times; ++j) store_element(out + i * times + j, line[i]);
+        for (; i * times + lanes <= n * times; ++i)
+            simd::store_narrow(out + i * times, simd::broadcast(load_element(line + i)));
+        for (; i < n; ++i) std::fill_n(out + i * times, times, line[i]);
         return;
     }
     for (; i < n; ++i) {
-        const simd::vec v = simd::broadcast(line[i]);
-        Out* const to = out + i * times;
+        const simd::vec v = simd::broadcast(load_element(line + i));
+        T* const to = out + i * times;
         for (std::ptrdiff_t j = 0; j + lanes <= times; j += lanes) simd::store_narrow(to + j, v);
         simd::store_narrow(to + (times - lanes), v);
     }

@@ -103,29 +103,48 @@ template <bool ignore_nan>
     return simd::broadcast(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
 }
 
-/// Places of the taps of a window, counted from that of its first one, as bits of floats: those of the first taps in
-/// memory, from where broadcasts are quicker than from integer registers.
-class tap_places {
+/// The inside taps of a window, in order: where they are, and their places, both counted from the first one. Most windows have
+/// all their taps in a list: one loop over it, in which compilers keep in registers what is compared.
+class window_taps {
 public:
-    explicit tap_places(const window_run& r) noexcept {
-        std::size_t tap = 0;
-        for (std::int64_t d = 0; d < r.taps[0]; ++d)
-            for (std::int64_t h = 0; h < r.taps[1]; ++h)
-                for (std::int64_t w = 0; w < r.taps[2]; ++w) {
-                    if (tap == most) return;
-                    const std::int64_t place = d * r.place_step[0] + h * r.place_step[1] + w * r.place_step[2];
-                    listed_[tap++] = std::bit_cast<float>(static_cast<std::uint32_t>(place));
-                }
+    explicit window_taps(const window_run& r) noexcept : run_(r) {
+        for (; count_ < most && unlisted_.d < r.taps[0]; unlisted_.next(r)) {
+            reads_[count_] = unlisted_.number(r.read_step);
+            places_[count_++] = std::bit_cast<float>(static_cast<std::uint32_t>(unlisted_.number(r.place_step)));
+        }
     }
-    /// That of tap number `tap`, which is `place`.
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec get(std::int64_t tap, std::int64_t place) const noexcept {
-        return tap < static_cast<std::int64_t>(most) ? simd::broadcast(listed_[static_cast<std::size_t>(tap)])
-                                                     : broadcast_bits(place);
+
+    /// Calls f(element, place in all lanes) for the taps behind the first.
+    template <class F>
+    GRADKERN_ALWAYS_INLINE void for_each_other(const F& f) const noexcept {
+        for (std::size_t i = 1; i < count_; ++i) f(reads_[i], simd::keep(simd::broadcast(places_[i])));
+        for (tap t = unlisted_; t.d < run_.taps[0]; t.next(run_))
+            f(t.number(run_.read_step), simd::keep(broadcast_bits(t.number(run_.place_step))));
     }
 
 private:
+    struct tap {
+        std::int64_t d = 0;
+        std::int64_t h = 0;
+        std::int64_t w = 0;
+        [[nodiscard]] std::int64_t number(const std::array<std::int64_t, 3>& steps) const noexcept {
+            return d * steps[0] + h * steps[1] + w * steps[2];
+        }
+        void next(const window_run& r) noexcept {
+            if (++w < r.taps[2]) return;
+            w = 0;
+            if (++h < r.taps[1]) return;
+            h = 0;
+            ++d;
+        }
+    };
+
     static constexpr std::size_t most = 64;
-    std::array<float, most> listed_;
+    const window_run& run_;
+    tap unlisted_;  // the first
+    std::size_t count_ = 0;
+    std::array<std::int64_t, most> reads_;
+    std::array<float, most> places_;
 };
 
 /// How V vectors lie behind one another: neighbouring channels of one window, or the same ones of neighbouring windows.
@@ -162,8 +181,8 @@ GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
 
 /// V vectors of windows, the first of which has its first tap at `first`; each has `used` lanes.
 template <class T, std::size_t V, bool ignore_nan, class O>
-GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places& places, const T* first,
-                                          const vector_steps& step, std::ptrdiff_t used, simd::vec first_place,
+GRADKERN_ALWAYS_INLINE void window_max_of(const window_taps& taps, const T* first, const vector_steps& step,
+                                          std::ptrdiff_t used, simd::vec first_place,
                                           const window_results_of<O>& to) noexcept {
     const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
         const T* const from = at + static_cast<std::ptrdiff_t>(v) * step.read;
@@ -175,23 +194,14 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
         best[v] = load(first, v);
         best_place[v] = simd::zero();
     }
-    std::int64_t tap = 1;
-    std::int64_t w = 1;  // of a row; the first tap has been taken
-    for (std::int64_t d = 0; d < r.taps[0]; ++d) {
-        for (std::int64_t h = 0; h < r.taps[1]; ++h, w = 0) {
-            const T* const row = first + d * r.read_step[0] + h * r.read_step[1];
-            const std::int64_t row_place = d * r.place_step[0] + h * r.place_step[1];
-            for (; w < r.taps[2]; ++w, ++tap) {
-                const simd::vec here = simd::keep(places.get(tap, row_place + w * r.place_step[2]));
-                for (std::size_t v = 0; v < V; ++v) {
-                    const simd::vec x = load(row + w * r.read_step[2], v);
-                    const simd::mask m = takes<ignore_nan>(x, best[v]);
-                    best[v] = simd::select(m, x, best[v]);
-                    best_place[v] = simd::select(m, here, best_place[v]);
-                }
-            }
+    taps.for_each_other([&](std::int64_t read, simd::vec here) GRADKERN_INLINE_LAMBDA {
+        for (std::size_t v = 0; v < V; ++v) {
+            const simd::vec x = load(first + read, v);
+            const simd::mask m = takes<ignore_nan>(x, best[v]);
+            best[v] = simd::select(m, x, best[v]);
+            best_place[v] = simd::select(m, here, best_place[v]);
         }
-    }
+    });
     store_windows<V>(best, best_place, first_place, step, used, to);
 }
 
@@ -200,14 +210,14 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_run& r, const tap_places&
 template <class T, bool ignore_nan, class O>
 void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const window_results_of<O>& to) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-    const tap_places places(r);
+    const window_taps taps(r);
     std::int64_t i = 0;
     // Few channels: four windows at a time, so that compilers have as many vectors to compare.
     const vector_steps neighbours{r.window_read, to.value_step, to.place_step, r.window_place, true};
     for (; used < 4 * lanes && i + 4 <= r.windows; i += 4) {
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         const auto compute = [&](std::ptrdiff_t j, std::ptrdiff_t n) GRADKERN_INLINE_LAMBDA {
-            window_max_of<T, 4, ignore_nan>(r, places, source + i * r.window_read + j, neighbours, n, first_place,
+            window_max_of<T, 4, ignore_nan>(taps, source + i * r.window_read + j, neighbours, n, first_place,
                                             to.at(i, j));
         };
         std::ptrdiff_t j = 0;
@@ -219,10 +229,9 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes)
-            window_max_of<T, 4, ignore_nan>(r, places, first + j, {}, lanes, first_place, to.at(i, j));
+            window_max_of<T, 4, ignore_nan>(taps, first + j, {}, lanes, first_place, to.at(i, j));
         for (; j < used; j += lanes)
-            window_max_of<T, 1, ignore_nan>(r, places, first + j, {}, std::min(used - j, lanes), first_place,
-                                            to.at(i, j));
+            window_max_of<T, 1, ignore_nan>(taps, first + j, {}, std::min(used - j, lanes), first_place, to.at(i, j));
     }
 }
 

@@ -16,10 +16,10 @@
 //                3. forward: quotients, on the way out where horizontal sums are finished at once
 //                4. to the output (average_output.hpp), unless the sums went there directly
 //
-// Three other orders of loops, with the same sums: windows that share few columns are summed whole, in registers
+// Four other orders of loops, with the same sums: windows that share few columns are summed whole, in registers
 // (average_windows.hpp); where the columns that a segment reads are too many or too sparse for a
 // scratch line, step 1 follows tap by tap within step 2 (sum_by_taps); short lines whose windows move by few positions are
-// computed many at a time (average_planes.hpp). Loops run over inside taps only, but for short kernels columns behind the
+// computed many at a time (average_planes.hpp), and so are small planes (average_whole_planes.hpp). Loops run over inside taps only, but for short kernels columns behind the
 // border are read as zeros of the scratch line (adding +0 changes no sum), which spares the borders runs of their own.
 #pragma once
 
@@ -41,6 +41,7 @@
 #include <gradkern/detail/plan/average_segment.hpp>
 #include <gradkern/detail/plan/average_tiles.hpp>
 #include <gradkern/detail/plan/average_vertical.hpp>
+#include <gradkern/detail/plan/average_whole_planes.hpp>
 #include <gradkern/detail/plan/average_windows.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/make_average_plan.hpp>
@@ -100,7 +101,28 @@ private:
         T* const plane = out_ + n * p_.out[0] + c * p_.out[1] + s_.first_inner * p_.out_inner + d * p_.out[2] +
                          s_.first_column * p_.out[4];
         same_as_last_ = axis_reads{-1, -1};
-        for (std::int64_t h = s_.first_line; h < s_.last_line; ++h) compute_line(h, plane + h * p_.out[3]);
+        for (std::int64_t h = s_.first_line; h < s_.last_line;) {
+            T* const line = plane + h * p_.out[3];
+            if (p_.direct_tiles) {
+                h += compute_tiles(h, line);
+            } else {
+                compute_line(h++, line);
+            }
+        }
+    }
+
+    /// Direct tiles: computes output line h and those behind it that read the same rows. Returns how many.
+    std::int64_t compute_tiles(std::int64_t h, T* out) noexcept {
+        const axis_reads rows = s_.rows_of(h);
+        std::int64_t lines = 1;
+        while (h + lines < s_.last_line && s_.rows_of(h + lines) == rows) ++lines;
+        if (s_.depths.count == 0 || rows.count == 0) {
+            output_.store_columns(result_, 1, 0, s_.columns, lines, out);
+        } else {
+            if (s_.reads > 0) vertical_.sum(h, rows, s_.all_reads(), sums_);
+            store_tiles(lines, out);
+        }
+        return lines;
     }
 
     /// Computes output line h.
@@ -111,7 +133,7 @@ private:
             return store_zeros(out);
         }
         // Windows that do not overlap along the height give several lines the same sums.
-        const bool is_same = rows.first == same_as_last_.first && rows.count == same_as_last_.count;
+        const bool is_same = rows == same_as_last_;
         same_as_last_ = rows;
         if (p_.whole_windows) return average_whole_windows(h, rows, out);
         if (p_.by_taps) {
@@ -131,9 +153,10 @@ private:
             }
             return;
         }
-        if (p_.direct_tiles) return store_tiles(out);
         if (p_.tiles) {
-            if (!is_same) repeat_tiles(s_, sums_, result_);
+            if (s_.inner == 1 && !p_.accumulate && s_.is_dense(p_.out, p_.out_inner, s_.columns))
+                return repeat_values(s_, rounded_sums(is_same), out);
+            if (!is_same) s_.inner == 1 ? repeat_values(s_, sums_, result_) : repeat_tiles(s_, sums_, result_);
         } else if (!is_same || !p_.backward) {
             horizontal_.sum(sums_or(line), result_);
         }
@@ -225,17 +248,30 @@ private:
         divisors_.template divide<addend::none>(result_, s_.columns, s_.inner, s_.inner, out);
     }
 
-    /// Repeats the values of each window over its columns, straight to the output.
-    void store_tiles(T* out) const noexcept {
+    /// Repeats the values of each window over its columns, straight to the output, in each of `lines` lines.
+    void store_tiles(std::int64_t lines, T* out) const noexcept {
         const auto store = [&](const float* values, std::int64_t column, std::int64_t count) {
-            output_.store_columns(values == nullptr ? result_ : values, column, count, out);
+            output_.store_columns(values == nullptr ? result_ : values, 1, column, count, lines, out);
         };
-        for_each_tile(s_, sums_, store, [](const float*, std::int64_t, std::int64_t) { return false; });
+        for_each_tile(s_, sums_, store, [&](const float* values, std::int64_t windows, std::int64_t column) {
+            output_.store_columns(values, windows, column, p_.axes[2].stride, lines, out);
+            return true;
+        });
+    }
+
+    /// Vertical sums as elements of the output: themselves, or rounded, if those in result_ are not yet the same.
+    [[nodiscard]] const T* rounded_sums(bool is_same) const noexcept {
+        if constexpr (std::is_same_v<T, float>) {
+            return sums_;
+        } else {
+            T* const rounded = reinterpret_cast<T*>(result_);
+            if (!is_same) simd::narrow(sums_, rounded, s_.reads);
+            return rounded;
+        }
     }
 
     /// A line of positions that no window reaches.
     GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
-        if (p_.direct_tiles) return output_.store_columns(result_, 0, s_.columns, out);
         if (p_.whole_windows) {
             for (std::int64_t x = 0; x < s_.columns; ++x)
                 for (std::int64_t c = 0; c < s_.inner; ++c) store_element(out + x * p_.out[4] + c, 0.0F);
@@ -266,7 +302,9 @@ void run_average(const average_plan& plan, const T* in, T* out, std::span<std::b
         const auto run = [&](auto&& lane) {
             for (std::int64_t t = next(); t >= 0; t = next()) lane.run(t);
         };
-        if (plan.joined) {
+        if (plan.whole_planes) {
+            run(average_whole_planes<T>(plan, in, out, slice));
+        } else if (plan.joined) {
             run(average_planes<T>(plan, in, out, slice));
         } else {
             run(average_lane<T>(plan, in, out, slice));

@@ -49,10 +49,19 @@ public:
         for (std::int64_t x = 0; x < pieces; ++x) put(line + x * length, length, out + x * p_.out[4]);
     }
 
-    /// Stores the same channels, which are neighbours, to each of `count` columns from `column` on.
-    void store_columns(const float* channels, std::int64_t column, std::int64_t count, T* out) const noexcept {
-        if (!p_.accumulate) return repeat_line(channels, s_.inner, count, out + column * p_.out[4], p_.out[4]);
-        for (std::int64_t x = column; x < column + count; ++x) accumulate_line(channels, s_.inner, out + x * p_.out[4]);
+    /// Stores the channels of `windows` columns, which are neighbours, to `count` columns each, from `column` on, of `lines`
+    /// lines.
+    void store_columns(const float* channels, std::int64_t windows, std::int64_t column, std::int64_t count,
+                       std::int64_t lines, T* out) const noexcept {
+        const std::int64_t step = p_.out[4];
+        const line_places places{count, count > 1 ? step : 0, lines, lines > 1 ? p_.out[3] : 0};
+        const std::int64_t next = windows > 1 ? count * step : 0;
+        out += column * step;
+        if (!p_.accumulate) return repeat_lines(channels, s_.inner, windows, places, out, next);
+        for (std::int64_t w = 0; w < windows; ++w)
+            places.for_each([&](std::ptrdiff_t place) {
+                accumulate_line(channels + w * s_.inner, s_.inner, out + w * next + place);
+            });
     }
 
 private:

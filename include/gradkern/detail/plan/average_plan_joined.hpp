@@ -1,4 +1,4 @@
-// The plan of short lines that are computed as one (average_planes.hpp).
+// The plan of short lines that are computed as one (average_planes.hpp), and that of small planes (average_whole_planes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
+#include <gradkern/detail/plan/average_plan_axes.hpp>
 #include <gradkern/detail/plan/average_reads.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -100,6 +101,56 @@ constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t d
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + reach}), 16) * 16;
     reserve_joined(g, rows, depths);
     return true;
+}
+
+/// Whether planes are small and follow one another in both memories, windows move along them by one position, and all have
+/// taps inside.
+[[nodiscard]] constexpr bool planes_may_join(const average_plan& g) noexcept {
+    constexpr std::int64_t largest = 256;
+    const std::int64_t columns = g.out_extent(2);
+    const std::int64_t lines = g.out_extent(1);
+    const auto fits = [](const shape::axis& a) {
+        const std::int64_t reach = (a.kernel - 1) * a.dilation;
+        return a.stride == 1 && a.small == a.large && a.kernel <= lines_at_once && reach <= a.large / 2 &&
+               a.pad_begin <= reach;
+    };
+    const auto follow = [&](const shape::canonical_strides& s) {
+        const std::int64_t plane = lines * columns;
+        return s[4] == 1 && s[3] == columns && (g.planes == 1 || s[1] == plane) &&
+               (g.batch == 1 || s[0] == g.planes * plane);
+    };
+    return !g.accumulate && is_single(g.axes[0]) && columns <= largest && lines <= largest / columns &&
+           fits(g.axes[1]) && fits(g.axes[2]) && g.batch * g.planes > 1 && follow(g.in) && follow(g.out);
+}
+
+/// Plans so many planes as one.
+constexpr void reserve_planes(average_plan& g, std::int64_t planes) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::int64_t columns = g.out_extent(2);
+    const std::int64_t plane = g.out_extent(1) * columns;
+    g.line_block = g.out_extent(1);
+    g.segment = columns;
+    g.group = planes;
+    g.margin = shape::ceil_div(columns * g.axes[1].kernel * g.axes[1].dilation, 16) * 16;
+    slice_layout slice;
+    g.at_ring = slice.reserve<float>(planes * plane + 2 * g.margin);
+    g.at_vertical = slice.reserve<float>(planes * plane + 2 * g.margin);
+    g.at_divisors = slice.reserve<float>(g.uniform ? 0 : planes * plane + lanes);
+    g.at_inside =
+        slice.reserve<float>(g.axes[1].kernel * (plane + 4 * lanes) + g.axes[2].kernel * (columns + 4 * lanes));
+    g.slice_bytes = slice.bytes();
+}
+
+/// Plans planes as one where they may be, as many as scratch on the stack holds; returns whether it did.
+[[nodiscard]] constexpr bool join_planes(average_plan& g) noexcept {
+    if (!planes_may_join(g)) return false;
+    constexpr std::int64_t block = 768;  // outputs
+    std::int64_t most = std::max<std::int64_t>(1, block / g.out_extent(1) / g.out_extent(2));
+    for (; most > 0 && !g.whole_planes; --most) {
+        reserve_planes(g, shape::even_part(g.batch * g.planes, most));
+        g.whole_planes = workspace_for(g.slice_bytes, 1) <= stack_workspace;
+    }
+    return g.whole_planes;
 }
 
 }  // namespace detail

@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
@@ -129,20 +130,33 @@ private:
         for (std::int64_t i = 0; p_.backward && i < depths_.count; ++i)
             divide_rows(image, depths_.first + i * p_.read_step(0), quotients_ + i * rows_ * in_columns_);
         const std::int64_t phases = p_.backward ? p_.axes[1].stride : 1;
-        for (std::int64_t f = 0; f < std::min(phases, last_line_ - first_line_); ++f)
-            compute_phase(first_line_ + f, phases, image, plane);
+        for (std::int64_t f = 0; f < std::min(phases, last_line_ - first_line_);) {
+            std::int64_t alike = 1;  // phases; where windows lie side by side, these are one line after the other
+            while (p_.repeats && f + alike < phases && phases_alike(f, f + alike)) ++alike;
+            compute_phase(first_line_ + f, phases, alike, image, plane);
+            f += alike;
+        }
+    }
+    /// Whether two phases of the block's lines have as many lines, which read the same.
+    [[nodiscard]] bool phases_alike(std::int64_t f, std::int64_t g) const noexcept {
+        const std::int64_t lines = last_line_ - first_line_;
+        const std::int64_t step = p_.axes[1].stride;
+        bool alike = true;
+        for (; f < lines; f += step, g += step) alike = alike && g < lines && lines_[f] == lines_[g];
+        return alike;
     }
 
-    /// Computes the lines h, h + step, ... of the block.
-    GRADKERN_NOINLINE void compute_phase(std::int64_t h, std::int64_t step, const T* image, T* plane) noexcept {
+    /// Computes the lines h, h + step, ... of the block; each is `copies` lines.
+    GRADKERN_NOINLINE void compute_phase(std::int64_t h, std::int64_t step, std::int64_t copies, const T* image,
+                                         T* plane) noexcept {
         while (h < last_line_) {
             const axis_reads rows = lines_[h - first_line_];
             const std::int64_t count = lines_alike(h, step);
             T* const to = plane + h * columns_;
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
-                for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, columns_, T{});
+                for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, copies * columns_, T{});
             } else if (p_.backward) {
-                sum_gradients(rows, count, step, to);
+                sum_gradients(rows, count, step, copies, to);
             } else {
                 average_rows(h, rows, count, image, to);
             }
@@ -162,14 +176,15 @@ private:
     }
 
     /// Backward: `count` lines that read alike, the first of them `rows`, `step` lines apart in the output.
-    void sum_gradients(const axis_reads& rows, std::int64_t count, std::int64_t step, T* out) const noexcept {
+    void sum_gradients(const axis_reads& rows, std::int64_t count, std::int64_t step, std::int64_t copies,
+                       T* out) const noexcept {
         const auto line_at = [&](std::int64_t i, std::int64_t row) {
             return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
         };
         const bool as_they_are = p_.repeats && depths_.count * rows.count == 1;
         if (!as_they_are) sum_rows<float, ahead::leave>(rows, count, line_at);
         if (p_.repeats) {
-            repeat_columns(as_they_are ? line_at(0, rows.first) : vertical_, count, out, step * columns_);
+            repeat_columns(as_they_are ? line_at(0, rows.first) : vertical_, count, copies, out, step * columns_);
         } else if (p_.position_step() == 1 && step == 1) {
             sum_columns(0, count, out, as_it_is{});
         } else {
@@ -243,12 +258,25 @@ private:
         }
     }
 
-    /// Backward where windows lie side by side: each sum belongs to all columns of its window.
-    void repeat_columns(const float* sums, std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
+    /// Backward where windows lie side by side: each sum belongs to all columns of its window, in `copies` lines.
+    void repeat_columns(const float* sums, std::int64_t lines, std::int64_t copies, T* out,
+                        std::int64_t pitch) const noexcept {
+        const T* const results = rounded(sums, lines * in_columns_);
         for (std::int64_t l = 0; l < lines; ++l) {
             T* const to = out + l * pitch;
-            simd::ask_to_write(to, columns_);
-            repeat_each(sums + l * in_columns_, in_columns_, p_.position_step(), to);
+            simd::ask_to_write(to, copies * columns_);
+            for (std::int64_t c = 0; c < copies; ++c)
+                repeat_each(results + l * in_columns_, in_columns_, p_.position_step(), to + c * columns_);
+        }
+    }
+    /// Sums as elements: themselves, or rounded.
+    [[nodiscard]] const T* rounded(const float* sums, std::int64_t n) const noexcept {
+        if constexpr (std::is_same_v<T, float>) {
+            return sums;
+        } else {
+            T* const results = reinterpret_cast<T*>(phase_sums_);
+            simd::narrow(sums, results, n);
+            return results;
         }
     }
 

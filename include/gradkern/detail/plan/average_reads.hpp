@@ -16,6 +16,7 @@ namespace detail {
 struct axis_reads {
     std::int64_t first = 0;
     std::int64_t count = 0;
+    [[nodiscard]] friend constexpr bool operator==(const axis_reads&, const axis_reads&) noexcept = default;
 };
 
 /// What position number i of a class reads.

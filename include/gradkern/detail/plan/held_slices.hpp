@@ -95,12 +95,16 @@ private:
         part.last[m_.slide] = std::min(last, part.last[m_.slide]);
         const shape::canonical_strides from = hull_.strides();
         const shape::canonical_strides& x = m_.large;
+        const std::int64_t columns = part.last[2] - part.first[2];
+        // whole rows that follow one another in the tensor, too, are one stretch
+        const bool follow = columns == hull_.extent[2] && x[3] == columns * x[4];
+        const std::int64_t rows = follow ? std::max<std::int64_t>(1, part.last[1] - part.first[1]) : 1;
         for (std::int64_t d = part.first[0]; d < part.last[0]; ++d)
-            for (std::int64_t h = part.first[1]; h < part.last[1]; ++h)
+            for (std::int64_t h = part.first[1]; h < part.last[1]; h += rows)
                 unpack_lanes(sums_ + ((d - hull_.first[0]) * from[2] + (h - hull_.first[1]) * from[3] +
                                       (part.first[2] - hull_.first[2]) * from[4]),
-                             m_.sum_width, used_, part.last[2] - part.first[2],
-                             to + (d * x[2] + h * x[3] + part.first[2] * x[4]), x[1], x[4], m_.accumulate);
+                             m_.sum_width, used_, rows * columns, to + (d * x[2] + h * x[3] + part.first[2] * x[4]),
+                             x[1], x[4], m_.accumulate);
     }
 
     const max_plan& m_;

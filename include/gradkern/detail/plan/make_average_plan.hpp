@@ -61,6 +61,7 @@ namespace detail {
     // Lines of few columns are slow one by one. Those whose windows move by few positions are computed as one; else
     // channels are transposed.
     const bool transposes = wants_to_transpose(g);
+    if (g.inner == 1 && join_planes(g)) return g;
     if (g.inner == 1 && join_lines(g, transposes)) return g;
     g.transposes = transposes;
     if (transposes) put_planes_on_lines(g);

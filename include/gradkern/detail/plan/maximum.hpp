@@ -1,7 +1,8 @@
 // The max engine, forward: max pooling, with indices or without.
 //
 // A task is one box of windows of one image and one panel of channels (window_task.hpp). Where channels are neighbours, the
-// values and indices of a window are written as soon as they are there; else a segment of a line is, once it is computed.
+// values and indices of a window are written as soon as they are there; else a segment of a line is, or whole lines that follow
+// one another are, once computed.
 #pragma once
 
 #include <array>
@@ -32,7 +33,13 @@ public:
 
     void forward(const T* src, T* dst, std::int64_t* indices) noexcept {
         staging_box read;
-        if (m_.staged) read = reads_of(m_.axes, shape::side::small, box_, m_.panel_width);
+        if (m_.staged) {
+            read = reads_of(m_.axes, shape::side::small, box_, m_.panel_width);
+            if (columns_staged(m_, box_.last[2] - box_.first[2]) == m_.axes[2].large) {
+                read.first[2] = 0;
+                read.extent[2] = m_.axes[2].large;
+            }
+        }
         const shape::canonical_strides& y = m_.small;
         const shape::canonical_strides& z = m_.indices;
         const std::int64_t base = box_.first_image * m_.index.per_image + first_channel_ * m_.index.per_channel;
@@ -44,6 +51,16 @@ public:
         std::array<std::int64_t, 3> place_steps = m_.index.place_steps;
         if (m_.scaled)
             for (std::int64_t& step : place_steps) step *= m_.index.per_place;
+        const bool lines_follow = indices == nullptr || indexed || z[3] == m_.axes[2].small * z[4];
+        std::int64_t waiting = 0;  // windows whose results are in scratch; the first of them go to
+        T* to_first = nullptr;
+        std::int64_t* index_first = nullptr;
+        const auto leave = [&] {
+            if (waiting == 0) return;
+            unpack_lanes(results_.value, m_.panel_width, used_, waiting, to_first, y[1], y[4], m_.accumulate);
+            if (indices != nullptr && !indexed) store_indices(index_first, base, waiting);
+            waiting = 0;
+        };
         read_windows(src, read, place_steps, 0, [&](const auto& source) {
             for_each_segment(
                 {{{box_.first[0], box_.last[0]}, {box_.first[1], box_.last[1]}, {box_.first[2], box_.last[2]}}},
@@ -57,14 +74,23 @@ public:
                         const window_results_of<T> results{to, results_.place, nullptr, y[4], m_.panel_width, store};
                         max_windows(source, d, h, first, last, results);
                     } else {
-                        window_results results = results_;
+                        // whole lines of a plane may wait for one another
+                        if (!lines_follow || h == box_.first[1] || last - first < m_.axes[2].small ||
+                            waiting + (last - first) > m_.results)
+                            leave();
+                        if (waiting == 0) {
+                            to_first = to;
+                            index_first = index;
+                        }
+                        window_results results = results_.at(waiting, 0);
                         results.index = store;
                         max_windows(source, d, h, first, last, results);
-                        unpack_lanes(results.value, m_.panel_width, used_, last - first, to, y[1], y[4], m_.accumulate);
+                        waiting += last - first;
                     }
-                    if (indices != nullptr && !indexed) store_indices(index, base, last - first);
+                    if (direct && indices != nullptr && !indexed) store_indices(index, base, last - first);
                 });
         });
+        leave();
     }
 
 private:

@@ -57,6 +57,8 @@ struct max_plan {
     bool gathered = false;
     std::int64_t panel_width = 0;  // lanes
     std::int64_t columns = 0;      // windows of a line that are computed at once
+    bool joins_lines = true;       // forward: lines are staged, and leave, as one where they follow one another
+    std::int64_t results = 0;      // forward: windows whose results wait in scratch
     bool scaled = false;           // forward: places are counted in steps of indices
     bool rows_first = false;       // maxima of rows of windows are kept for the lines that share them
     std::int64_t sum_width = 0;    // floats of sums per position
@@ -127,6 +129,16 @@ using window_range = shape::axis::position_range;
     return (rows.kernel - rows.stride) * columns.kernel >= 3 * rows.kernel;
 }
 
+/// Columns that forward boxes of so many windows of a line stage: all there are, where lines follow one another in memory and
+/// most of them are read, since such lines are one stretch.
+[[nodiscard]] constexpr std::int64_t columns_staged(const max_plan& m, std::int64_t windows) noexcept {
+    const shape::axis& a = m.axes[2];
+    const std::int64_t reads = reads_at_most(a, shape::side::small, windows);
+    return m.joins_lines && windows == a.small && reads >= a.large - a.large / 4 && m.src[3] == a.large * m.src[4]
+               ? a.large
+               : reads;
+}
+
 /// Positions of a box of outputs that scratch holds at a time: forward what is staged, backward the hull, also for its sums;
 /// of that twice as many slices as a window covers, so that no more than half of them are moved when a window needs others.
 /// Where nothing is staged and there are no sums, the windows that are kept.
@@ -136,7 +148,7 @@ using window_range = shape::axis::position_range;
     for (std::size_t i = 0; i < 3; ++i) {
         const shape::axis& a = m.axes[i];
         const bool slides = i == m.slide && !(m.pulls && i == 2);
-        positions *= !m.backward            ? reads_at_most(a, shape::side::small, box[i])
+        positions *= !m.backward ? i == 2 ? columns_staged(m, box[i]) : reads_at_most(a, shape::side::small, box[i])
                      : m.pulls && !m.staged ? reads_at_most(a, shape::side::large, slides ? 1 : box[i])
                      : slides ? least_held(a, box[i])
                                             : hull_at_most(a, box[i]);
@@ -264,29 +276,45 @@ constexpr void choose_rows_first(max_plan& m, slice_layout& slice) noexcept {
     if (m.rows_first) slice = with_rows;
 }
 
+/// Forward: whether the results of several lines may leave together, which is quicker than short lines one by one.
+[[nodiscard]] constexpr bool lines_wait(const max_plan& m) noexcept {
+    const std::int64_t columns = m.axes[2].small;
+    return m.joins_lines && !m.backward && !m.gathered && m.small[1] != 1 && columns > 1 && m.columns == columns &&
+           m.panel_width * columns <= max_results && m.small[3] == columns * m.small[4];
+}
+
 /// Lays out the scratch of one lane.
 constexpr void reserve_max(max_plan& m) noexcept {
     const std::array<std::int64_t, 3> box{m.boxes.box(0), m.boxes.box(1), m.boxes.box(2)};
-    const std::int64_t held_floats = choose_held(m, box);
-    const std::int64_t line = m.columns * m.panel_width;
-    std::int64_t results = line;
-    std::int64_t sums = m.backward ? held_floats : 0;
-    if (m.pulls) {
-        m.pulls_in_place = m.small[1] == 1 && m.large[1] == 1 && !m.accumulate;
-        m.kept_slices = m.slide < 2 ? reads_at_most(m.axes[m.slide], shape::side::large, 1) : 1;
-        m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
-        m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
-        results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;
-        m.pulled_columns = std::min(box[2], max_results / m.panel_width);
-        sums = m.pulls_in_place ? 0 : m.pulled_columns * m.panel_width;
-    }
-    slice_layout slice;
-    m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
-    m.at_sums = slice.reserve<float>(sums);
-    m.at_value = slice.reserve<float>(m.backward ? m.panel_width : line);
-    m.at_place = slice.reserve<float>(results);
-    m.at_high = slice.reserve<float>(m.gathered ? line : 0);
-    m.at_gradient = slice.reserve<float>(m.backward && !m.pulls_in_place ? results : 0);
+    const auto lay_out = [&](bool joins_lines) {
+        m.joins_lines = joins_lines;
+        const std::int64_t held_floats = choose_held(m, box);
+        const std::int64_t line = m.columns * m.panel_width;
+        m.results = lines_wait(m) ? std::min(box[1], max_results / line) * m.columns : m.columns;
+        std::int64_t results = m.results * m.panel_width;
+        std::int64_t sums = m.backward ? held_floats : 0;
+        if (m.pulls) {
+            m.pulls_in_place = m.small[1] == 1 && m.large[1] == 1 && !m.accumulate;
+            m.kept_slices = m.slide < 2 ? reads_at_most(m.axes[m.slide], shape::side::large, 1) : 1;
+            m.kept_lines = m.slide == 0 ? reads_at_most(m.axes[1], shape::side::large, box[1]) : 1;
+            m.kept_windows = reads_at_most(m.axes[2], shape::side::large, box[2]);
+            results = m.kept_slices * m.kept_lines * m.kept_windows * m.panel_width;
+            m.pulled_columns = std::min(box[2], max_results / m.panel_width);
+            sums = m.pulls_in_place ? 0 : m.pulled_columns * m.panel_width;
+        }
+        slice_layout slice;
+        m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
+        m.at_sums = slice.reserve<float>(sums);
+        m.at_value = slice.reserve<float>(m.backward ? m.panel_width : results);
+        m.at_place = slice.reserve<float>(results);
+        m.at_high = slice.reserve<float>(m.gathered ? line : 0);
+        m.at_gradient = slice.reserve<float>(m.backward && !m.pulls_in_place ? results : 0);
+        return slice;
+    };
+    // What runs without a workspace of the caller's goes on doing so.
+    const auto fits_stack = [](const slice_layout& s) { return workspace_for(s.bytes(), 1) <= stack_workspace; };
+    slice_layout slice = lay_out(true);
+    if (!fits_stack(slice) && !m.backward) slice = lay_out(!fits_stack(lay_out(false)));
     choose_rows_first(m, slice);
     m.slice_bytes = slice.bytes();
 }
