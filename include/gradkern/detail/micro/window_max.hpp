@@ -32,6 +32,7 @@ struct window_run {
     std::int64_t window_read = 0;   // elements from window to window
     std::int64_t window_place = 0;  // places from window to window
     std::int64_t first_place = 0;   // of the first tap of the first window
+    bool asks = false;              // for what later windows will read
 };
 
 /// The number of each lane, or 0 in all of them, as bits of floats.
@@ -154,6 +155,7 @@ struct vector_steps {
     std::ptrdiff_t place = simd::lanes;
     std::int64_t place_number = 0;
     bool windows = false;  // vectors are windows, not channels
+    bool asks = false;     // of neighbouring channels: for what later windows will read
 };
 
 /// Stores the results of V vectors with `used` lanes.
@@ -188,13 +190,19 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_taps& taps, const T* firs
         const T* const from = at + static_cast<std::ptrdiff_t>(v) * step.read;
         return used >= simd::lanes ? simd::load_wide(from) : simd::load_wide_partial(from, used);
     };
+    // Between comparisons: all at a time they would wait for one another.
+    const auto ask = [&](const T* at) GRADKERN_INLINE_LAMBDA {
+        if (step.asks) simd::ask_to_read<32>(at, static_cast<std::ptrdiff_t>(V) * simd::lanes);
+    };
     std::array<simd::vec, V> best;
     std::array<simd::vec, V> best_place;
+    ask(first);
     for (std::size_t v = 0; v < V; ++v) {
         best[v] = load(first, v);
         best_place[v] = simd::zero();
     }
     taps.for_each_other([&](std::int64_t read, simd::vec here) GRADKERN_INLINE_LAMBDA {
+        ask(first + read);
         for (std::size_t v = 0; v < V; ++v) {
             const simd::vec x = load(first + read, v);
             const simd::mask m = takes<ignore_nan>(x, best[v]);
@@ -224,12 +232,15 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         for (; used - j >= lanes; j += lanes) compute(j, lanes);
         if (j < used) compute(j, used - j);
     }
+    vector_steps channels;
+    channels.asks = simd::asks_for_neighbours && r.asks;
     for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
         std::ptrdiff_t j = 0;
-        for (; used - j >= 4 * lanes; j += 4 * lanes)
-            window_max_of<T, 4, ignore_nan>(taps, first + j, {}, lanes, first_place, to.at(i, j));
+        for (; used - j >= 4 * lanes; j += 4 * lanes) {
+            window_max_of<T, 4, ignore_nan>(taps, first + j, channels, lanes, first_place, to.at(i, j));
+        }
         for (; j < used; j += lanes)
             window_max_of<T, 1, ignore_nan>(taps, first + j, {}, std::min(used - j, lanes), first_place, to.at(i, j));
     }

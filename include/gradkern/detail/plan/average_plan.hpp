@@ -42,13 +42,13 @@ struct average_plan {
     std::int64_t in_inner = 1;
     std::int64_t out_inner = 1;
 
-    bool is_large = false;       // more is read than a core's share of the last cache holds
-    bool joined = false;         // lines are computed many at a time
-    bool whole_planes = false;   // small planes are computed many at a time
-    bool repeats = false;        // joined, backward: windows lie side by side, with no column between or before them
-    std::int64_t margin = 0;     // floats before and behind vertical sums, and each phase of them; joined, or whole planes
-    bool transposes = false;     // channels lie on the lines, but not in memory
-    bool tiles = false;          // backward: no position is reached by two columns of windows
+    bool is_large = false;      // more is read than a core's share of the last cache holds
+    bool joined = false;        // lines are computed many at a time
+    bool whole_planes = false;  // small planes are computed many at a time
+    bool repeats = false;       // joined, backward: windows lie side by side, with no column between or before them
+    std::int64_t margin = 0;  // floats before and behind vertical sums, and each phase of them; joined, or whole planes
+    bool transposes = false;  // channels lie on the lines, but not in memory
+    bool tiles = false;       // backward: no position is reached by two columns of windows
     bool direct_tiles = false;   // they go to the output without a stop, column by column
     bool by_taps = false;        // the columns a segment reads are too many or too sparse for a scratch line
     bool extended = false;       // columns behind the borders are read as zeros

@@ -62,6 +62,8 @@ void max_segment(const max_plan& m, const window_source<T>& s, inside_reads plan
                 source += at[i] * s.strides[2 + i];
                 run.first_place += at[i] * s.place_steps[i];
             }
+            // gradients ask for what their windows reach; of few taps conversions alone take as long as memory
+            run.asks = !m.backward && planes.count * rows.count * c.taps >= 4;
             run.window_read = c.read_per_position * s.strides[4];
             run.window_place = c.read_per_position * s.place_steps[2];
             bool is_gathered = false;
