@@ -119,6 +119,8 @@ public:
     template <class F>
     GRADKERN_ALWAYS_INLINE void for_each_other(const F& f) const noexcept {
         for (std::size_t i = 1; i < count_; ++i) f(reads_[i], simd::keep(simd::broadcast(places_[i])));
+        if (unlisted_.d == run_.taps[0]) [[likely]]
+            return;
         for (tap t = unlisted_; t.d < run_.taps[0]; t.next(run_))
             f(t.number(run_.read_step), simd::keep(broadcast_bits(t.number(run_.place_step))));
     }
