@@ -5,6 +5,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -15,7 +17,10 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Elements of one image that are walked in one loop: windows of one channel, or channels of one window.
+/// Elements of a part of a run at most.
+inline constexpr std::int64_t part_elements = 256;
+
+/// Elements of one image that are walked in one loop: windows of one channel, or channels of one window or of several.
 struct element_run {
     std::int64_t count = 0;
     std::int64_t from = 0;  // offset of the first gradient
@@ -23,8 +28,14 @@ struct element_run {
     std::int64_t at = 0;  // offset of the first index
     std::int64_t at_step = 0;
     std::int64_t channel_step = 0;  // channels from element to element
+    std::int64_t turns = 1;         // channels that take turns, all of one window, then of the next
     scatter_plan::own_plane own{};  // of the first element
-    std::uint64_t origin_step = 0;
+    std::uint64_t origin_step = 0;  // of own.origin from element to element
+    std::uint64_t turn_step = 0;    // the same of channels that take turns
+
+    /// Elements of a part at most: so few that their indices stay in the innermost cache, and whole windows of channels
+    /// that take turns.
+    [[nodiscard]] std::int64_t part_size() const noexcept { return part_elements / turns * turns; }
 
     /// Elements [begin, begin + length) of the run.
     [[nodiscard]] element_run part(std::int64_t begin, std::int64_t length) const noexcept {
@@ -34,6 +45,16 @@ struct element_run {
         r.at += begin * at_step;
         r.own.origin += static_cast<std::uint64_t>(begin) * origin_step;
         return r;
+    }
+
+    /// own.origin of each element of a part of channels that take turns.
+    using turn_origins = std::array<std::uint64_t, static_cast<std::size_t>(part_elements)>;
+    [[nodiscard]] turn_origins origins_of_turns() const noexcept {
+        turn_origins origins{};
+        for (std::int64_t e = 0; turns > 1 && e < std::min(count, part_size()); e += turns)
+            for (std::int64_t c = 0; c < turns; ++c)
+                origins[static_cast<std::size_t>(e + c)] = own.origin + static_cast<std::uint64_t>(c) * turn_step;
+        return origins;
     }
 
     /// The last place that indices point to, where all point into the planes of their elements and the largest is among those
@@ -64,27 +85,42 @@ struct element_run {
     /// from both ends, tell whether there is a stray. Compilers collect bits by vectors, but comparisons one by one.
     template <bool wants_least = false>
     [[nodiscard]] GRADKERN_ALWAYS_INLINE reach reach_of(const std::int64_t* indices, std::int64_t first,
-                                                        std::int64_t places) const noexcept {
+                                                        std::int64_t places,
+                                                        const turn_origins* origins = nullptr) const noexcept {
         const std::uint64_t base = static_cast<std::uint64_t>(first) << own.shift;
         const std::uint64_t end = static_cast<std::uint64_t>(places) << own.shift;
         std::uint64_t outside = 0;
         std::uint64_t between = 0;
         std::int64_t last = 0;
         std::int64_t least = std::numeric_limits<std::int64_t>::max();
-        const auto look = [&](std::int64_t apart, std::uint64_t inverse) GRADKERN_INLINE_LAMBDA {
+        const auto look_from = [&](std::int64_t apart, std::uint64_t inverse, auto origin_of) GRADKERN_INLINE_LAMBDA {
             const std::int64_t* const index = indices + at;
-            const std::uint64_t step = origin_step;
             const std::int64_t n = count;
-            std::uint64_t origin = own.origin;
-            for (std::int64_t e = 0; e < n; ++e, origin += step) {
-                const std::uint64_t there = (static_cast<std::uint64_t>(index[e * apart]) - origin) * inverse - base;
+            for (std::int64_t e = 0; e < n; ++e) {
+                const std::uint64_t there =
+                    (static_cast<std::uint64_t>(index[e * apart]) - origin_of(e)) * inverse - base;
                 outside |= there | (end - 1 - there);
                 between |= there;
                 last = std::max(last, static_cast<std::int64_t>(there));
                 if constexpr (wants_least) least = std::min(least, static_cast<std::int64_t>(there));
             }
         };
-        if (at_step == 1 && own.inverse == 1) {
+        const auto look = [&](std::int64_t apart, std::uint64_t inverse) GRADKERN_INLINE_LAMBDA {
+            const std::uint64_t origin = own.origin;
+            const std::uint64_t step = origin_step;
+            look_from(apart, inverse, [=](std::int64_t e) GRADKERN_INLINE_LAMBDA {
+                return origin + static_cast<std::uint64_t>(e) * step;
+            });
+        };
+        if (origins != nullptr) {
+            const std::uint64_t* const origin = origins->data();
+            const auto of_turns = [=](std::int64_t e) GRADKERN_INLINE_LAMBDA { return origin[e]; };
+            if (own.inverse == 1) {
+                look_from(1, 1, of_turns);
+            } else {
+                look_from(1, own.inverse, of_turns);
+            }
+        } else if (at_step == 1 && own.inverse == 1) {
             look(1, 1);
         } else if (at_step == 1) {
             look(1, own.inverse);
@@ -136,6 +172,8 @@ GRADKERN_ALWAYS_INLINE void for_each_run_of_channels(const scatter_plan& g, std:
     const auto follow = [&](const shape::canonical_strides& s) { return s[1] == 1 && s[4] == run.count; };
     const bool joins = mixed && follow(g.gradient) && follow(g.indices);
     if (joins) {
+        run.turns = run.count;
+        run.turn_step = static_cast<std::uint64_t>(g.index.per_channel);
         run.count *= g.small[2];
     } else {
         run.channel_step = 1;

@@ -45,7 +45,7 @@ public:
         const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_cleared : 4 * scatter_held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
-        by_largest_ = direct && g.all_within &&
+        by_largest_ = g.all_within && g.block == g.plane &&
                       (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
     }
 
@@ -57,7 +57,7 @@ public:
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE bool add(const element_run& run, const T* gradients,
                                                   const std::int64_t* indices) noexcept {
-        constexpr std::int64_t most = 256;  // elements: their indices stay in the innermost cache
+        const std::int64_t most = run.part_size();
         bool all_within = true;
         for (std::int64_t e = 0; e < run.count; e += most) {
             const element_run part = run.part(e, std::min(most, run.count - e));
@@ -65,7 +65,7 @@ public:
             if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
             const bool within = ready_ || make_ready(part, indices);
             float* const sums = data_ + e * run.channel_step * channel_step_;
-            std::array<float, static_cast<std::size_t>(most)> wide;
+            std::array<float, static_cast<std::size_t>(part_elements)> wide;
             const float* from = wide.data();
             std::int64_t from_step = 1;
             if constexpr (std::is_same_v<T, float>) {
@@ -101,11 +101,12 @@ private:
 
     /// Clears the places that the elements of a run point to. Returns whether all are in the block.
     [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
-        if constexpr (direct) {
-            if (by_largest_) {
-                clear_to(run.last_place(indices, g_.index.per_place) + 1);
-                return true;
-            }
+        if (by_largest_) {
+            const std::int64_t last = run.last_place(indices, g_.index.per_place);
+            if constexpr (!direct)
+                if (last >= first_ + places_) slide_to(last - g_.behind);
+            clear_to(last - first_ + 1);
+            return true;
         }
         element_run::reach reach = run.reach_of(indices, first_, places_);
         if constexpr (!direct)
