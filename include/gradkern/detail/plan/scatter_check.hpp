@@ -80,9 +80,9 @@ template <bool in_order>
             std::int64_t furthest = 0;
             element_run::turn_origins origins;
             const element_run::turn_origins* turns = nullptr;
-            for_each_run(g, n, first, last, true, [&](const element_run& run) {
+            for_each_run(g, n, first, last, true, [&](const element_run& run) GRADKERN_INLINE_LAMBDA {
                 if (run.turns > 1 && turns == nullptr) {
-                    origins = run.origins_of_turns();
+                    run.find_origins(origins);
                     turns = &origins;
                 }
                 const std::int64_t most = run.part_size();

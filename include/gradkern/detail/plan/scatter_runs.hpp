@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/scatter_plan.hpp>
@@ -49,12 +50,10 @@ struct element_run {
 
     /// own.origin of each element of a part of channels that take turns.
     using turn_origins = std::array<std::uint64_t, static_cast<std::size_t>(part_elements)>;
-    [[nodiscard]] turn_origins origins_of_turns() const noexcept {
-        turn_origins origins{};
-        for (std::int64_t e = 0; turns > 1 && e < std::min(count, part_size()); e += turns)
+    void find_origins(turn_origins& origins) const noexcept {
+        for (std::int64_t e = 0; e < std::min(count, part_size()); e += turns)
             for (std::int64_t c = 0; c < turns; ++c)
                 origins[static_cast<std::size_t>(e + c)] = own.origin + static_cast<std::uint64_t>(c) * turn_step;
-        return origins;
     }
 
     /// The last place that indices point to, where all point into the planes of their elements and the largest is among those
@@ -106,10 +105,8 @@ struct element_run {
             }
         };
         const auto look = [&](std::int64_t apart, std::uint64_t inverse) GRADKERN_INLINE_LAMBDA {
-            const std::uint64_t origin = own.origin;
-            const std::uint64_t step = origin_step;
-            look_from(apart, inverse, [=](std::int64_t e) GRADKERN_INLINE_LAMBDA {
-                return origin + static_cast<std::uint64_t>(e) * step;
+            look_from(apart, inverse, [origin = own.origin, step = origin_step](std::int64_t) mutable {
+                return std::exchange(origin, origin + step);  // compilers turn no product into steps by vectors
             });
         };
         if (origins != nullptr) {
@@ -169,19 +166,21 @@ GRADKERN_ALWAYS_INLINE void for_each_run_of_channels(const scatter_plan& g, std:
     run.count = last - first;
     run.from_step = g.gradient[1];
     run.at_step = g.indices[1];
-    const auto follow = [&](const shape::canonical_strides& s) { return s[1] == 1 && s[4] == run.count; };
-    const bool joins = mixed && follow(g.gradient) && follow(g.indices);
+    const auto neighbours = [&](const shape::canonical_strides& s) { return s[1] == 1 && s[4] == run.count; };
+    const auto follow = [&](const shape::canonical_strides& s) { return s[3] == g.small[2] * s[4]; };
+    const bool joins = mixed && neighbours(g.gradient) && neighbours(g.indices);
+    const bool lines = joins && follow(g.gradient) && follow(g.indices);
     if (joins) {
         run.turns = run.count;
         run.turn_step = static_cast<std::uint64_t>(g.index.per_channel);
-        run.count *= g.small[2];
+        run.count *= lines ? g.small[1] * g.small[2] : g.small[2];
     } else {
         run.channel_step = 1;
         run.origin_step = static_cast<std::uint64_t>(g.index.per_channel);
     }
     const std::int64_t runs = joins ? 1 : g.small[2];  // of a line
     for (std::int64_t d = 0; d < g.small[0]; ++d)
-        for (std::int64_t h = 0; h < g.small[1]; ++h) {
+        for (std::int64_t h = 0; h < g.small[1]; h += lines ? g.small[1] : 1) {
             begin_line(run, g, n, first, d, h);
             for (std::int64_t w = 0; w < runs; ++w, run.from += g.gradient[4], run.at += g.indices[4]) f(run);
         }

@@ -29,7 +29,7 @@ public:
     /// The block is [first, last) of the panel of `used` channels at `out`.
     block_sums(const scatter_plan& g, T* out, std::int64_t used, std::int64_t first, std::int64_t last,
                float* scratch) noexcept
-        : g_(g), out_(out), used_(used), first_(first), places_(std::min(g.held, last - first)), last_(last) {
+        : g_(g), out_(out), used_(used), first_(first), places_(std::min(g.held, last - first)), last_(last), written_(first) {
         if constexpr (direct) {
             data_ = out;
             channels_ = used;
@@ -103,8 +103,11 @@ private:
     [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
         if (by_largest_) {
             const std::int64_t last = run.last_place(indices, g_.index.per_place);
-            if constexpr (!direct)
+            if constexpr (!direct) {
+                // What no gradient to come is added to is written before more is needed, so that memory is never waited for.
+                write_to(last - g_.behind);
                 if (last >= first_ + places_) slide_to(last - g_.behind);
+            }
             clear_to(last - first_ + 1);
             return true;
         }
@@ -125,8 +128,7 @@ private:
     void slide_to(std::int64_t begin) noexcept {
         while (first_ < begin) {
             const std::int64_t done = std::min(begin - first_, places_);
-            clear_to(done);
-            write(done);
+            write_to(first_ + done);
             std::copy(data_ + done * place_step_, data_ + clean_ * place_step_, data_);
             clean_ -= done;
             first_ += done;
@@ -134,19 +136,23 @@ private:
         }
     }
 
-    /// Writes the sums of the first `count` places.
-    void write(std::int64_t count) const noexcept {
+    /// Writes the sums of the held places before `end` that have not been written.
+    void write_to(std::int64_t end) noexcept {
+        if (end <= written_) return; end=std::min(end,first_+places_);
+        clear_to(end - first_);
         // places whose lines are asked for before they are written
-        const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : count;
-        for (std::int64_t p = 0; p < count; p += most) {
-            const std::int64_t here = std::min(most, count - p);
-            T* const to = out_ + g_.offset_of(first_ + p);
+        const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : end - written_;
+        while (written_ < end) {
+            const std::int64_t here = std::min(most, end - written_);
+            const std::int64_t p = written_ - first_;
+            T* const to = out_ + g_.offset_of(written_);
             if (g_.out[1] == 1 && g_.out[4] == used_) {
                 simd::ask_to_write(to, here * used_);
             } else if (g_.out[1] == 1) {
                 for (std::int64_t k = 0; k < here; ++k) simd::ask_to_write(to + k * g_.out[4], used_);
             }
             unpack_lanes(data_ + p * place_step_, place_step_, used_, here, to, g_.out[1], g_.out[4], g_.accumulate);
+            written_ += here;
         }
     }
 
@@ -202,6 +208,7 @@ private:
     std::int64_t first_;
     std::int64_t places_;
     std::int64_t last_;
+    std::int64_t written_;  // places before it are
     float* data_ = nullptr;
     std::int64_t channels_ = 0;
     std::int64_t place_step_ = 0;
