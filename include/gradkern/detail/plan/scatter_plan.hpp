@@ -26,8 +26,8 @@ namespace detail {
 inline constexpr std::int64_t scatter_sums = 1024 * 1024;
 /// Floats of sums that stay in the cache beside all else.
 inline constexpr std::int64_t scatter_held = 64 * 1024;
-/// Floats of one channel's sums that are cleared at once.
-inline constexpr std::int64_t scatter_cleared = scatter_held / 8;
+/// Floats of planes in the output that are taken as one.
+inline constexpr std::int64_t scatter_joined = scatter_held / 8;
 /// Floats of sums that are small enough for a workspace on the stack.
 inline constexpr std::int64_t scatter_small = 3 * 1024;
 
@@ -110,7 +110,7 @@ struct scatter_plan {
 /// Takes small planes of neighbouring channels as one longer plane of one line, where indices count through all of them as
 /// the output does: what points into the plane of its own element points into the longer one, too.
 constexpr void join_planes(scatter_plan& g) noexcept {
-    const std::int64_t most = g.direct ? scatter_cleared : scatter_small;
+    const std::int64_t most = g.direct ? scatter_joined : scatter_small;
     const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
     const auto follow = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
         return s[4] == 1 && (extent[1] == 1 || s[3] == extent[2]) &&

@@ -26,8 +26,9 @@ namespace detail {
 template <class T, bool direct>
 class block_sums {
 public:
-    /// The block is [first, last) of the panel of `used` channels at `out`.
-    block_sums(const scatter_plan& g, T* out, std::int64_t used, std::int64_t first, std::int64_t last,
+    /// The block is [first, last) of the panel of `used` channels at `out`. The same lane is likely to write that at `next`
+    /// after it, if there is one.
+    block_sums(const scatter_plan& g, T* out, T* next, std::int64_t used, std::int64_t first, std::int64_t last,
                float* scratch) noexcept
         : g_(g), out_(out), used_(used), first_(first), places_(std::min(g.held, last - first)), last_(last), written_(first) {
         if constexpr (direct) {
@@ -40,11 +41,14 @@ public:
             channels_ = g.panel_width;
             place_step_ = g.panel_width;
         }
-        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches. Of one channel's
-        // planes in the output fewer, since memory would wait for those of long tensors.
-        const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_cleared : 4 * scatter_held;
+        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches.
+        const std::int64_t most = direct && channels_ > 1 ? 4 * scatter_held : scatter_held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
+        if (ready_ && channels_ == 1 && g.places_run && g.out[4] == 1) {
+            ahead_ = direct ? next : out;
+            if (ahead_ != nullptr) asked_each_ = shape::ceil_div(g.plane, g.small[0] * g.small[1] * g.small[2]);
+        }
         by_largest_ = g.all_within && g.block == g.plane &&
                       (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
     }
@@ -63,6 +67,7 @@ public:
             const element_run part = run.part(e, std::min(most, run.count - e));
             if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
             if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
+            ask_for(part.count);
             const bool within = ready_ || make_ready(part, indices);
             float* const sums = data_ + e * run.channel_step * channel_step_;
             std::array<float, static_cast<std::size_t>(part_elements)> wide;
@@ -97,6 +102,13 @@ public:
 private:
     [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t place) const noexcept {
         return place_step_ != 0 ? place * place_step_ : g_.offset_of(first_ + place);
+    }
+
+    /// Asks for the output that is written next, as much of it as falls to so many gradients: while these are added, memory
+    /// would have nothing to do.
+    GRADKERN_ALWAYS_INLINE void ask_for(std::int64_t count) noexcept {
+        const std::int64_t end = asked_ + count * asked_each_;
+        for (; asked_ < end; asked_ += simd::line_elements<T>) simd::prefetch_to_write(ahead_, asked_);
     }
 
     /// Clears the places that the elements of a run point to. Returns whether all are in the block.
@@ -213,6 +225,9 @@ private:
     std::int64_t channels_ = 0;
     std::int64_t place_step_ = 0;
     std::int64_t channel_step_ = 1;
+    const T* ahead_ = nullptr;     // output that is asked for while sums are in the cache
+    std::int64_t asked_ = 0;       // elements of it that have been asked for
+    std::int64_t asked_each_ = 0;  // elements of it for each gradient
     std::int64_t clean_ = 0;   // places
     bool ready_ = false;       // all places are clean, and all indices point to them
     bool by_largest_ = false;  // the largest index of elements that follow one another tells how far they reach
