@@ -47,7 +47,8 @@ public:
         if (ready_) clear_to(places_);
         if (ready_ && channels_ == 1 && g.places_run && g.out[4] == 1) {
             ahead_ = direct ? next : out;
-            if (ahead_ != nullptr) asked_each_ = shape::ceil_div(g.plane, g.small[0] * g.small[1] * g.small[2]);
+            const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
+            if (ahead_ != nullptr && windows > 0) asked_each_ = shape::ceil_div(g.plane, windows);
         }
         by_largest_ = g.all_within && g.block == g.plane &&
                       (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
