@@ -32,8 +32,8 @@ struct index_findings {
         std::int64_t turn = 0;
         for (std::int64_t e = 0; e < run.count; ++e, turn = turn + 1 < run.turns ? turn + 1 : 0) {
             scatter_plan::own_plane own = run.own;
-            own.origin += static_cast<std::uint64_t>(e) * run.origin_step +
-                          static_cast<std::uint64_t>(turn) * run.turn_step;
+            own.origin +=
+                static_cast<std::uint64_t>(e) * run.origin_step + static_cast<std::uint64_t>(turn) * run.turn_step;
             const std::int64_t i = indices[run.at + e * run.at_step];
             if (own.place(i) < static_cast<std::uint64_t>(g.plane)) continue;
             all_within = false;

@@ -30,7 +30,13 @@ public:
     /// after it, if there is one.
     block_sums(const scatter_plan& g, T* out, T* next, std::int64_t used, std::int64_t first, std::int64_t last,
                float* scratch) noexcept
-        : g_(g), out_(out), used_(used), first_(first), places_(std::min(g.held, last - first)), last_(last), written_(first) {
+        : g_(g),
+          out_(out),
+          used_(used),
+          first_(first),
+          places_(std::min(g.held, last - first)),
+          last_(last),
+          written_(first) {
         if constexpr (direct) {
             data_ = out;
             channels_ = used;
@@ -117,9 +123,11 @@ private:
         if (by_largest_) {
             const std::int64_t last = run.last_place(indices, g_.index.per_place);
             if constexpr (!direct) {
-                // What no gradient to come is added to is written before more is needed, so that memory is never waited for.
-                write_to(last - g_.behind);
-                if (last >= first_ + places_) slide_to(last - g_.behind);
+                if (last >= first_ + places_) {
+                    slide_to(last - g_.behind);
+                } else {
+                    write_to(last - g_.behind);  // as soon as it can be: memory takes it while gradients are added
+                }
             }
             clear_to(last - first_ + 1);
             return true;
@@ -151,7 +159,7 @@ private:
 
     /// Writes the sums of the held places before `end` that have not been written.
     void write_to(std::int64_t end) noexcept {
-        if (end <= written_) return; end=std::min(end,first_+places_);
+        if (end <= written_) return;
         clear_to(end - first_);
         // places whose lines are asked for before they are written
         const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : end - written_;
@@ -229,9 +237,9 @@ private:
     const T* ahead_ = nullptr;     // output that is asked for while sums are in the cache
     std::int64_t asked_ = 0;       // elements of it that have been asked for
     std::int64_t asked_each_ = 0;  // elements of it for each gradient
-    std::int64_t clean_ = 0;   // places
-    bool ready_ = false;       // all places are clean, and all indices point to them
-    bool by_largest_ = false;  // the largest index of elements that follow one another tells how far they reach
+    std::int64_t clean_ = 0;       // places
+    bool ready_ = false;           // all places are clean, and all indices point to them
+    bool by_largest_ = false;      // the largest index of elements that follow one another tells how far they reach
 };
 
 }  // namespace detail
