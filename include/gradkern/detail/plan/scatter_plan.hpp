@@ -191,7 +191,7 @@ constexpr void join_planes(scatter_plan& g) noexcept {
     s.panel_width = g.width;
     while (s.panel_width > g.panel_width && least * s.panel_width > g.sums) s.panel_width /= 2;
     s.panels = shape::ceil_div(s.channels, s.panel_width);
-    s.held = std::max(least, scatter_held / 4 / s.panel_width);
+    s.held = std::max(least, scatter_held / 4 / s.panel_width);  // written early, they need little room
     if (s.held >= g.plane || s.held * s.panel_width > g.sums) return g;
     s.block = s.plane;
     s.blocks = 1;

@@ -1,7 +1,7 @@
 // The elements of diff_dst and their indices, as the scatter engine walks them: in runs, each one loop.
 //
 // Loops: plane and line of windows > run: the windows of a line (or of all lines that follow one another) of one channel, or
-// the channels of a panel in one window. Either way windows come in ascending order.
+// the channels of a panel in one window, or all of them in such windows. Either way windows come in ascending order.
 #pragma once
 
 #include <algorithm>
@@ -157,7 +157,8 @@ GRADKERN_ALWAYS_INLINE void for_each_run_of_windows(const scatter_plan& g, std::
         }
 }
 
-/// Calls f(run) for the channels [first, last) of image n: those of one window a run or, where `mixed`, of a line of windows.
+/// Calls f(run) for the channels [first, last) of image n: those of one window a run or, where `mixed`, of the
+/// windows of a line, or of a plane.
 template <class F>
 GRADKERN_ALWAYS_INLINE void for_each_run_of_channels(const scatter_plan& g, std::int64_t n, std::int64_t first,
                                                      std::int64_t last, bool mixed, const F& f) noexcept {
