@@ -611,6 +611,44 @@ TEST(MaxPoolIndices, a_lone_channel_slides_like_its_neighbours) {
     EXPECT_EQ(wrong, 0);
 }
 
+/// Lines of windows of all channels are looked at together: an index into the plane of a neighbouring channel, to where it
+/// also points, must not go unseen there, since gradients are then added in the order of the channels.
+TYPED_TEST(MaxPool, one_index_points_into_the_plane_of_the_next_channel) {
+    using T = TypeParam;
+    for (const std::int64_t channels : {2, 16, 20, 100, 128}) {
+        const extents src{1, 24, 30, channels};
+        const extents dst{1, 12, 15, channels};
+        const std::int64_t windows = 12 * 15;
+        for (const std::int64_t window : {std::int64_t{0}, std::int64_t{7}, windows - 3}) {
+            const test_tensor<T> dy(dst);
+            dy.fill([](std::int64_t k) { return k % 3; });
+            const index_tensor index(dst, {});
+            for (std::int64_t k = 0; k < index.count(); ++k)
+                index[k] = (k / channels * 4 + 1) * channels + k % channels;
+            // 32768 of channel 0 comes first, though its window is the last of three: only then nothing of 1/1024 is lost
+            const std::int64_t place = (window * 4 + 1) * channels + 1;
+            const std::int64_t next = window * channels + 1;
+            index[next + channels] = place;
+            index[(window + 2) * channels] = place;
+            dy.data()[next] = T(-32768.0F);
+            dy.data()[next + channels] = T(1.0F / 1024);
+            dy.data()[(window + 2) * channels] = T(32768.0F);
+            std::vector<float> sums(static_cast<std::size_t>(24 * 30 * channels));
+            for (std::int64_t c = 0; c < channels; ++c)
+                for (std::int64_t k = c; k < index.count(); k += channels)
+                    sums[static_cast<std::size_t>(index[k])] += static_cast<float>(dy.data()[k]);
+            const test_tensor<T> expected(src);
+            expected.fill([&](std::int64_t k) { return sums[static_cast<std::size_t>(k)]; });
+            const test_tensor<T> dx(src);
+            ASSERT_TRUE(gradkern::max_pool_backward_from_indices(dy.const_view(), index.const_view(), {}, dx.view(),
+                                                                 {.workspace = scratch()})
+                            .ok());
+            EXPECT_EQ(static_cast<float>(dx.data()[place]), 1.0F / 1024);
+            EXPECT_TRUE(dx.equals(expected)) << channels << " channels, window " << window;
+        }
+    }
+}
+
 /// Scratch belongs to a block of a plane: a larger plane needs no more of it, and gradients that go straight into an
 /// output of floats need none.
 TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {

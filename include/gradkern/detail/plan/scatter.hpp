@@ -52,6 +52,10 @@ template <class T>
 [[nodiscard]] index_findings run_scatter(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
                                          std::span<std::byte> workspace, executor_ref executor) noexcept {
     shared_findings all;
+    const std::int64_t lanes = executor.concurrency();
+    const auto panel_of = [&](std::int64_t task) {
+        return out + task / (g.panels * g.blocks) * g.out[0] + task / g.blocks % g.panels * g.panel_width * g.out[1];
+    };
     run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
             const std::int64_t n = task / (g.panels * g.blocks);
@@ -60,10 +64,10 @@ template <class T>
             const std::int64_t first_place = task % g.blocks * g.block;
             const std::int64_t last_place = std::min(g.plane, first_place + g.block);
             const auto scatter = [&]<bool direct>(std::bool_constant<direct>, float* scratch) {
-                T* const panel = out + n * g.out[0] + first_channel * g.out[1];
+                T* const next_panel = task + lanes < g.tasks() ? panel_of(task + lanes) : nullptr;
                 all.add(scatter_block<T, direct>(
                     g, gradient, indices, n, first_channel, last_channel,
-                    {g, panel, last_channel - first_channel, first_place, last_place, scratch}));
+                    {g, panel_of(task), next_panel, last_channel - first_channel, first_place, last_place, scratch}));
             };
             if constexpr (std::is_same_v<T, float>) {
                 if (g.direct) {

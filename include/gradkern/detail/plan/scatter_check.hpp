@@ -29,8 +29,11 @@ struct index_findings {
 
     /// Takes note of the indices of a run that are no places of the planes of their elements.
     void note_strays(const scatter_plan& g, const element_run& run, const std::int64_t* indices) noexcept {
-        scatter_plan::own_plane own = run.own;
-        for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
+        std::int64_t turn = 0;
+        for (std::int64_t e = 0; e < run.count; ++e, turn = turn + 1 < run.turns ? turn + 1 : 0) {
+            scatter_plan::own_plane own = run.own;
+            own.origin +=
+                static_cast<std::uint64_t>(e) * run.origin_step + static_cast<std::uint64_t>(turn) * run.turn_step;
             const std::int64_t i = indices[run.at + e * run.at_step];
             if (own.place(i) < static_cast<std::uint64_t>(g.plane)) continue;
             all_within = false;
@@ -75,12 +78,18 @@ template <bool in_order>
             const std::int64_t last = std::min(g.channels, first + g.width);
             index_findings found;
             std::int64_t furthest = 0;
-            for_each_run(g, n, first, last, false, [&](const element_run& run) {
-                constexpr std::int64_t most = 256;  // elements between two requests for what follows
+            element_run::turn_origins origins;
+            const element_run::turn_origins* turns = nullptr;
+            for_each_run(g, n, first, last, true, [&](const element_run& run) GRADKERN_INLINE_LAMBDA {
+                if (run.turns > 1 && turns == nullptr) {
+                    run.find_origins(origins);
+                    turns = &origins;
+                }
+                const std::int64_t most = run.part_size();
                 for (std::int64_t e = 0; e < run.count; e += most) {
                     const element_run part = run.part(e, std::min(most, run.count - e));
                     if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
-                    const element_run::reach reach = part.template reach_of<in_order>(indices, 0, g.plane);
+                    const element_run::reach reach = part.template reach_of<in_order>(indices, 0, g.plane, turns);
                     if (!reach.within) found.note_strays(g, part, indices);
                     if constexpr (in_order) {
                         furthest = std::max(furthest, reach.last);

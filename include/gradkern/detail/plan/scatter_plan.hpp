@@ -26,8 +26,8 @@ namespace detail {
 inline constexpr std::int64_t scatter_sums = 1024 * 1024;
 /// Floats of sums that stay in the cache beside all else.
 inline constexpr std::int64_t scatter_held = 64 * 1024;
-/// Floats of one channel's sums that are cleared at once.
-inline constexpr std::int64_t scatter_cleared = scatter_held / 8;
+/// Floats of planes in the output that are taken as one.
+inline constexpr std::int64_t scatter_joined = scatter_held / 8;
 /// Floats of sums that are small enough for a workspace on the stack.
 inline constexpr std::int64_t scatter_small = 3 * 1024;
 
@@ -56,7 +56,7 @@ struct scatter_plan {
     std::int64_t block = 1;  // places
     std::int64_t blocks = 0;
     std::int64_t held = 1;    // places of a block whose sums are in scratch at a time
-    std::int64_t behind = 0;  // where those are not all: see index_findings
+    std::int64_t behind = 0;  // see index_findings; a plane where nobody has asked
     std::int64_t sums = 0;    // floats of a slice
     std::int64_t slice_bytes = 0;
 
@@ -110,7 +110,7 @@ struct scatter_plan {
 /// Takes small planes of neighbouring channels as one longer plane of one line, where indices count through all of them as
 /// the output does: what points into the plane of its own element points into the longer one, too.
 constexpr void join_planes(scatter_plan& g) noexcept {
-    const std::int64_t most = g.direct ? scatter_cleared : scatter_small;
+    const std::int64_t most = g.direct ? scatter_joined : scatter_small;
     const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
     const auto follow = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
         return s[4] == 1 && (extent[1] == 1 || s[3] == extent[2]) &&
@@ -173,6 +173,7 @@ constexpr void join_planes(scatter_plan& g) noexcept {
     g.panels = shape::ceil_div(g.channels, g.panel_width);
     g.blocks = shape::ceil_div(g.plane, g.block);
     g.held = g.block;
+    g.behind = g.plane;
     if (!g.direct && g.tasks() > 0) {
         slice_layout slice;
         g.sums = std::max(g.block * g.panel_width, std::min(scatter_small, g.batch * g.channels * g.plane));
@@ -190,7 +191,7 @@ constexpr void join_planes(scatter_plan& g) noexcept {
     s.panel_width = g.width;
     while (s.panel_width > g.panel_width && least * s.panel_width > g.sums) s.panel_width /= 2;
     s.panels = shape::ceil_div(s.channels, s.panel_width);
-    s.held = std::max(least, scatter_held / s.panel_width);
+    s.held = std::max(least, scatter_held / 4 / s.panel_width);  // written early, they need little room
     if (s.held >= g.plane || s.held * s.panel_width > g.sums) return g;
     s.block = s.plane;
     s.blocks = 1;

@@ -26,10 +26,17 @@ namespace detail {
 template <class T, bool direct>
 class block_sums {
 public:
-    /// The block is [first, last) of the panel of `used` channels at `out`.
-    block_sums(const scatter_plan& g, T* out, std::int64_t used, std::int64_t first, std::int64_t last,
+    /// The block is [first, last) of the panel of `used` channels at `out`. The same lane is likely to write that at `next`
+    /// after it, if there is one.
+    block_sums(const scatter_plan& g, T* out, T* next, std::int64_t used, std::int64_t first, std::int64_t last,
                float* scratch) noexcept
-        : g_(g), out_(out), used_(used), first_(first), places_(std::min(g.held, last - first)), last_(last) {
+        : g_(g),
+          out_(out),
+          used_(used),
+          first_(first),
+          places_(std::min(g.held, last - first)),
+          last_(last),
+          written_(first) {
         if constexpr (direct) {
             data_ = out;
             channels_ = used;
@@ -40,12 +47,16 @@ public:
             channels_ = g.panel_width;
             place_step_ = g.panel_width;
         }
-        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches. Of one channel's
-        // planes in the output fewer, since memory would wait for those of long tensors.
-        const std::int64_t most = !direct ? scatter_held : channels_ == 1 ? scatter_cleared : 4 * scatter_held;
+        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches.
+        const std::int64_t most = direct && channels_ > 1 ? 4 * scatter_held : scatter_held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
-        by_largest_ = direct && g.all_within &&
+        if (ready_ && channels_ == 1 && g.places_run && g.out[4] == 1) {
+            ahead_ = direct ? next : out;
+            const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
+            if (ahead_ != nullptr && windows > 0) asked_each_ = shape::ceil_div(g.plane, windows);
+        }
+        by_largest_ = g.all_within && g.block == g.plane &&
                       (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
     }
 
@@ -57,15 +68,16 @@ public:
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE bool add(const element_run& run, const T* gradients,
                                                   const std::int64_t* indices) noexcept {
-        constexpr std::int64_t most = 256;  // elements: their indices stay in the innermost cache
+        const std::int64_t most = run.part_size();
         bool all_within = true;
         for (std::int64_t e = 0; e < run.count; e += most) {
             const element_run part = run.part(e, std::min(most, run.count - e));
             if (part.at_step == 1) simd::ask_to_read(indices + part.at, part.count);
             if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
+            ask_for(part.count);
             const bool within = ready_ || make_ready(part, indices);
             float* const sums = data_ + e * run.channel_step * channel_step_;
-            std::array<float, static_cast<std::size_t>(most)> wide;
+            std::array<float, static_cast<std::size_t>(part_elements)> wide;
             const float* from = wide.data();
             std::int64_t from_step = 1;
             if constexpr (std::is_same_v<T, float>) {
@@ -99,13 +111,26 @@ private:
         return place_step_ != 0 ? place * place_step_ : g_.offset_of(first_ + place);
     }
 
+    /// Asks for the output that is written next, as much of it as falls to so many gradients: while these are added, memory
+    /// would have nothing to do.
+    GRADKERN_ALWAYS_INLINE void ask_for(std::int64_t count) noexcept {
+        const std::int64_t end = asked_ + count * asked_each_;
+        for (; asked_ < end; asked_ += simd::line_elements<T>) simd::prefetch_to_write(ahead_, asked_);
+    }
+
     /// Clears the places that the elements of a run point to. Returns whether all are in the block.
     [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
-        if constexpr (direct) {
-            if (by_largest_) {
-                clear_to(run.last_place(indices, g_.index.per_place) + 1);
-                return true;
+        if (by_largest_) {
+            const std::int64_t last = run.last_place(indices, g_.index.per_place);
+            if constexpr (!direct) {
+                if (last >= first_ + places_) {
+                    slide_to(last - g_.behind);
+                } else {
+                    write_to(last - g_.behind);  // as soon as it can be: memory takes it while gradients are added
+                }
             }
+            clear_to(last - first_ + 1);
+            return true;
         }
         element_run::reach reach = run.reach_of(indices, first_, places_);
         if constexpr (!direct)
@@ -124,8 +149,7 @@ private:
     void slide_to(std::int64_t begin) noexcept {
         while (first_ < begin) {
             const std::int64_t done = std::min(begin - first_, places_);
-            clear_to(done);
-            write(done);
+            write_to(first_ + done);
             std::copy(data_ + done * place_step_, data_ + clean_ * place_step_, data_);
             clean_ -= done;
             first_ += done;
@@ -133,19 +157,23 @@ private:
         }
     }
 
-    /// Writes the sums of the first `count` places.
-    void write(std::int64_t count) const noexcept {
+    /// Writes the sums of the held places before `end` that have not been written.
+    void write_to(std::int64_t end) noexcept {
+        if (end <= written_) return;
+        clear_to(end - first_);
         // places whose lines are asked for before they are written
-        const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : count;
-        for (std::int64_t p = 0; p < count; p += most) {
-            const std::int64_t here = std::min(most, count - p);
-            T* const to = out_ + g_.offset_of(first_ + p);
+        const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : end - written_;
+        while (written_ < end) {
+            const std::int64_t here = std::min(most, end - written_);
+            const std::int64_t p = written_ - first_;
+            T* const to = out_ + g_.offset_of(written_);
             if (g_.out[1] == 1 && g_.out[4] == used_) {
                 simd::ask_to_write(to, here * used_);
             } else if (g_.out[1] == 1) {
                 for (std::int64_t k = 0; k < here; ++k) simd::ask_to_write(to + k * g_.out[4], used_);
             }
             unpack_lanes(data_ + p * place_step_, place_step_, used_, here, to, g_.out[1], g_.out[4], g_.accumulate);
+            written_ += here;
         }
     }
 
@@ -201,13 +229,17 @@ private:
     std::int64_t first_;
     std::int64_t places_;
     std::int64_t last_;
+    std::int64_t written_;  // places before it are
     float* data_ = nullptr;
     std::int64_t channels_ = 0;
     std::int64_t place_step_ = 0;
     std::int64_t channel_step_ = 1;
-    std::int64_t clean_ = 0;   // places
-    bool ready_ = false;       // all places are clean, and all indices point to them
-    bool by_largest_ = false;  // the largest index of elements that follow one another tells how far they reach
+    const T* ahead_ = nullptr;     // output that is asked for while sums are in the cache
+    std::int64_t asked_ = 0;       // elements of it that have been asked for
+    std::int64_t asked_each_ = 0;  // elements of it for each gradient
+    std::int64_t clean_ = 0;       // places
+    bool ready_ = false;           // all places are clean, and all indices point to them
+    bool by_largest_ = false;      // the largest index of elements that follow one another tells how far they reach
 };
 
 }  // namespace detail
