@@ -238,6 +238,40 @@ TYPED_TEST(convolution_half, panels_of_outputs_leave_together) {
 }
 TEST(convolution, panels_of_outputs_leave_together) { expect_reference_of_joined_panels<float, float>(); }
 
+// Tensors that no cache holds, whose lines tiles ask for ahead: windows with and without a stride, windows that slide, and
+// groups. The last panel is not whole, and what lies ahead of the last lines is not the tensor's.
+template <class T>
+void expect_reference_beyond_the_cache() {
+    constexpr conv_operator forward = conv_operator::convolution;
+    constexpr conv_operator backward = conv_operator::convolution_backward_data;
+    const std::array<conv_row, 6> rows{{{forward, 1, 41, 1, 1, {}, 3, 1, 1, 1},
+                                        {forward, 1, 41, 1, 1, {}, 3, 2, 1, 1},
+                                        {backward, 1, 41, 1, 1, {}, 3, 2, 1, 1},
+                                        {forward, 1, 41, 1, 1, {}, 5, 1, 1, 2},
+                                        {forward, 1, 41, 1, 1, {}, 3, 600, 1, 1},  // windows skip lines
+                                        {forward, 1, 11, 4, 4, {}, 3, 1, 1, 1}}};
+    random_source random("convolution_half.beyond_the_cache");
+    for (conv_row r : rows) {
+        const std::int64_t lines = 70;
+        const std::int64_t bytes = (r.stride == 1 ? 9 : 17) * 1024 * 1024;  // of the larger side, of two alike
+        r.space = {lines, bytes / (lines * r.groups * r.large * static_cast<std::int64_t>(sizeof(T)))};
+        const conv_case c = make_case(r, gk::data_format::nxc, gk::weights_format::xio);
+        SCOPED_TRACE(c.text());
+        conv_tensors<T> t(random, c, false);
+        t.fill_integers(random);
+        test_tensor<T> expected(c.result());
+        ASSERT_TRUE(t.reference(c, expected).ok());
+        test_tensor<T> out(c.result());
+        ASSERT_TRUE(t.run(c, out).ok());
+        ASSERT_TRUE(out.equals(expected));
+        ASSERT_TRUE(out.surroundings_intact());
+    }
+}
+TEST(convolution, tensors_beyond_the_cache) {
+    expect_reference_beyond_the_cache<float>();
+    expect_reference_beyond_the_cache<gk::bfloat16>();
+}
+
 // Weight gradients stage lines for all taps at once: several blocks of channels, chunks across images and planes,
 // pieces of long lines, few channels, and lines too long for it.
 TYPED_TEST(convolution_half, weight_gradients_of_staged_lines_are_those_of_f32) {

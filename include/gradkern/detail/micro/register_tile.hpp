@@ -108,6 +108,16 @@ GRADKERN_NOINLINE void store_rows(const tile_call& call, const float* sums, std:
     }
 }
 
+/// Asks for the lines of a tile of 16-bit rows: not in the tile, which has no registers left for addresses.
+template <operand A>
+GRADKERN_NOINLINE void ask_for_halves(const tile_call& call, std::ptrdiff_t a_at, std::ptrdiff_t c_at) noexcept {
+    GRADKERN_DETAIL_KEEP_CALLS();
+    for (std::ptrdiff_t i = 0; i < call.rows; ++i) {
+        simd::prefetch_to_write(reinterpret_cast<const row_number<A>*>(call.c[i]), c_at + call.c_ahead);
+        simd::prefetch_to_l2(reinterpret_cast<const row_number<A>*>(call.a[i]), a_at + call.a_ahead);
+    }
+}
+
 /// The micro-kernel. Never inlined: its callers differ by type and layout, it does not. Loops over accumulators are
 /// unrolled by pragma: without it they stay in memory at -O2, and by templates a file with tiles takes twice as long to compile.
 template <operand A, int Rows, int Vectors>
@@ -151,12 +161,12 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             constexpr std::ptrdiff_t last = Vectors * width - 1;
             using result = std::conditional_t<A == operand::pair, std::uint16_t, number>;  // of pairs at most
             constexpr std::ptrdiff_t steps =
-                is_half<A> ? 0 : std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<result>) - 1;
+                std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<result>) - 1;
             const auto* c = reinterpret_cast<const result*>(call.c[i]);
             simd::prefetch_to_write(c, c_at + call.c_ahead);
             GRADKERN_UNROLL
             for (std::ptrdiff_t j = 1; j <= steps; ++j)
-                simd::prefetch_to_write(c, c_at + call.c_ahead + j * last / std::max<std::ptrdiff_t>(steps, 1));
+                simd::prefetch_to_write(c, c_at + call.c_ahead + j * last / steps);
             if constexpr (reads_lanes) {
                 const auto* a = reinterpret_cast<const number*>(call.a[i]) + a_at;
                 GRADKERN_UNROLL
@@ -164,9 +174,13 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     simd::prefetch_to_l2(a, call.a_ahead + j);
             }
         };
-        if constexpr (reads_lanes) {  // sums are short, and a loop would show
-            GRADKERN_UNROLL
-            for (int i = 0; i < Rows; ++i) ask(row(i));
+        if constexpr (is_half<A>) {
+            if (!call.quiet) ask_for_halves<A>(call, a_at, c_at);
+        } else if constexpr (reads_lanes) {  // sums are short, and a loop would show
+            if (!call.quiet) {
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i) ask(row(i));
+            }
         } else {
             GRADKERN_NO_UNROLL
             for (std::ptrdiff_t i = 0; i < call.rows; ++i) ask(i);

@@ -85,6 +85,7 @@ struct tile_call {
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
     std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
+    bool quiet = false;          ///< rows that are vectors: no line is asked for
     std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;

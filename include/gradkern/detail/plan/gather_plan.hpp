@@ -49,6 +49,7 @@ struct gather_plan {
     bool staged = false;
     bool together = false;          // a task walks panels of several groups side by side
     bool same_lines = false;        // or of one group, whose windows share no position
+    bool cached = false;            // tensors are so small that they are likely to be in the cache
     bool out_staged = false;        // positions of a class lie apart in lines of the output: whole lines leave together
     std::int64_t panels = 0;        // in one group (dense) or in all (channelwise)
     std::int64_t task_panels = 1;   // of one task, over all groups

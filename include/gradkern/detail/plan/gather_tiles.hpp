@@ -183,10 +183,11 @@ private:
     }
 
     /// What tiles of a class ask for: panels that go together, the next line of inputs, and outputs one or two tiles ahead.
+    /// Nothing where tensors are in the cache: asking would take longer than it saves.
     void look_ahead(const std::array<shape::tap_class, 3>& c) noexcept {
         const gather_plan& g = t_.g;
         a_ahead_ = c_ahead_ = lines_ahead_ = 0;
-        if (t_.panels == 1) return;
+        if (t_.panels == 1 || g.cached) return;
         a_ahead_ = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * t_.in[3];
         c_ahead_ = 2 * narrow_rows * c[2].position_step * g.out[4];
         // Windows with a stride, in place: the lines between, too, unless windows skip some.
@@ -276,6 +277,7 @@ private:
                 call.tiles = panels_at_once(p, lane, used);
             }
             if (asked) call.a_ahead = 0;
+            call.quiet = t_.g.cached || (asked && !halves_);  // halves ask for outputs still
             std::array<const float*, most_rows> rows;
             call.a = rows.data();
             run_parts(tile_of(call, rows, t_.panel_offset(p, of, lane), used, from), call);

@@ -115,6 +115,18 @@ struct gather_types {
     return g;
 }
 
+/// Whether the activations of both sides have 16 MB at most. Larger ones are read from memory, whatever ran before.
+[[nodiscard]] constexpr bool fits_cache(const shape::convolution_problem& p, bool f32) noexcept {
+    double large = static_cast<double>(p.large_channels);
+    double small = static_cast<double>(p.small_channels);
+    for (const shape::axis& a : p.axes) {
+        large *= static_cast<double>(a.large);
+        small *= static_cast<double>(a.small);
+    }
+    const double each = static_cast<double>(p.batch) * static_cast<double>(p.groups);
+    return (large + small) * each <= (f32 ? 4.0 : 8.0) * 1024 * 1024;
+}
+
 /// What lies in the lanes: output channels of a group (dense) or across groups (channelwise), or positions.
 constexpr void choose_lanes(gather_plan& g, const gather_types& types, algorithm wanted) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
@@ -277,6 +289,7 @@ constexpr void plan_slice(gather_plan& g) noexcept {
         plan_planes(g);
         return g;
     }
+    g.cached = fits_cache(p, types.f32);
     choose_lanes(g, types, wanted);
     choose_panels(g, types, wanted);
     choose_source(g, types, wanted);
