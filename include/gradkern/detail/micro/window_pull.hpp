@@ -18,7 +18,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t pulled_at_once = 16;  ///< positions of a phase of the stride
+inline constexpr std::int64_t pulled_at_once = 32;  ///< positions of a phase of the stride
 
 /// The windows of one axis without dilation that reach one position, [first, last), and then those of later positions.
 class reaching_windows : public shape::axis::position_range {
