@@ -581,6 +581,22 @@ TEST(MaxPoolIndices, large_planes_are_cleared_step_by_step) {
     }
 }
 
+/// However many calls an executor says may run at once, none but the tasks there are is looked for ahead.
+TEST(MaxPoolIndices, an_executor_of_any_number_of_lanes) {
+    const extents shape{1, 3, 20'000};
+    const test_tensor<float> dy(shape);
+    dy.fill([](std::int64_t k) { return k % 7; });
+    const index_tensor index(shape, {});
+    for (std::int64_t k = 0; k < index.count(); ++k) index[k] = k;
+    const test_tensor<float> dx(shape);
+    gradkern_test::reversing_executor executor(std::numeric_limits<std::ptrdiff_t>::max());
+    ASSERT_TRUE(gradkern::max_pool_backward_from_indices(dy.const_view(), index.const_view(),
+                                                         {.data_format = data_format::ncx}, dx.view(),
+                                                         {.executor = executor})
+                    .ok());
+    EXPECT_TRUE(dx.equals(dy));
+}
+
 /// Sums of 16 bits that slide in panels of 16 channels, with one channel left over: it is walked window by window like the others,
 /// as far as the look at its indices has found that they step back.
 TEST(MaxPoolIndices, a_lone_channel_slides_like_its_neighbours) {

@@ -124,6 +124,12 @@ GRADKERN_ALWAYS_INLINE void ask_to_read(const T* next, std::ptrdiff_t n) noexcep
     constexpr std::ptrdiff_t line = line_elements<T>;
     for (std::ptrdiff_t i = 0; i < n; i += line) prefetch(next, LinesAhead * line + i);
 }
+template <class T>
+GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexcept {
+    constexpr std::ptrdiff_t line = line_elements<T>;
+    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch_to_write(next, 64 * line + i);
+}
+
 /// Whether streams whose lines are all read, one after the other, had better be asked for, too. A Zen 4 follows them by
 /// itself, and takes 1.2 times as long where it is asked; a Zen 5, known by an instruction that few CPUs have, takes 0.7 to
 /// 0.9 of the time where memory is beyond the last cache, but up to 1.3 times as long where it is not.
@@ -132,11 +138,6 @@ inline constexpr bool asks_for_neighbours = true;
 #else
 inline constexpr bool asks_for_neighbours = false;
 #endif
-template <class T>
-GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexcept {
-    constexpr std::ptrdiff_t line = line_elements<T>;
-    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch_to_write(next, 64 * line + i);
-}
 
 /// One lane's product: not contracted with a later sum.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE float mul(float a, float b) noexcept {

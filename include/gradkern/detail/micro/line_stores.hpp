@@ -1,5 +1,5 @@
-// Finished lines on their way from f32 scratch to the tensor: written, repeated, or added to what is there. What goes to many
-// places is rounded once.
+// Finished lines on their way from f32 scratch to the tensor: written, repeated, or added to what is there. Long lines that
+// go to many places are rounded once, and copied.
 #pragma once
 
 #include <algorithm>

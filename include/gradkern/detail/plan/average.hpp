@@ -19,8 +19,9 @@
 // Four other orders of loops, with the same sums: windows that share few columns are summed whole, in registers
 // (average_windows.hpp); where the columns that a segment reads are too many or too sparse for a
 // scratch line, step 1 follows tap by tap within step 2 (sum_by_taps); short lines whose windows move by few positions are
-// computed many at a time (average_planes.hpp), and so are small planes (average_whole_planes.hpp). Loops run over inside taps only, but for short kernels columns behind the
-// border are read as zeros of the scratch line (adding +0 changes no sum), which spares the borders runs of their own.
+// computed many at a time (average_planes.hpp), and so are small planes (average_whole_planes.hpp). Loops run over inside
+// taps only, but for short kernels columns behind the border are read as zeros of the scratch line (adding +0 changes no
+// sum), which spares the borders runs of their own.
 #pragma once
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // the input to the output in registers (window_sums.hpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <gradkern/detail/plan/average_plan.hpp>
 #include <gradkern/detail/plan/average_reads.hpp>
 #include <gradkern/detail/plan/average_segment.hpp>
+#include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

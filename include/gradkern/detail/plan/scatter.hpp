@@ -64,7 +64,7 @@ template <class T>
             const std::int64_t first_place = task % g.blocks * g.block;
             const std::int64_t last_place = std::min(g.plane, first_place + g.block);
             const auto scatter = [&]<bool direct>(std::bool_constant<direct>, float* scratch) {
-                T* const next_panel = task + lanes < g.tasks() ? panel_of(task + lanes) : nullptr;
+                T* const next_panel = lanes < g.tasks() - task ? panel_of(task + lanes) : nullptr;
                 all.add(scatter_block<T, direct>(
                     g, gradient, indices, n, first_channel, last_channel,
                     {g, panel_of(task), next_panel, last_channel - first_channel, first_place, last_place, scratch}));
