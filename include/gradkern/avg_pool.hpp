@@ -48,8 +48,8 @@ public:
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << op_ << ": lines, columns "
-            << (plan_.whole_planes    ? "of joined planes"
-                : plan_.joined        ? "of joined lines"
+            << (plan_.joined_planes   ? "of joined planes"
+                : plan_.joined_lines  ? "of joined lines"
                 : plan_.whole_windows ? "of whole windows"
                 : plan_.by_taps       ? "tap by tap"
                 : plan_.tiles         ? "tiled"

@@ -37,22 +37,6 @@ struct shuffles_of {
         return v;
     }
     GRADKERN_ALWAYS_INLINE static void store(void* p, const vector& v) noexcept { std::memcpy(p, &v, sizeof v); }
-    /// To elements of any type: a line that were first written as floats would be read again before it has left the CPU's
-    /// queue of stores, by loads that take from two of them.
-    template <simd::float_element Out>
-    GRADKERN_ALWAYS_INLINE static void store_narrow(Out* p, const vector& v) noexcept {
-        if constexpr (std::is_same_v<Out, float>) {
-            store(p, v);
-        } else {
-            alignas(sizeof v) float numbers[width];
-            store(numbers, v);
-            if constexpr (width == simd::lanes) {
-                simd::store_narrow(p, simd::load(numbers));
-            } else {
-                simd::narrow(numbers, p, width);
-            }
-        }
-    }
 
     /// Every second number, from the first or the second on.
     template <int First, int... I>
@@ -74,6 +58,24 @@ struct shuffles_of {
     }
 };
 using shuffles = shuffles_of<float>;
+
+/// Stores such a vector of floats as elements of any type: a line that were first written as floats would be read again before
+/// it has left the CPU's queue of stores, by loads that take from two of them.
+template <simd::float_element Out>
+GRADKERN_ALWAYS_INLINE void store_rounded(Out* p, const shuffles::vector& v) noexcept {
+    using s = shuffles;
+    if constexpr (std::is_same_v<Out, float>) {
+        s::store(p, v);
+    } else {
+        alignas(sizeof v) float numbers[s::width];
+        s::store(numbers, v);
+        if constexpr (s::width == simd::lanes) {
+            simd::store_narrow(p, simd::load(numbers));
+        } else {
+            simd::narrow(numbers, p, s::width);
+        }
+    }
+}
 #endif
 
 /// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n, rounded. (Elements may be written twice, with the same value.)
@@ -86,8 +88,8 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const s::vector a = s::load(even + i);
         const s::vector b = s::load(odd + i);
-        s::store_narrow(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
-        s::store_narrow(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
+        store_rounded(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
+        store_rounded(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
     }
 #endif
     for (; i < n; ++i) {

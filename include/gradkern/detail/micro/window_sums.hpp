@@ -39,11 +39,14 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
     if constexpr (Writes == ahead::ask) simd::ask_to_write(out, V * simd::lanes);
     std::ptrdiff_t at = w.first + x;
     for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step) {
-        for (std::ptrdiff_t l = 0; Reads == ahead::ask && l < w.line_count; ++l) {
-            if (apart == simd::lanes) {
-                simd::ask_to_read<32>(w.lines[l] + at, V * simd::lanes);
-            } else {
-                for (std::ptrdiff_t v = 0; v < V; ++v) simd::ask_to_read<32>(w.lines[l] + at + v * apart, simd::lanes);
+        if constexpr (Reads == ahead::ask) {
+            for (std::ptrdiff_t l = 0; l < w.line_count; ++l) {
+                if (apart == simd::lanes) {
+                    simd::ask_to_read<32>(w.lines[l] + at, V * simd::lanes);
+                } else {
+                    for (std::ptrdiff_t v = 0; v < V; ++v)
+                        simd::ask_to_read<32>(w.lines[l] + at + v * apart, simd::lanes);
+                }
             }
         }
         // Columns begin with their first line in place of +0. Where that makes a difference, to the sign of a zero, it

@@ -19,7 +19,7 @@
 // Four other orders of loops, with the same sums: windows that share few columns are summed whole, in registers
 // (average_windows.hpp); where the columns that a segment reads are too many or too sparse for a
 // scratch line, step 1 follows tap by tap within step 2 (sum_by_taps); short lines whose windows move by few positions are
-// computed many at a time (average_planes.hpp), and so are small planes (average_whole_planes.hpp). Loops run over inside
+// computed many at a time (average_joined_lines.hpp), and so are small planes (average_joined_planes.hpp). Loops run over inside
 // taps only, but for short kernels columns behind the border are read as zeros of the scratch line (adding +0 changes no
 // sum), which spares the borders runs of their own.
 #pragma once
@@ -35,14 +35,14 @@
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/average_divisors.hpp>
 #include <gradkern/detail/plan/average_horizontal.hpp>
+#include <gradkern/detail/plan/average_joined_lines.hpp>
+#include <gradkern/detail/plan/average_joined_planes.hpp>
 #include <gradkern/detail/plan/average_output.hpp>
 #include <gradkern/detail/plan/average_plan.hpp>
-#include <gradkern/detail/plan/average_planes.hpp>
 #include <gradkern/detail/plan/average_reads.hpp>
 #include <gradkern/detail/plan/average_segment.hpp>
 #include <gradkern/detail/plan/average_tiles.hpp>
 #include <gradkern/detail/plan/average_vertical.hpp>
-#include <gradkern/detail/plan/average_whole_planes.hpp>
 #include <gradkern/detail/plan/average_windows.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/make_average_plan.hpp>
@@ -303,10 +303,10 @@ void run_average(const average_plan& plan, const T* in, T* out, std::span<std::b
         const auto run = [&](auto&& lane) {
             for (std::int64_t t = next(); t >= 0; t = next()) lane.run(t);
         };
-        if (plan.whole_planes) {
-            run(average_whole_planes<T>(plan, in, out, slice));
-        } else if (plan.joined) {
-            run(average_planes<T>(plan, in, out, slice));
+        if (plan.joined_planes) {
+            run(average_joined_planes<T>(plan, in, out, slice));
+        } else if (plan.joined_lines) {
+            run(average_joined_lines<T>(plan, in, out, slice));
         } else {
             run(average_lane<T>(plan, in, out, slice));
         }

@@ -42,11 +42,11 @@ struct average_plan {
     std::int64_t in_inner = 1;
     std::int64_t out_inner = 1;
 
-    bool is_large = false;      // more is read than a core's share of the last cache holds
-    bool joined = false;        // lines are computed many at a time
-    bool whole_planes = false;  // small planes are computed many at a time
-    bool repeats = false;       // joined, backward: windows lie side by side, with no column between or before them
-    std::int64_t margin = 0;  // floats before and behind vertical sums, and each phase of them; joined, or whole planes
+    bool is_large = false;       // more is read than a core's share of the last cache holds
+    bool joined_lines = false;   // lines are computed many at a time
+    bool joined_planes = false;  // small planes are computed many at a time
+    bool repeats = false;     // joined lines, backward: windows lie side by side, with no column between or before them
+    std::int64_t margin = 0;  // floats before and behind vertical sums, and each phase of them; joined lines or planes
     bool transposes = false;  // channels lie on the lines, but not in memory
     bool tiles = false;       // backward: no position is reached by two columns of windows
     bool direct_tiles = false;   // they go to the output without a stop, column by column
@@ -72,9 +72,9 @@ struct average_plan {
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
     std::int64_t at_runs = 0;
-    std::int64_t at_inside = 0;  // joined: the columns in which each tap is inside; whole planes: the elements
+    std::int64_t at_inside = 0;  // joined lines: the columns in which each tap is inside; joined planes: the elements
     std::int64_t at_lines = 0;
-    std::int64_t at_ring = 0;  // joined: quotients of the rows that a block reads; whole planes: what it reads
+    std::int64_t at_ring = 0;  // joined lines: quotients of the rows that a block reads; joined planes: what it reads
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr shape::side outputs() const noexcept {

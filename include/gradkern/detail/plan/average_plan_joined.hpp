@@ -1,4 +1,4 @@
-// The plan of short lines that are computed as one (average_planes.hpp), and that of small planes (average_whole_planes.hpp).
+// The plan of short lines that are computed as one (average_joined_lines.hpp), and that of small planes (average_joined_planes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -93,7 +93,7 @@ constexpr void reserve_joined(average_plan& g, std::int64_t rows, std::int64_t d
 
     const std::int64_t reach = (w.kernel - 1) * w.dilation;
     const std::int64_t first = range_read(w, g.backward, 0, 1).first;  // of column 0, not clipped
-    g.joined = true;
+    g.joined_lines = true;
     g.repeats = windows_repeat(g);
     g.line_block = line_block;
     g.group = line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
@@ -145,12 +145,15 @@ constexpr void reserve_planes(average_plan& g, std::int64_t planes) noexcept {
 [[nodiscard]] constexpr bool join_planes(average_plan& g) noexcept {
     if (!planes_may_join(g)) return false;
     constexpr std::int64_t block = 768;  // outputs
-    std::int64_t most = std::max<std::int64_t>(1, block / g.out_extent(1) / g.out_extent(2));
-    for (; most > 0 && !g.whole_planes; --most) {
-        reserve_planes(g, shape::even_part(g.batch * g.planes, most));
-        g.whole_planes = workspace_for(g.slice_bytes, 1) <= stack_workspace;
+    average_plan joined = g;
+    joined.joined_planes = true;
+    for (std::int64_t most = std::max<std::int64_t>(1, block / g.out_extent(1) / g.out_extent(2)); most > 0; --most) {
+        reserve_planes(joined, shape::even_part(g.batch * g.planes, most));
+        if (workspace_for(joined.slice_bytes, 1) > stack_workspace) continue;
+        g = joined;
+        return true;
     }
-    return g.whole_planes;
+    return false;
 }
 
 }  // namespace detail

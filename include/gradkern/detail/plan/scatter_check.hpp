@@ -1,8 +1,12 @@
 // What the scatter engine must know about indices: is every one in range, does every one point into the plane of its own
 // element, and how far do they keep to the order of memory? Nothing is written here.
 //
-// Loops: task = panel of channels of one image > run of elements (scatter_runs.hpp) > 256 elements, which are looked at
-// without a branch; one by one only where something is wrong with them.
+// Loops: task = panel of channels of one image > run of elements (scatter_runs.hpp) > part of at most 256, of whole windows,
+// which is looked at without a branch; one by one only where something is wrong with it.
+//
+// How far indices point `behind` is found part by part, from the furthest place of this part and those before it. So whoever
+// lets sums go by it (scatter_sums.hpp) must add gradients in the same parts, or in finer ones: windows are taken together
+// there only if a panel of sums has all channels, which makes the parts equal; else a part is one window.
 #pragma once
 
 #include <algorithm>

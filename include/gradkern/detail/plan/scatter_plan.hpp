@@ -109,7 +109,7 @@ struct scatter_plan {
 
 /// Takes small planes of neighbouring channels as one longer plane of one line, where indices count through all of them as
 /// the output does: what points into the plane of its own element points into the longer one, too.
-constexpr void join_planes(scatter_plan& g) noexcept {
+constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     const std::int64_t most = g.direct ? scatter_joined : scatter_small;
     const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
     const auto follow = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
@@ -156,7 +156,7 @@ constexpr void join_planes(scatter_plan& g) noexcept {
     // a pass that went wrong can be done again only where it overwrites
     g.look_first = g.accumulate || options.index_check == index_check::first;
     g.plane = g.large[0] * g.large[1] * g.large[2];
-    join_planes(g);
+    take_small_planes_together(g);
     g.places_run = !g.column_major && (g.large[1] == 1 || g.out[3] == g.large[2] * g.out[4]) &&
                    (g.large[0] == 1 || g.out[2] == g.large[1] * g.large[2] * g.out[4]);
     const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));

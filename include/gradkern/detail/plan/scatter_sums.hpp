@@ -1,8 +1,8 @@
 // The f32 sums of one task of the scatter engine: cleared just before gradients are added to them, and written, where they
 // are in scratch, when no gradient to come is added to them.
 //
-// Loops: run of elements (scatter_runs.hpp) > 256 of them: find how far they reach, clear or slide as far, widen the
-// gradients, add.
+// Loops: run of elements (scatter_runs.hpp) > part of at most 256, of whole windows: find how far they reach, clear or
+// slide as far, widen the gradients, add.
 #pragma once
 
 #include <algorithm>

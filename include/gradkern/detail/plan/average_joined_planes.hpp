@@ -28,11 +28,11 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// One lane's work on one block of a plan of whole planes; T is the element type of both tensors.
+/// One lane's work on one block of a plan that joins planes; T is the element type of both tensors.
 template <class T>
-class average_whole_planes {
+class average_joined_planes {
 public:
-    average_whole_planes(const average_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    average_joined_planes(const average_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : p_(plan),
           in_(in),
           out_(out),

@@ -37,9 +37,9 @@ namespace detail {
 
 /// One lane's work on one task of a plan that joins lines; T is the element type of both tensors.
 template <class T>
-class average_planes {
+class average_joined_lines {
 public:
-    average_planes(const average_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    average_joined_lines(const average_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : p_(plan),
           in_(in),
           out_(out),
