@@ -67,17 +67,17 @@ void stage_task(const gather_task& t, const staging_box& read, const T* src, flo
         stage_channels(src + t.first_lane * g.in[1], g.in, read, channels, staging);
         return;
     }
-    if (g.channelwise) {
+    if (g.channelwise && !g.pairs) {
         const std::int64_t outputs = g.shared ? 1 : g.out_channels;  // shared ones are found in the tile
         const std::int64_t inputs = g.shared ? 1 : g.in_channels;
         stage_across_groups(src, g.in, read, t.first_lane, t.first_used, outputs, inputs, g.panel_width, staging);
         return;
     }
-    const T* const from = src + t.group * g.in_channels * g.in[1];
+    const T* const from = src + (g.channelwise ? t.first_lane : t.group * g.in_channels) * g.in[1];
     if (!g.pairs) {
         stage_channels(from, g.in, read, g.in_channels, staging);
     } else if constexpr (has_pairs<T>) {
-        stage_pairs(from, g.in, read, g.in_channels, staging);
+        stage_pairs(from, g.in, read, g.channelwise ? g.panel_width : g.in_channels, staging);
     }
 }
 
