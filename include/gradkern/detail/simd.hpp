@@ -219,6 +219,8 @@ template <float_element T>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_wide_partial(const T* source, std::ptrdiff_t n) noexcept {
     if constexpr (std::is_same_v<T, float>) {
         return load_partial(source, n);
+    } else if constexpr (has_first_words && sizeof(T) == sizeof(float)) {
+        return load_partial(reinterpret_cast<const float*>(source), n);  // one masked load, from any address
     } else {
         if (n >= lanes) return load_wide(source);
         alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)] = {};
