@@ -15,7 +15,8 @@
 //     sum over l in [0, n) of
 //         a[i][e.a + k * a_step + q + l] * b[e.b + k * b_step + l * row + j]     operand::quad: one l after the other, n = 4,
 //                                                                                row = all lanes of b
-//                                                                                operand::shared: so, but n = call.group
+//                                                                                operand::shared: so, but n = call.group;
+//                                                                                n = 8: lanes of b in octet's order
 //     c[i][2 * q + 4 * v + j - q]  (set | add)  sum over stretches e, k and l of, for two vectors v and q = j - j % 4,
 //         a[i][e.a + k * a_step + q + l] . b[e.b + k * b_step + (2 * l + v) * lanes + j]   operand::octet, of pairs
 //     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, n) and the lanes j of a vector,

@@ -22,8 +22,8 @@
 // positions in the lanes, are gather_positions.hpp and, for depthwise layers, gather_planes.hpp. Activations are
 // read in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels
 // innermost, one block's input. Depthwise tiles also read f16 and bf16 in place, and write them. With relaxed
-// precision and instructions for it, `dense` and positions in the lanes take bf16 channels by pairs: two of them,
-// and of the weights, in place of one float (pack/pairs.hpp).
+// precision and instructions for it, `dense`, groups of eight and positions in the lanes take bf16 channels by pairs:
+// two of them, and of the weights, in place of one float (pack/pairs.hpp).
 #pragma once
 
 #include <algorithm>
