@@ -30,7 +30,14 @@ protected:
         if (!std::is_same_v<G, gk::bfloat16>)
             op = random.pick(
                 {conv_operator::convolution_backward_weights, conv_operator::conv_transpose_backward_weights});
-        return random_conv_case(random, limit, op);
+        if (!random.chance(1, 5)) return random_conv_case(random, limit, op);
+        // Groups of eight channels, which lanes may share, fill whole panels or not.
+        const conv_operator any = all_conv_operators[static_cast<std::size_t>(random.integer(0, 5))];
+        return make_case({op.value_or(any), random.integer(1, 2), random.integer(1, 9), 8, 8,
+                          gk::extents::filled(random.pick({std::size_t{1}, std::size_t{2}}), random.integer(3, 12)),
+                          random.integer(1, 3), random.integer(1, 2), 1, random.integer(0, 1)},
+                         random.pick({gk::data_format::ncx, gk::data_format::nxc}),
+                         random.pick({gk::weights_format::oix, gk::weights_format::xio}));
     }
     [[nodiscard]] static tensors relaxed_tensors(random_source& random, const conv_case& c, bool strided) {
         tensors t(random, c, strided);

@@ -530,6 +530,30 @@ TEST(simd, quad_lane_repeats_one_of_four) {
     expect(3, simd::quad_lane<3>(from_array(a)));
 }
 
+TEST(simd, quads_move_as_a_whole) {
+    if (lanes % 8 != 0) GTEST_SKIP() << "vectors of fewer than two quads";
+    floats a{};
+    floats b{};
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        a[i] = static_cast<float>(i);
+        b[i] = static_cast<float>(i + a.size());
+    }
+    const auto expect = [](const char* what, simd::vec got, auto expected) {
+        const floats r = to_array(got);
+        for (std::size_t i = 0; i < r.size(); ++i)
+            EXPECT_EQ(r[i], static_cast<float>(expected(i))) << what << ", lane " << i;
+    };
+    expect("first of two", simd::quad_of_two<0>(from_array(a)), [](std::size_t i) { return i / 8 * 8 + i % 4; });
+    expect("second of two", simd::quad_of_two<1>(from_array(a)), [](std::size_t i) { return i / 8 * 8 + 4 + i % 4; });
+    simd::vec even = simd::every_second_quad<0>(from_array(a), from_array(b));
+    simd::vec odd = simd::every_second_quad<1>(from_array(a), from_array(b));
+    expect("even", even, [](std::size_t i) { return i / 4 * 8 + i % 4; });
+    expect("odd", odd, [](std::size_t i) { return i / 4 * 8 + 4 + i % 4; });
+    simd::interleave_quads(even, odd);
+    expect("in turns, first half", even, [](std::size_t i) { return i; });
+    expect("in turns, the rest", odd, [](std::size_t i) { return i + count; });
+}
+
 TEST(simd, permute_takes_any_lane_bit_by_bit) {
     floats a{};
     for (std::size_t i = 0; i < a.size(); ++i)  // NaNs with payloads among them

@@ -25,6 +25,9 @@
 /// | `add_bits(a, b)` | the sum of the lanes' bits, as integers of 32 bits |
 /// | `store_bits_plus(p, v, n)` | `p[i] = n` + the bits of lane i, as integers of 64 bits |
 /// | `quad_lane<K>(a)` | number K of each four lanes in all four of them |
+/// | `quad_of_two<K>(a)` | quad K, 0 or 1, of each two quads of lanes in both of them |
+/// | `every_second_quad<K>(a, b)` | quad K of each two quads of lanes, those of a, then those of b |
+/// | `interleave_quads(a, b)` | quads of lanes of a and of b in turns: the first half in a, the others in b |
 /// | `permute(a, places)` | lane i: number `places[i]` of a |
 /// | `either(m, n)`, `but_not(m, n)` | `m or n`, `m and not n` |
 /// | `select(m, a, b)` | `m ? a : b`, bit by bit: also for floats that carry other things |
@@ -217,6 +220,8 @@ template <float_element T>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_wide_partial(const T* source, std::ptrdiff_t n) noexcept {
     if constexpr (std::is_same_v<T, float>) {
         return load_partial(source, n);
+    } else if constexpr (has_first_words && sizeof(T) == sizeof(float)) {
+        return load_partial(reinterpret_cast<const float*>(source), n);  // one masked load, from any address
     } else {
         if (n >= lanes) return load_wide(source);
         alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)] = {};

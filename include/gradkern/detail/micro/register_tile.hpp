@@ -10,14 +10,18 @@
 //         a[i][e.a + k * a_step]     . b[e.b + k * b_step + j]     operand::pair: as scalar, of two products, since what lies
 //                                                                  in place of a float are two bf16 numbers (pack/pairs.hpp)
 //
-// for rows i and lanes j. Two more serve groups of few channels, whose lanes share as many numbers: with q = j - j % n,
+// for rows i and lanes j. Three more serve groups of few channels, whose lanes share as many numbers: with q = j - j % n,
 //
 //     sum over l in [0, n) of
 //         a[i][e.a + k * a_step + q + l] * b[e.b + k * b_step + l * row + j]     operand::quad: one l after the other, n = 4,
 //                                                                                row = all lanes of b
-//                                                                                operand::shared: so, but n = call.group
+//                                                                                operand::shared: so, but n = call.group;
+//                                                                                n = 8: lanes of b in octet's order
+//     c[i][2 * q + 4 * v + j - q]  (set | add)  sum over stretches e, k and l of, for two vectors v and q = j - j % 4,
+//         a[i][e.a + k * a_step + q + l] . b[e.b + k * b_step + (2 * l + v) * lanes + j]   operand::octet, of pairs
 //     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, n) and the lanes j of a vector,
-//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer, n = 4 or 8
+//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer, n = 4 or 8; of eight
+//                                                                                j + i * lanes
 //
 // Terms are added one after the other by fused multiply-adds in the order of the list, so that
 // the bits depend on the list alone, never on the shape of the tile (nor with pairs, but there on the target, too).
@@ -65,24 +69,24 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
     (std::make_integer_sequence<int, N>{});
 }
 
-/// Where each lane finds number l of its group, for all l of groups of two, then of four, then of eight.
-inline constexpr auto group_places = [] {
-    std::array<std::int32_t, 14 * simd::lanes> places{};
+/// Where each lane finds the first number of its group of two, then the second one.
+inline constexpr auto places_of_two = [] {
+    std::array<std::int32_t, 2 * simd::lanes> places{};
     auto next = places.begin();
-    for (std::int32_t group : {2, 4, 8})
-        for (std::int32_t l = 0; l < group; ++l)
-            for (std::int32_t j = 0; j < static_cast<std::int32_t>(simd::lanes); ++j)
-                *next++ = (j / group * group + l) % static_cast<std::int32_t>(simd::lanes);
+    for (std::int32_t l = 0; l < 2; ++l)
+        for (std::int32_t j = 0; j < static_cast<std::int32_t>(simd::lanes); ++j)
+            *next++ = (j / 2 * 2 + l) % static_cast<std::int32_t>(simd::lanes);
     return places;
 }();
 
 /// Number L of each N lanes in all of them.
 template <int N, int L>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec group_number(simd::vec a) noexcept {
+    static_assert(N == 4 || N == 8);
     if constexpr (N == 4) {
         return simd::quad_lane<L>(a);
     } else {
-        return simd::permute(a, group_places.data() + (N - 2 + L) * static_cast<std::ptrdiff_t>(simd::lanes));
+        return simd::quad_lane<L % 4>(simd::quad_of_two<L / 4>(a));
     }
 }
 
@@ -132,6 +136,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     const auto row = [&](int i) GRADKERN_INLINE_LAMBDA {
         return i < sure ? i : i == Rows - 1 ? call.rows - 1 : std::min<std::ptrdiff_t>(i, call.rows - 1);
     };
+    const bool eight_share = A == operand::shared && width >= 8 && call.group == 8;
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
@@ -159,7 +164,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
         const auto ask = [&](std::ptrdiff_t i) GRADKERN_INLINE_LAMBDA {
             // places from the first to the last
             constexpr std::ptrdiff_t last = Vectors * width - 1;
-            using result = std::conditional_t<A == operand::pair, std::uint16_t, number>;  // of pairs at most
+            using result = std::conditional_t<is_paired<A>, std::uint16_t, number>;  // of pairs at most
             constexpr std::ptrdiff_t steps =
                 std::max<std::ptrdiff_t>(2, Vectors * width / simd::line_elements<result>) - 1;
             const auto* c = reinterpret_cast<const result*>(call.c[i]);
@@ -170,7 +175,8 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             if constexpr (reads_lanes) {
                 const auto* a = reinterpret_cast<const number*>(call.a[i]) + a_at;
                 GRADKERN_UNROLL
-                for (std::ptrdiff_t j = 0; j < Vectors * width; j += simd::line_elements<number>)
+                for (std::ptrdiff_t j = 0; j < (A == operand::octet ? 1 : Vectors) * width;
+                     j += simd::line_elements<number>)
                     simd::prefetch_to_l2(a, call.a_ahead + j);
             }
         };
@@ -233,9 +239,9 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             GRADKERN_NO_UNROLL
             for (; left != 0; --left) {
                 if constexpr (A == operand::outer) {
-                    const vec bv = simd::load(b);
                     GRADKERN_UNROLL
                     for (int i = 0; i < Rows; ++i) {
+                        const vec bv = simd::load(b + (outer_adjoins<Vectors> ? row(i) * width : 0));
                         const vec x = simd::load(a[i] + at);
                         unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
                             acc[i][v] = simd::fma(group_number<Vectors, v>(x), bv, acc[i][v]);
@@ -253,8 +259,44 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         GRADKERN_UNROLL
                         for (int i = 0; i < Rows; ++i) acc[i][v] = simd::fma(x[i], bv, acc[i][v]);
                     }
+                } else if (eight_share) {
+                    // Quads of two vectors are put together, so that what repeats a number need not leave its quad: CPUs have more
+                    // units for that. A vector of sums then has one half of the outputs of each group.
+                    if constexpr (A == operand::shared) {
+                        const float* lane_b = b;
+                        GRADKERN_NO_UNROLL
+                        for (int half = 0; half < 2; ++half) {
+                            vec x[Rows][Vectors / 2];
+                            const auto take = [&](auto quad) GRADKERN_INLINE_LAMBDA {
+                                GRADKERN_UNROLL
+                                for (int i = 0; i < Rows; ++i) {
+                                    GRADKERN_UNROLL
+                                    for (int v = 0; v < Vectors; v += 2)
+                                        x[i][v / 2] = simd::every_second_quad<quad>(
+                                            simd::load(a[i] + at + v * width), simd::load(a[i] + at + (v + 1) * width));
+                                }
+                            };
+                            if (half == 0) {
+                                take(std::integral_constant<int, 0>{});
+                            } else {
+                                take(std::integral_constant<int, 1>{});
+                            }
+                            unroll<4>([&](auto l) GRADKERN_INLINE_LAMBDA {
+                                vec bv[Vectors];
+                                GRADKERN_UNROLL
+                                for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(lane_b + v * width);
+                                lane_b += Vectors * width;
+                                GRADKERN_UNROLL
+                                for (int i = 0; i < Rows; ++i) {
+                                    GRADKERN_UNROLL
+                                    for (int v = 0; v < Vectors; ++v)
+                                        acc[i][v] = simd::fma(simd::quad_lane<l>(x[i][v / 2]), bv[v], acc[i][v]);
+                                }
+                            });
+                        }
+                    }
                 } else if constexpr (A == operand::shared) {
-                    const std::int32_t* places = group_places.data() + (call.group - 2) * width;
+                    const std::int32_t* places = places_of_two.data();  // a known number of them g++ would unroll
                     const float* lane_b = b;
                     GRADKERN_NO_UNROLL
                     for (std::ptrdiff_t l = call.group; l != 0; --l, lane_b += Vectors * width, places += width) {
@@ -270,7 +312,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         }
                     }
                 } else {
-                    constexpr int terms = A == operand::quad ? 4 : 1;
+                    constexpr int terms = A == operand::quad || A == operand::octet ? 4 : 1;
                     unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
                         vec bv[Vectors];
                         GRADKERN_UNROLL
@@ -280,11 +322,12 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                             vec x = simd::zero();
                             if constexpr (A == operand::scalar) x = simd::broadcast(a[i][at]);
                             if constexpr (A == operand::pair) x = simd::broadcast_pair(a[i] + at);
+                            if constexpr (A == operand::octet) x = simd::quad_lane<l>(simd::load(a[i] + at));
                             GRADKERN_UNROLL
                             for (int v = 0; v < Vectors; ++v) {
-                                if constexpr (reads_lanes) x = load_lanes<A>(a[i] + at + v * width);
+                                if constexpr (reads_lanes && A != operand::octet) x = load_lanes<A>(a[i] + at + v * width);
                                 if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
-                                if constexpr (A == operand::pair) {
+                                if constexpr (is_paired<A>) {
                                     acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);
                                 } else {
                                     acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
@@ -316,7 +359,14 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             }
             continue;
         }
-        if constexpr (A == operand::pair) {
+        if (A == operand::octet || eight_share) {
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) {
+                GRADKERN_UNROLL
+                for (int v = 0; v + 1 < Vectors; v += 2) simd::interleave_quads(acc[i][v], acc[i][v + 1]);
+            }
+        }
+        if constexpr (is_paired<A>) {
             if (call.rounds) {
                 GRADKERN_UNROLL
                 for (int i = 0; i < Rows; ++i) {

@@ -27,7 +27,7 @@ enum class tile_mode : std::uint8_t {
 };
 
 /// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, pair };
+enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, pair, octet };
 
 /// Whether a and c are rows of 16-bit numbers.
 template <operand A>
@@ -42,7 +42,11 @@ inline constexpr operand lane_operand = !simd::widens_quickly<T>                
 
 /// Whether the lanes of a group share its numbers.
 template <operand A>
-inline constexpr bool is_shared = A == operand::quad || A == operand::shared;
+inline constexpr bool is_shared = A == operand::quad || A == operand::shared || A == operand::octet;
+
+/// Whether what lies in place of a float are two bf16 numbers.
+template <operand A>
+inline constexpr bool is_paired = A == operand::pair || A == operand::octet;
 
 /// What offsets in rows count.
 template <operand A>
@@ -80,7 +84,7 @@ struct tile_call {
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer: between the results of a row
     std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers
-    bool rounds = false;        ///< operand::pair: c holds bf16 numbers, which c_next and c_ahead count; set alone
+    bool rounds = false;        ///< operand::pair, octet: c holds bf16 numbers, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will

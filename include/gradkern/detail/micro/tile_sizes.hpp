@@ -72,7 +72,7 @@ inline constexpr int row_unit = is_half<A>     ? half_rows / 2
     return std::max((rows + unit - 1) / unit * unit, 2);
 }
 
-/// Whether so many lanes may share their numbers.
+/// Whether so many lanes may share their numbers. Groups of eight need two vectors of two quads or more.
 [[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept {
     return (group == 2 || group == 4 || group == 8) && group <= static_cast<std::ptrdiff_t>(simd::lanes);
 }
@@ -88,10 +88,14 @@ inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pai
 }
 
 // operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector.
-inline constexpr int most_outer = simd::lanes > 8 ? 8 : 4;
+inline constexpr int most_outer = simd::lanes > 8 && narrow_vectors == 2 ? 8 : 4;
 [[nodiscard]] constexpr int outer_rows(std::ptrdiff_t group) noexcept {
     return narrow_rows * narrow_vectors / static_cast<int>(group);
 }
+/// Whether these rows are vectors side by side, each with its own of b, of one tap; else taps, which share b. Where two rows are
+/// all there is, three taps would leave one empty.
+template <int Group>
+inline constexpr bool outer_adjoins = Group == 8;
 
 /// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
 [[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {

@@ -68,7 +68,8 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
     constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
-    const std::ptrdiff_t whole = 2 * count >= block ? lanes / block * block : 0;
+    constexpr std::ptrdiff_t worth = simd::has_first_words ? 3 : 2;  // parts of rows are one masked load
+    const std::ptrdiff_t whole = worth * count >= block ? lanes / block * block : 0;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         for (std::ptrdiff_t j = 0; j < whole; j += block) {

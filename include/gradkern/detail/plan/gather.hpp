@@ -22,8 +22,8 @@
 // positions in the lanes, are gather_positions.hpp and, for depthwise layers, gather_planes.hpp. Activations are
 // read in place where the tile can reach them quickly, else from a bounded staging area per lane: f32, channels
 // innermost, one block's input. Depthwise tiles also read f16 and bf16 in place, and write them. With relaxed
-// precision and instructions for it, `dense` and positions in the lanes take bf16 channels by pairs: two of them,
-// and of the weights, in place of one float (pack/pairs.hpp).
+// precision and instructions for it, `dense`, groups of eight and positions in the lanes take bf16 channels by pairs:
+// two of them, and of the weights, in place of one float (pack/pairs.hpp).
 #pragma once
 
 #include <algorithm>
@@ -67,17 +67,17 @@ void stage_task(const gather_task& t, const staging_box& read, const T* src, flo
         stage_channels(src + t.first_lane * g.in[1], g.in, read, channels, staging);
         return;
     }
-    if (g.channelwise) {
+    if (g.channelwise && !g.pairs) {
         const std::int64_t outputs = g.shared ? 1 : g.out_channels;  // shared ones are found in the tile
         const std::int64_t inputs = g.shared ? 1 : g.in_channels;
         stage_across_groups(src, g.in, read, t.first_lane, t.first_used, outputs, inputs, g.panel_width, staging);
         return;
     }
-    const T* const from = src + t.group * g.in_channels * g.in[1];
+    const T* const from = src + (g.channelwise ? t.first_lane : t.group * g.in_channels) * g.in[1];
     if (!g.pairs) {
         stage_channels(from, g.in, read, g.in_channels, staging);
     } else if constexpr (has_pairs<T>) {
-        stage_pairs(from, g.in, read, g.in_channels, staging);
+        stage_pairs(from, g.in, read, g.channelwise ? g.panel_width : g.in_channels, staging);
     }
 }
 

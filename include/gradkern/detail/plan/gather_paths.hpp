@@ -79,6 +79,12 @@ inline constexpr std::int64_t most_staged = 128 * 1024;
            (g.in_channels == 4 || g.total_out_channels() > static_cast<std::int64_t>(simd::lanes));
 }
 
+/// Whether such lanes find pairs of theirs: groups of eight, a pair of vectors of outputs for each vector of pairs.
+inline constexpr std::int64_t octet_lanes = 2 * static_cast<std::int64_t>(simd::lanes);
+[[nodiscard]] constexpr bool fills_octets(const gather_plan& g) noexcept {
+    return simd::has_dot_bf16 && simd::lanes >= 4 && g.octets() && g.total_out_channels() % octet_lanes == 0;
+}
+
 /// Whether lanes had better run across groups, which have few channels. Unless lanes share those, every activation is then
 /// staged for each output channel of its group.
 [[nodiscard]] constexpr bool across_groups_pays_off(const gather_plan& g) noexcept {

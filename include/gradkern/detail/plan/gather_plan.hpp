@@ -106,6 +106,15 @@ struct gather_plan {
         return batch * extent(0) * extent(1) * extent(2);
     }
     [[nodiscard]] constexpr bool is_depthwise() const noexcept { return in_channels == 1 && out_channels == 1; }
+    /// Groups of eight that lanes share: packed weights of two vectors are in the order of their sums (register_tile.hpp), half
+    /// of the outputs of each group and then the others.
+    [[nodiscard]] constexpr bool octets() const noexcept { return shared && in_channels == 8; }
+    /// Where a run of lanes lies: of all outputs of a group, or of four.
+    [[nodiscard]] constexpr std::int64_t packed_place(std::int64_t lane) const noexcept {
+        constexpr auto width = static_cast<std::int64_t>(simd::lanes);
+        const std::int64_t in_two = lane & (2 * width - 1);
+        return octets() ? lane - in_two + (in_two & 4) * (width / 4) + (in_two & ~std::int64_t{7}) / 2 : lane;
+    }
     /// Output channels that share panels.
     [[nodiscard]] constexpr std::int64_t lane_channels() const noexcept {
         return channelwise ? total_out_channels() : out_channels;

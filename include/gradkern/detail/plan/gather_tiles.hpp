@@ -30,13 +30,17 @@ namespace detail {
 struct gather_element {
     output_element output;
     const tile_function* (*pairs)(std::ptrdiff_t lanes_used) = nullptr;  // of bf16 channels
+    const tile_function* octets = nullptr;                               // of them, in groups of eight
     const tile_function* halves = nullptr;                               // of rows of 16 bits
     const tile_function* (*sliding_halves)(std::int64_t taps) = nullptr;
 };
 template <class T>
 [[nodiscard]] constexpr gather_element make_gather_element() noexcept {
     gather_element e{.output = output_element_of<T>};
-    if constexpr (has_pairs<T>) e.pairs = &tiles_for<operand::pair>;
+    if constexpr (has_pairs<T>) {
+        e.pairs = &tiles_for<operand::pair>;
+        e.octets = tiles_of<operand::octet, 2, row_unit<operand::octet>>.data();
+    }
     constexpr operand A = lane_operand<T>;
     if constexpr (is_half<A>) {
         e.halves = tiles_of<A, half_vectors, row_unit<A>>.data();
@@ -119,9 +123,12 @@ struct gather_task {
             number = bytes;
         }
     }
+    /// Channelwise: what rows hold of so many lanes.
+    [[nodiscard]] std::int64_t lanes_read(std::int64_t lanes) const noexcept { return g.pairs ? lanes / 2 : lanes; }
     /// Where the first row of a panel begins.
     [[nodiscard]] std::int64_t panel_offset(std::int64_t p, std::int64_t of, std::int64_t lane) const noexcept {
-        return staged ? p * panel_step : (g.channelwise ? lane : of * g.terms) * in[1];
+        if (staged) return p * panel_step;
+        return (g.channelwise ? lanes_read(lane) : of * g.terms) * in[1];
     }
 };
 
@@ -222,7 +229,7 @@ private:
                 .bias = biased_ ? t_.packed + p * g.panel_floats : nullptr,
                 .a_ahead = a_ahead_,
                 .c_ahead = c_ahead_,
-                .a_next = g.channelwise ? g.panel_width : 0,
+                .a_next = g.channelwise ? t_.lanes_read(g.panel_width) : 0,
                 .b_next = g.panel_floats,
                 .c_next = g.panel_width};
     }
@@ -242,13 +249,12 @@ private:
 
     [[nodiscard]] const tile_function* tiles_of_width(std::int64_t width) const noexcept {
         const gather_plan& g = t_.g;
-        if (g.pairs) return element_.pairs(width);
+        if (g.pairs) return g.channelwise ? element_.octets : element_.pairs(width);
         if (halves_) return element_.halves;
-        if (g.shared && g.in_channels != 4)
-            return tiles_of<operand::shared, narrow_vectors, row_unit<operand::shared>>.data();
-        return g.shared        ? tiles_for<operand::quad>(g.panel_width)
-               : g.channelwise ? tiles_for<operand::vector>(width)
-                               : tiles_for<operand::scalar>(width);
+        if (g.shared)
+            return g.in_channels == 4 ? tiles_of<operand::quad, narrow_vectors, row_unit<operand::quad>>.data()
+                                      : tiles_of<operand::shared, narrow_vectors, row_unit<operand::shared>>.data();
+        return g.channelwise ? tiles_for<operand::vector>(width) : tiles_for<operand::scalar>(width);
     }
 
     /// The next `tiles` tiles of `count` positions of a walk, in all panels of the task; several lie in one line of it, and

@@ -46,11 +46,11 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
     // `both`: pairs have a second number.
     const auto pack = [&](std::int64_t offset, std::int64_t source_step, std::int64_t count, float* out,
                           std::int64_t out_step, bool both = true) {
+        clear_lanes(g.octets() && lanes_used < width ? 0 : lanes_used, width, count, out, out_step);
         if constexpr (has_pairs<T>) {
-            if (g.pairs) {
+            if (g.pairs && !g.channelwise) {
                 pack_pairs<T>({w + group * g.w_group + first_lane * g.w_out + offset, g.w_reduce, both}, g.w_out,
                               lanes_used, source_step, count, out, out_step);
-                clear_lanes(lanes_used, width, count, out, out_step);
                 return;
             }
         }
@@ -62,13 +62,19 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
             for (std::int64_t j = 0; j < lanes_used;) {
                 const std::int64_t of = (first_lane + j) / g.out_channels;
                 const std::int64_t c = (first_lane + j) % g.out_channels;
-                const std::int64_t run = std::min(lanes_used - j, g.out_channels - c);
-                pack_lanes(w + of * g.w_group + c * g.w_out + offset, g.w_out, run, source_step, count, out + j,
-                           out_step);
+                const std::int64_t run = std::min(lanes_used - j, g.octets() ? 4 : g.out_channels - c);
+                const T* const from = w + of * g.w_group + c * g.w_out + offset;
+                float* const to = out + g.packed_place(j);
                 j += run;
+                if constexpr (has_pairs<T>) {
+                    if (g.pairs) {
+                        pack_pairs<T>({from, g.w_reduce, true}, g.w_out, run, source_step, count, to, out_step);
+                        continue;
+                    }
+                }
+                pack_lanes(from, g.w_out, run, source_step, count, to, out_step);
             }
         }
-        clear_lanes(lanes_used, width, count, out, out_step);
     };
     // Walk the filter along whichever axis is contiguous, so that pages and lines are read once.
     const bool taps_contiguous = g.w_tap[2] == 1 && (kh == 1 || g.w_tap[1] == kw) && (kd == 1 || g.w_tap[0] == kw * kh);

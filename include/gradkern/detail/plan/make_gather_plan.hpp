@@ -148,7 +148,7 @@ constexpr void choose_lanes(gather_plan& g, const gather_types& types, algorithm
     g.weights_in_place = g.weights_in_place && g.points;
     g.shared = g.channelwise && lanes_share(g);
     g.sliding = windows_slide(g) && !g.positionwise;
-    g.pairs = types.pairs && !g.channelwise && g.in_channels > 1;
+    g.pairs = types.pairs && (g.channelwise ? fills_octets(g) : g.in_channels > 1);
     g.terms = g.pairs ? shape::ceil_div(g.in_channels, std::int64_t{2}) : g.in_channels;
 }
 
@@ -165,7 +165,8 @@ constexpr void choose_panels(gather_plan& g, const gather_types& types, algorith
     g.panel_width = g.positionwise   ? 1
                     : !g.channelwise ? panel_lanes(width, narrow_panels)
                     : g.halves       ? half_lanes
-                    : width <= lanes ? lanes
+                    : g.pairs        ? octet_lanes
+                    : width <= lanes && !g.shared ? lanes
                                      : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
@@ -195,7 +196,7 @@ constexpr void choose_task_panels(gather_plan& g, algorithm wanted) noexcept {
     // their lanes are the channels, staged together.
     const bool plain_lanes = g.channelwise && (g.is_depthwise() || g.shared);
     g.together = g.groups > 1 && g.in[1] == 1 && g.out[1] == 1 && !g.positionwise &&
-                 (!g.staged || (plain_lanes && wanted == algorithm::automatic));
+                 (!g.staged || (plain_lanes && !g.pairs && wanted == algorithm::automatic));
     // Where no two windows share a position, panels that go together, over positions they write side by side, read
     // activations from memory once.
     const auto apart = [](const shape::axis& a) { return a.kernel == 1 || (a.dilation == 1 && a.kernel <= a.stride); };
@@ -208,7 +209,7 @@ constexpr void choose_task_panels(gather_plan& g, algorithm wanted) noexcept {
                                                  std::max<std::int64_t>(g.joint_panels, 1));
     }
     g.staged_channels = g.together && g.staged ? g.task_panels * g.panel_width
-                        : g.shared             ? g.panel_width
+                        : g.shared             ? g.panel_width / (g.pairs ? 2 : 1)
                         : g.channelwise        ? g.in_channels * g.panel_width
                                                : g.terms;
 }

@@ -108,7 +108,9 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
     const tile_function* tiles =
         r.common ? tiles_for<operand::scalar>(used) : tiles_for<operand::vector, taps_unit>(used);
     const tile_function* outer = r.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<most_outer>.data();
-    const std::int64_t most = r.shared   ? outer_rows(r.large_channels)
+    const bool adjoins = r.shared && r.large_channels == 8;  // both rows are one tap's (outer_adjoins)
+    const std::int64_t most = adjoins    ? 1
+                              : r.shared ? outer_rows(r.large_channels)
                               : r.common ? rows_at_most(r.panel_width)
                                          : narrow_rows;
     const shape::tap_sequence planes = r.axes[0].inside_taps(at.d);
@@ -160,6 +162,13 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
                                .mode = tile_mode::resume};
                 if (!r.shared) {
                     tiles[count - 1](call);
+                    return;
+                }
+                if (adjoins) {
+                    a[1] = a[0] + simd::lanes;
+                    to[1] = to[0] + simd::lanes;
+                    call.rows = kernel_vectors(used, 2);
+                    outer[0](call);
                     return;
                 }
                 for (std::ptrdiff_t j = 0; j < used; j += simd::lanes) {

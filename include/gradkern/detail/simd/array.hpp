@@ -199,6 +199,29 @@ template <int K>
     return r;
 }
 
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(vec a) noexcept {
+    vec r;  // of fewer than eight lanes nobody asks for this
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[(i / 8 * 8 + K * 4 + i % 4) % lanes];
+    return r;
+}
+
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec every_second_quad(vec a, vec b) noexcept {
+    vec r;
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
+        const std::ptrdiff_t from = i / 4 * 8 + K * 4 + i % 4;
+        r.lane[i] = (from < lanes ? a : b).lane[from % lanes];
+    }
+    return r;
+}
+
+GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
+    const vec from[2]{a, b};
+    for (std::ptrdiff_t i = 0; i < 2 * lanes; ++i)
+        (i < lanes ? a : b).lane[i % lanes] = from[i / 4 % 2].lane[(i / 8 * 4 + i % 4) % lanes];
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
     vec r;
     for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[places[i]];

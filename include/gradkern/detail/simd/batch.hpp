@@ -154,6 +154,22 @@ template <int K>
     return vec(registers::quad_lane<K>(register_type(a)));
 }
 
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(vec a) noexcept {
+    return vec(registers::quad_of_two<K>(register_type(a)));
+}
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec every_second_quad(vec a, vec b) noexcept {
+    return vec(registers::every_second_quad<K>(register_type(a), register_type(b)));
+}
+GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
+    register_type x = register_type(a);
+    register_type y = register_type(b);
+    registers::interleave_quads(x, y);
+    a = vec(x);
+    b = vec(y);
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
     return vec(registers::permute(register_type(a), places));
 }
@@ -307,6 +323,32 @@ template <int K>
     store(wide, a);
     for (std::ptrdiff_t i = lanes; i-- > 0;) wide[i] = wide[i / 4 * 4 + K];
     return load(wide);
+}
+
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(vec a) noexcept {
+    float from[lanes];
+    float to[lanes];
+    store(from, a);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) to[i] = from[(i / 8 * 8 + K * 4 + i % 4) % lanes];
+    return load(to);
+}
+template <int K>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec every_second_quad(vec a, vec b) noexcept {
+    float both[2 * lanes];
+    store(both, a);
+    store(both + lanes, b);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) both[i] = both[i / 4 * 8 + K * 4 + i % 4];
+    return load(both);
+}
+GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
+    float from[2 * lanes];
+    float to[2 * lanes];
+    store(from, a);
+    store(from + lanes, b);
+    for (std::ptrdiff_t i = 0; i < 2 * lanes; ++i) to[i] = from[i / 4 % 2 * lanes + i / 8 * 4 + i % 4];
+    a = load(to);
+    b = load(to + lanes);
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {

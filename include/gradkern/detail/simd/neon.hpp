@@ -111,6 +111,17 @@ template <int K>
 GRADKERN_ALWAYS_INLINE float32x4_t quad_lane(float32x4_t a) noexcept {
     return vdupq_laneq_f32(a, K);
 }
+/// Quads of lanes of a and of b in turns: of four lanes they are so.
+GRADKERN_ALWAYS_INLINE void interleave_quads(float32x4_t&, float32x4_t&) noexcept {}
+/// Quad K of each two quads of lanes: those of a, then those of b; in both of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE float32x4_t every_second_quad(float32x4_t a, float32x4_t b) noexcept {
+    return K == 0 ? a : b;
+}
+template <int K>
+GRADKERN_ALWAYS_INLINE float32x4_t quad_of_two(float32x4_t a) noexcept {
+    return a;  // nobody asks for this
+}
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE float32x4_t permute(float32x4_t a, const std::int32_t* places) noexcept {
     const uint32x4_t first_bytes = vmulq_n_u32(vreinterpretq_u32_s32(vld1q_s32(places)), 0x04040404U);

@@ -149,6 +149,22 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m256 quad_lane(__m256 a) noexcept {
     return _mm256_permute_ps(a, K * 0x55);
 }
+/// Quads of lanes of a and of b in turns: the first of them in a, the others in b.
+GRADKERN_ALWAYS_INLINE void interleave_quads(__m256& a, __m256& b) noexcept {
+    const __m256 low = _mm256_permute2f128_ps(a, b, 0x20);
+    b = _mm256_permute2f128_ps(a, b, 0x31);
+    a = low;
+}
+/// Quad K of each two quads of lanes: those of a, then those of b.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m256 every_second_quad(__m256 a, __m256 b) noexcept {
+    return _mm256_permute2f128_ps(a, b, K == 0 ? 0x20 : 0x31);
+}
+/// Quad K of each two quads of lanes in both of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m256 quad_of_two(__m256 a) noexcept {
+    return _mm256_permute2f128_ps(a, a, K == 0 ? 0x00 : 0x11);
+}
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE __m256 permute(__m256 a, const std::int32_t* places) noexcept {
 #if defined(__AVX2__)

@@ -166,6 +166,25 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m512 quad_lane(__m512 a) noexcept {
     return _mm512_maskz_permute_ps(all_lanes, a, K * 0x55);
 }
+/// Quads of lanes of a and of b in turns: the first of them in a, the others in b.
+GRADKERN_ALWAYS_INLINE void interleave_quads(__m512& a, __m512& b) noexcept {
+    const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+    const __m512i high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    const __m512d x = _mm512_castps_pd(a);
+    const __m512d y = _mm512_castps_pd(b);
+    a = _mm512_castpd_ps(_mm512_permutex2var_pd(x, low, y));
+    b = _mm512_castpd_ps(_mm512_permutex2var_pd(x, high, y));
+}
+/// Quad K of each two quads of lanes: those of a, then those of b.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m512 every_second_quad(__m512 a, __m512 b) noexcept {
+    return _mm512_maskz_shuffle_f32x4(all_lanes, a, b, K == 0 ? 0x88 : 0xdd);
+}
+/// Quad K of each two quads of lanes in both of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m512 quad_of_two(__m512 a) noexcept {
+    return _mm512_maskz_shuffle_f32x4(all_lanes, a, a, K == 0 ? 0xa0 : 0xf5);
+}
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE __m512 permute(__m512 a, const std::int32_t* places) noexcept {
     return _mm512_maskz_permutexvar_ps(all_lanes, _mm512_loadu_si512(places), a);

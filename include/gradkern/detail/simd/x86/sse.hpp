@@ -172,6 +172,17 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
     return _mm_shuffle_ps(a, a, K * 0x55);
 }
+/// Quads of lanes of a and of b in turns: of four lanes they are so.
+GRADKERN_ALWAYS_INLINE void interleave_quads(__m128&, __m128&) noexcept {}
+/// Quad K of each two quads of lanes: those of a, then those of b; in both of them.
+template <int K>
+GRADKERN_ALWAYS_INLINE __m128 every_second_quad(__m128 a, __m128 b) noexcept {
+    return K == 0 ? a : b;
+}
+template <int K>
+GRADKERN_ALWAYS_INLINE __m128 quad_of_two(__m128 a) noexcept {
+    return a;  // nobody asks for this
+}
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE __m128 permute(__m128 a, const std::int32_t* places) noexcept {
 #if defined(__AVX__)
