@@ -160,6 +160,7 @@ TEST(convolution, pointwise_layers) {
         {2, 17, 16, {15, 19}, 1, 1},     // a border
         {1, 16, 24, {16, 35}, 2, 0},     // positions apart
         {3, 40, 20, {5, 14, 13}, 2, 0},  // the same in three axes and several images
+        {2, 20, 160, {13, 11}, 3, 0},    // and lines that no window meets, of several whole panels
         {5, 48, 20, {7, 7}, 1, 0},       // tiles of several images
         {40, 20, 24, {1, 1}, 1, 0},      // images of one position
         {2, 1, 33, {9, 9}, 1, 0},        // wide tiles of few rows

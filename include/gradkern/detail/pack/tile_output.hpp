@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
@@ -55,12 +56,15 @@ public:
           halves_(halves),
           as_they_are_(element.is_f32 || rounds) {}
 
-    /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets.
-    shape::canonical_strides stage(const box_grid::item& box, float* area) noexcept {
+    /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets. `clear`:
+    /// rows that no tile computes are zero.
+    shape::canonical_strides stage(const box_grid::item& box, float* area, bool clear) noexcept {
         box_ = {box.first_image, box.last_image - box.first_image, box.first, {}, width_};
         for (std::size_t i = 0; i < 3; ++i) box_.extent[i] = box.last[i] - box.first[i];
         area_ = area;
-        return box_.strides();
+        const shape::canonical_strides strides = box_.strides();
+        if (clear) std::memset(area, 0, static_cast<std::size_t>(box_.images * strides[0]) * sizeof(float));
+        return strides;
     }
 
     /// Turns to the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `whole` says

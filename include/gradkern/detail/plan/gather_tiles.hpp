@@ -153,7 +153,7 @@ public:
           out_(task.g.out),
           output_(element.output, task.g.out, task.g.panel_width, task.g.accumulate, halves_, task.g.pairs_round()) {
         const gather_plan& g = t_.g;
-        if (g.out_staged) out_ = output_.stage(t_.box, t_.results);
+        if (g.out_staged) out_ = output_.stage(t_.box, t_.results, g.taps() == 1);
         turn_to(0, t_.group, t_.first_lane, t_.first_used);
         // Panels of one group may leave together: then they are one wide panel for the output.
         joined_ = t_.panels > 1 && g.groups == 1 && !g.channelwise &&
@@ -191,7 +191,7 @@ private:
 
     /// What tiles of a class ask for: panels that go together, the next line of inputs, and outputs one or two tiles ahead.
     /// Nothing where tensors are in the cache: asking would take longer than it saves.
-    void look_ahead(const std::array<shape::tap_class, 3>& c) noexcept {
+    GRADKERN_NOINLINE void look_ahead(const std::array<shape::tap_class, 3>& c) noexcept {
         const gather_plan& g = t_.g;
         a_ahead_ = c_ahead_ = lines_ahead_ = 0;
         if (t_.panels == 1 || g.cached) return;
@@ -295,13 +295,14 @@ private:
     /// The outputs of one class.
     void compute_class(const std::array<shape::tap_class, 3>& c) noexcept {
         const gather_plan& g = t_.g;
+        const bool reads = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;  // else rows are nowhere
+        if (!reads && g.out_staged && g.taps() == 1) return;                 // the staging area is clear
         fill_reduction(g, c, t_.in, t_.channel_step, t_.reduction);
         look_ahead(c);
         const std::ptrdiff_t rows_most = halves_ ? half_rows : rows_at_most(g.panel_width);
         const std::ptrdiff_t rows_unit = halves_    ? half_rows / 2
                                          : g.shared ? row_unit<operand::quad>
                                                     : row_unit<operand::scalar>;
-        const bool reads = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;  // else rows are nowhere
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
         const auto tile_of = [&](const tile_call& call, auto& a, std::int64_t first, std::int64_t used,
                                  const auto& from) {

@@ -158,8 +158,8 @@ constexpr void choose_panels(gather_plan& g, const gather_types& types, algorith
     const bool forward = g.outputs == shape::side::small;
     const std::int64_t width = g.lane_channels();
     g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && g.out[1] != 1;
-    // Packed weights of a panel stay in L2, and so do results that wait for others of their lines.
-    const bool narrow_panels = g.out_staged || g.terms * g.taps() > most_packed(g.w_out != 1) / tile_lanes;
+    // Packed weights of a panel stay in L2.
+    const bool narrow_panels = g.terms * g.taps() > most_packed(g.w_out != 1) / tile_lanes;
     g.halves = types.halves && g.channelwise && g.is_depthwise() && g.in[1] == 1 && g.out[1] == 1 &&
                g.taps() <= part_terms && wanted != algorithm::dense_staged;
     g.panel_width = g.positionwise   ? 1
