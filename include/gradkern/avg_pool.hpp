@@ -22,7 +22,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/average.hpp>
+#include <gradkern/detail/plan/average/average.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
@@ -114,7 +114,7 @@ class avg_pool_plan : public detail::average_operator<T> {
 public:
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
-    /// Sums in f32 in an order of their own (detail/plan/average.hpp), one rounding to T; the bits depend on shape and
+    /// Sums in f32 in an order of their own (detail/plan/average/average.hpp), one rounding to T; the bits depend on shape and
     /// attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
     /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
@@ -172,7 +172,7 @@ public:
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
     /// All of it is written: positions that no window reaches become +0. Quotients and sums in f32 in an order of their
-    /// own (detail/plan/average.hpp), one rounding to T; the bits depend on shape and attributes alone. The output must
+    /// own (detail/plan/average/average.hpp), one rounding to T; the bits depend on shape and attributes alone. The output must
     /// not overlap the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {

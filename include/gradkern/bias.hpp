@@ -10,7 +10,7 @@
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
-#include <gradkern/detail/plan/reduce_bias.hpp>
+#include <gradkern/detail/plan/reduce/bias.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/bias.hpp>

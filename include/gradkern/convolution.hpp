@@ -14,8 +14,8 @@
 //     bias_backward                     sum      diff_dst                    diff_bias   -
 //
 // Each engine's header begins with its loops, below detail/plan/: gather in gather.hpp, with positions in the lanes in
-// gather_positions.hpp; reduce in reduce_plan.hpp, its two paths in reduce_dense.hpp and reduce_channelwise.hpp; sum in
-// reduce_bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
+// gather/positions.hpp; reduce in reduce/plan.hpp, its two paths in reduce/dense.hpp and reduce/channelwise.hpp; sum in
+// reduce/bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
 //
 // Below, p(o, k) = o * stride - pads_begin + k * dilation on every spatial axis; taps with p outside [0, I) do not exist:
 // they are skipped, never multiplied by zero. g counts groups, ic and oc channels inside a group of ICg and OCg.
@@ -28,8 +28,8 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/gather_operator.hpp>
-#include <gradkern/detail/plan/reduce_operator.hpp>
+#include <gradkern/detail/plan/gather/operator.hpp>
+#include <gradkern/detail/plan/reduce/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>

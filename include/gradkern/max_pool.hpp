@@ -23,10 +23,10 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/maximum.hpp>
-#include <gradkern/detail/plan/maximum_backward.hpp>
+#include <gradkern/detail/plan/maximum/backward.hpp>
+#include <gradkern/detail/plan/maximum/maximum.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
-#include <gradkern/detail/plan/scatter.hpp>
+#include <gradkern/detail/plan/scatter/scatter.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>

@@ -11,7 +11,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/plan/tile_rows.hpp>
+#include <gradkern/detail/pack/tile_rows.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>

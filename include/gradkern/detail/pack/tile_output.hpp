@@ -10,12 +10,12 @@
 #include <cstring>
 #include <type_traits>
 
+#include <gradkern/detail/cache.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
-#include <gradkern/detail/plan/lanes.hpp>
-#include <gradkern/detail/plan/tile_rows.hpp>
+#include <gradkern/detail/pack/tile_rows.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/check.hpp>
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include <gradkern/detail/cache.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
@@ -14,15 +15,6 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-inline constexpr std::int64_t cache_line = 64;  // bytes
-
-/// Whether each core has 2 MB of L2, as servers with AVX512_FP16 have; other CPUs mostly have 1 MB or less. Speed only.
-#if defined(__AVX512FP16__)
-inline constexpr bool large_l2 = true;
-#else
-inline constexpr bool large_l2 = false;
-#endif
 
 /// Byte offsets of the arrays in one lane's slice of the workspace, each on a cache line of its own.
 class slice_layout {

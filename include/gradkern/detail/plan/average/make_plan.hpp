@@ -1,0 +1,74 @@
+// Makes the plan of the average engine from a checked problem: what lies on its lines, and how they are cut.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <gradkern/attributes.hpp>
+#include <gradkern/detail/cache.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/average/plan.hpp>
+#include <gradkern/detail/plan/average/plan_axes.hpp>
+#include <gradkern/detail/plan/average/plan_joined.hpp>
+#include <gradkern/detail/plan/average/plan_segments.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/pooling.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Whether the planes of channels far apart in memory, with lines of few columns, had better be transposed on the way in
+/// and out, so that channels lie on the lines.
+[[nodiscard]] constexpr bool wants_to_transpose(const average_plan& g) noexcept {
+    constexpr std::int64_t few_columns = 64;
+    constexpr std::int64_t enough_channels = 32;
+    const std::int64_t columns = g.out_extent(2);
+    const std::int64_t in_columns = g.in_extent(2);
+    return g.planes >= enough_channels && std::max(columns, in_columns) <= few_columns &&
+           (columns == 1 || g.out[4] == 1) && (in_columns == 1 || g.in[4] == 1);
+}
+
+/// Chooses what lies on the lines, their blocks and scratch. `f32` says whether elements are floats.
+[[nodiscard]] constexpr average_plan make_average_plan(const shape::pooling_problem& p, bool backward,
+                                                       const avg_pool_attributes& attributes,
+                                                       const shape::canonical_strides& in,
+                                                       const shape::canonical_strides& out, bool f32,
+                                                       bool accumulate) noexcept {
+    average_plan g;
+    g.backward = backward;
+    g.accumulate = accumulate;
+    g.exclude_pad = attributes.exclude_pad;
+    g.divisor_override = attributes.divisor_override;
+    g.divisor_axes = p.axes;
+    g.axes = p.axes;
+    g.batch = p.batch;
+    g.in = in;
+    g.out = out;
+    std::int64_t elements = p.batch * p.channels;
+    for (const shape::axis& a : g.axes) elements *= backward ? a.small : a.large;
+    g.is_large = elements > last_cache / static_cast<std::int64_t>(sizeof(float));
+    for (shape::axis& a : g.axes) {
+        if (a.kernel == 1) a.dilation = 1;
+        // a single window has no next one: its stride may be anything, also a number too large to add to others
+        if (a.small == 1) a.stride = (a.kernel - 1) * a.dilation + 1;
+    }
+    choose_divisor(g);
+    lay_channels(g, p.channels);
+    turn_columns(g);
+    join_rows_of_global_window(g);
+    join_tiled_lines(g);
+
+    // Lines of few columns are slow one by one. Those whose windows move by few positions are computed as one; else
+    // channels are transposed.
+    const bool transposes = wants_to_transpose(g);
+    if (g.inner == 1 && join_planes(g)) return g;
+    if (g.inner == 1 && join_lines(g, transposes)) return g;
+    g.transposes = transposes;
+    if (transposes) put_planes_on_lines(g);
+    cut_lines(g, f32);
+    return g;
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

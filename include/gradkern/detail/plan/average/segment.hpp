@@ -1,0 +1,134 @@
+// What a task of the average engine works on, and what that reads: a strip of channels, a segment of output columns, a block
+// of output lines, and one depth after the other.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/average/plan.hpp>
+#include <gradkern/detail/plan/average/reads.hpp>
+#include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Neighbouring or equidistant columns of the input.
+struct input_columns {
+    std::int64_t first;
+    std::int64_t step;
+    std::int64_t count;
+};
+
+/// One lane's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
+/// values each.
+struct average_segment {
+    average_segment(const average_plan& plan, std::byte* slice) noexcept
+        : p(plan),
+          runs(array_at<column_run>(slice, plan.at_runs)),
+          line_reads(array_at<axis_reads>(slice, plan.at_lines)) {}
+
+    /// Turns to the columns of a segment and the channels of a strip.
+    void set_columns(std::int64_t segment, std::int64_t strip) noexcept {
+        first_inner = strip * p.inner_block;
+        inner = std::min(p.inner_block, p.inner - first_inner);
+        first_column = segment * p.segment;
+        columns = std::min(p.segment, p.out_extent(2) - first_column);
+        const read_range all = range_read(p.axes[2], p.backward, first_column, first_column + columns);
+        const read_range there = clipped(all, p.in_extent(2));
+        first_read = there.first;
+        reads = there.last - there.first;
+        origin = p.extended ? all.first : first_read;
+        held = p.extended ? all.last - all.first : reads;
+        set_runs();
+    }
+
+    /// Turns to the block of lines that begins at `first`.
+    void set_lines(std::int64_t first) noexcept {
+        first_line = first;
+        last_line = std::min(first + p.line_block, p.out_extent(1));
+        list_reads(p.axes[1], p.outputs(), first_line, last_line, line_reads);
+    }
+
+    void set_depth(std::int64_t d) noexcept {
+        depths = reads_at(p.axes[0], p.outputs(), d);
+        counted_depth = p.backward ? 0 : p.counted(0, d);
+    }
+
+    [[nodiscard]] axis_reads rows_of(std::int64_t h) const noexcept { return line_reads[h - first_line]; }
+    /// Calls f(d, h) for the lines of the input that an output line reads, in the order of its sums.
+    template <class F>
+    void for_each_line_read(const axis_reads& rows, const F& f) const noexcept {
+        for (std::int64_t i = 0; i < depths.count; ++i)
+            for (std::int64_t j = 0; j < rows.count; ++j)
+                f(depths.first + i * p.read_step(0), rows.first + j * p.read_step(1));
+    }
+
+    /// Calls f(run, first, last) for the runs of the segment's columns [begin, end): their positions in there. (Steps of one
+    /// column; else the columns are all.)
+    template <class F>
+    void for_each_run(std::int64_t begin, std::int64_t end, const F& f) const noexcept {
+        for (std::int64_t r = 0; r < run_count; ++r) {
+            const column_run& run = runs[r];
+            const std::int64_t first = std::max<std::int64_t>(0, begin - run.begin);
+            const std::int64_t last = std::min<std::int64_t>(run.positions, end - run.begin);
+            if (first < last) f(run, first, last);
+        }
+    }
+
+    /// All columns that the segment reads.
+    [[nodiscard]] input_columns all_reads() const noexcept { return {first_read, 1, reads}; }
+    /// Whether the scratch line has zeros for columns behind the borders.
+    [[nodiscard]] bool has_zeros() const noexcept { return reads < held; }
+    /// From one read of a position to the next, in columns of the scratch line. A step beyond it is never taken.
+    [[nodiscard]] std::int64_t column_step() const noexcept { return std::min(p.read_step(2), p.reads); }
+
+    /// True where a position's values fill no vector and its neighbours read no neighbours.
+    [[nodiscard]] bool is_narrow() const noexcept { return inner < simd::lanes && p.axes[2].stride > 1; }
+    /// Whether the values of `count` columns of a tensor's line follow one another in memory.
+    [[nodiscard]] bool is_dense(const shape::canonical_strides& strides, std::int64_t inner_step,
+                                std::int64_t count) const noexcept {
+        return (inner_step == 1 || inner == 1) && (strides[4] == inner || count == 1);
+    }
+
+    const average_plan& p;
+    column_run* runs;        // of the segment's columns
+    axis_reads* line_reads;  // of the block's lines
+
+    std::int64_t first_inner = 0;
+    std::int64_t inner = 0;
+    std::int64_t first_column = 0;
+    std::int64_t columns = 0;
+    std::int64_t first_read = 0;  // columns of the input that the segment reads
+    std::int64_t reads = 0;
+    std::int64_t origin = 0;  // column at the beginning of the scratch line
+    std::int64_t held = 0;    // columns of the scratch line in use
+    std::int64_t run_count = 0;
+    std::int64_t most_reads = 0;  // of a run
+    std::int64_t first_line = 0;
+    std::int64_t last_line = 0;
+    axis_reads depths{};
+    std::int64_t counted_depth = 0;  // forward: taps along the depth that the divisors count
+
+private:
+    /// Lists the runs of columns that read alike.
+    void set_runs() noexcept {
+        run_count = 0;
+        most_reads = 0;
+        if (p.tiles || p.by_taps) return;
+        shape::tap_class_walk walk(p.run_axis, p.outputs(), first_column, first_column + columns);
+        for (shape::tap_class c; walk.next(c);) {
+            const axis_reads r = reads_of_class(c, 0);
+            runs[run_count++] = {c.first_position - first_column, c.positions,
+                                 r.count == 0 ? 0 : r.first - p.run_shift - origin, r.count};
+            most_reads = std::max(most_reads, r.count);
+        }
+    }
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
