@@ -13,7 +13,7 @@
 //     conv_transpose_backward_weights   reduce   diff_dst, src               weights     -
 //     bias_backward                     sum      diff_dst                    diff_bias   -
 //
-// Each engine's header begins with its loops, below detail/plan/: gather in gather.hpp, with positions in the lanes in
+// Each engine's header begins with its loops, below detail/plan/: gather in gather/gather.hpp, with positions in the lanes in
 // gather/positions.hpp; reduce in reduce/plan.hpp, its two paths in reduce/dense.hpp and reduce/channelwise.hpp; sum in
 // reduce/bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
 //
