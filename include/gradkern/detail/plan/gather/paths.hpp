@@ -80,10 +80,11 @@ inline constexpr std::int64_t most_staged = 128 * 1024;
            (g.in_channels == 4 || g.total_out_channels() > static_cast<std::int64_t>(simd::lanes));
 }
 
-/// Whether such lanes find pairs of theirs: groups of eight, a pair of vectors of outputs for each vector of pairs.
+/// Lanes of a panel of operand::octet: two vectors of outputs for each vector of pairs.
 inline constexpr std::int64_t octet_lanes = 2 * static_cast<std::int64_t>(simd::lanes);
+/// Whether lanes that share find pairs of their channels: groups of eight that fill whole panels.
 [[nodiscard]] constexpr bool fills_octets(const gather_plan& g) noexcept {
-    return simd::has_dot_bf16 && simd::lanes >= 4 && g.octets() && g.total_out_channels() % octet_lanes == 0;
+    return simd::has_dot_bf16 && g.octets() && g.total_out_channels() % octet_lanes == 0;
 }
 
 /// Whether lanes had better run across groups, which have few channels. Unless lanes share those, every activation is then

@@ -211,7 +211,7 @@ private:
         // Not more than L1 holds: so many at a time hold the tiles up.
         const std::int64_t reach = count * columns.read_per_position * t_.in[4] * t_.number;
         if (reach > 32 * 1024 / lines_ahead_) return false;
-        ask_for_lines(t_.source, (t_.first_lane + from + a_ahead_) * t_.number, reach, lines_ahead_,
+        ask_for_lines(t_.source, (t_.lanes_read(t_.first_lane) + from + a_ahead_) * t_.number, reach, lines_ahead_,
                       t_.in[3] * t_.number);
         return true;
     }
