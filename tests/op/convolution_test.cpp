@@ -214,6 +214,7 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "channelwise", "channelwise"},
         {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "channelwise, shared", "channelwise, shared"},
         {2, 9, 8, 8, {7, 12}, 3, 2, 1, 1},
+        {1, 9, 8, 8, {11, 12}, 9, 1, 1, 4},  // sums of two parts
         {1, 19, 4, 4, {10, 9}, 3, 2, 2, 1},
         {1, 5, 5, 5, {14, 70}, 3, 1, 1, 1, "positionwise"},
         {1, 3, 8, 7, {9, 56}, 3, 1, 1, 1},

@@ -192,6 +192,7 @@ TEST(relaxed_layers, are_exact) {
         conv_row{conv_operator::convolution, 1, 1, 70, 3, {40, 41}, 7, 2, 1, 3},
         conv_row{conv_operator::convolution, 1, 1, 3, 64, {70, 71}, 3, 1, 1, 1},
         conv_row{conv_operator::convolution, 2, 1, 36, 34, {5, 6, 7}, 3, 1, 1, 1},
+        conv_row{conv_operator::convolution, 1, 8, 8, 8, {14, 15}, 13, 1, 1, 6},  // groups of eight, in parts
     };
     for (const conv_row& layer : layers) {
         for (const conv_operator op : all_conv_operators) {
