@@ -25,11 +25,9 @@ struct requested_shape {
 };
 
 /// src, weights, bias -> dst. `bias` and `dst` may be empty; `tensor` says that `dst` is the shape of an output tensor.
-[[nodiscard]] constexpr result<convolution_problem> convolution_shapes(const extents& src, const extents& weights,
-                                                                       const convolution_attributes& a,
-                                                                       const extents& dst, bool tensor,
-                                                                       std::int64_t element_bytes,
-                                                                       const extents& bias = {}) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> convolution_shapes(
+    const extents& src, const extents& weights, const convolution_attributes& a, const extents& dst, bool tensor,
+    std::int64_t element_bytes, const extents& bias = {}) noexcept {
     convolution_request q{.op = "convolution",
                           .result = convolution_result::small,
                           .large_name = "src",
@@ -45,7 +43,7 @@ struct requested_shape {
 }
 
 /// diff_dst, weights -> diff_src. Without a shape the smallest size that fits, plus output_padding.
-[[nodiscard]] constexpr result<convolution_problem> convolution_backward_data_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> convolution_backward_data_shapes(
     const extents& diff_dst, const extents& weights, const convolution_attributes& a, const extents& diff_src,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
@@ -64,7 +62,7 @@ struct requested_shape {
 }
 
 /// src, diff_dst -> diff_weights.
-[[nodiscard]] constexpr result<convolution_problem> convolution_backward_weights_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> convolution_backward_weights_shapes(
     const extents& src, const extents& diff_dst, const convolution_attributes& a, const extents& diff_weights,
     bool tensor, std::int64_t element_bytes, const extents& diff_bias = {}) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
@@ -85,11 +83,9 @@ struct requested_shape {
 }
 
 /// src, weights, bias -> dst. Without a shape rule T, with one rule TB.
-[[nodiscard]] constexpr result<convolution_problem> conv_transpose_shapes(const extents& src, const extents& weights,
-                                                                          const conv_transpose_attributes& a,
-                                                                          const extents& dst, bool tensor,
-                                                                          std::int64_t element_bytes,
-                                                                          const extents& bias = {}) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_shapes(
+    const extents& src, const extents& weights, const conv_transpose_attributes& a, const extents& dst, bool tensor,
+    std::int64_t element_bytes, const extents& bias = {}) noexcept {
     const requested_shape asked(dst, tensor, a.dst_shape);
     convolution_request q{.op = "conv_transpose",
                           .transposed = true,
@@ -108,7 +104,7 @@ struct requested_shape {
 }
 
 /// diff_dst, weights -> diff_src.
-[[nodiscard]] constexpr result<convolution_problem> conv_transpose_backward_data_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_backward_data_shapes(
     const extents& diff_dst, const extents& weights, const conv_transpose_attributes& a, const extents& diff_src,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
@@ -128,7 +124,7 @@ struct requested_shape {
 }
 
 /// src, diff_dst -> diff_weights.
-[[nodiscard]] constexpr result<convolution_problem> conv_transpose_backward_weights_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_backward_weights_shapes(
     const extents& src, const extents& diff_dst, const conv_transpose_attributes& a, const extents& diff_weights,
     bool tensor, std::int64_t element_bytes, const extents& diff_bias = {}) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);

@@ -20,8 +20,8 @@
 //     c[i][2 * q + 4 * v + j - q]  (set | add)  sum over stretches e, k and l of, for two vectors v and q = j - j % 4,
 //         a[i][e.a + k * a_step + q + l] . b[e.b + k * b_step + (2 * l + v) * lanes + j]   operand::octet, of pairs
 //     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, n) and the lanes j of a vector,
-//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer, n = 4 or 8; of eight
-//                                                                                j + i * lanes
+//         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer, n = 4 or 8; with 8
+//                                                                                row i reads b from i * lanes on
 //
 // Terms are added one after the other by fused multiply-adds in the order of the list, so that
 // the bits depend on the list alone, never on the shape of the tile (nor with pairs, but there on the target, too).
@@ -325,7 +325,8 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                             if constexpr (A == operand::octet) x = simd::quad_lane<l>(simd::load(a[i] + at));
                             GRADKERN_UNROLL
                             for (int v = 0; v < Vectors; ++v) {
-                                if constexpr (reads_lanes && A != operand::octet) x = load_lanes<A>(a[i] + at + v * width);
+                                if constexpr (reads_lanes && A != operand::octet)
+                                    x = load_lanes<A>(a[i] + at + v * width);
                                 if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
                                 if constexpr (is_paired<A>) {
                                     acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);

@@ -83,8 +83,8 @@ struct tile_call {
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer: between the results of a row
-    std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers
-    bool rounds = false;        ///< operand::pair, octet: c holds bf16 numbers, which c_next and c_ahead count; set alone
+    std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers, 2 or 8
+    bool rounds = false;  ///< operand::pair, octet: c holds bf16 numbers, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will

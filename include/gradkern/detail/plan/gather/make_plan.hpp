@@ -163,12 +163,12 @@ constexpr void choose_panels(gather_plan& g, const gather_types& types, algorith
     const bool narrow_panels = g.terms * g.taps() > most_packed(g.w_out != 1) / tile_lanes;
     g.halves = types.halves && g.channelwise && g.is_depthwise() && g.in[1] == 1 && g.out[1] == 1 &&
                g.taps() <= part_terms && wanted != algorithm::dense_staged;
-    g.panel_width = g.positionwise                ? 1
-                    : !g.channelwise              ? panel_lanes(width, narrow_panels)
-                    : g.halves                    ? half_lanes
-                    : g.pairs                     ? octet_lanes
-                    : width <= lanes && !g.shared ? lanes
-                                                  : narrow_lanes;
+    g.panel_width = g.positionwise   ? 1
+                    : !g.channelwise ? panel_lanes(width, narrow_panels)
+                    : g.halves       ? half_lanes
+                    : g.pairs        ? octet_lanes
+                    : width <= lanes ? lanes
+                                     : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
     // A tap pitch of a multiple of 4 KB would send the stores of all taps to one cache set.

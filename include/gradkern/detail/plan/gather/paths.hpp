@@ -82,6 +82,7 @@ inline constexpr std::int64_t most_staged = 128 * 1024;
 
 /// Lanes of a panel of operand::octet: two vectors of outputs for each vector of pairs.
 inline constexpr std::int64_t octet_lanes = 2 * static_cast<std::int64_t>(simd::lanes);
+static_assert(octet_lanes == narrow_lanes || simd::lanes < 8);
 /// Whether lanes that share find pairs of their channels: groups of eight that fill whole panels.
 [[nodiscard]] constexpr bool fills_octets(const gather_plan& g) noexcept {
     return simd::has_dot_bf16 && g.octets() && g.total_out_channels() % octet_lanes == 0;

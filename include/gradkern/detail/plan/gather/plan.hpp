@@ -109,7 +109,7 @@ struct gather_plan {
     /// Groups of eight that lanes share: packed weights of two vectors are in the order of their sums (register_tile.hpp), half
     /// of the outputs of each group and then the others.
     [[nodiscard]] constexpr bool octets() const noexcept { return shared && in_channels == 8; }
-    /// Where a run of lanes lies: of all outputs of a group, or of four.
+    /// Where a lane of a panel lies in its packed weights; with octets() four lanes are the longest run.
     [[nodiscard]] constexpr std::int64_t packed_place(std::int64_t lane) const noexcept {
         constexpr auto width = static_cast<std::int64_t>(simd::lanes);
         const std::int64_t in_two = lane & (2 * width - 1);

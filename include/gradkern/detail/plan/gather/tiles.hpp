@@ -191,7 +191,7 @@ private:
     }
 
     /// What tiles of a class ask for: panels that go together, the next line of inputs, and outputs one or two tiles ahead.
-    /// Nothing where tensors are in the cache: asking would take longer than it saves.
+    /// Nothing where tensors are in the cache: asking would take longer than it saves. (Called from two places: once in the text.)
     GRADKERN_NOINLINE void look_ahead(const std::array<shape::tap_class, 3>& c) noexcept {
         const gather_plan& g = t_.g;
         a_ahead_ = c_ahead_ = lines_ahead_ = 0;
@@ -252,10 +252,11 @@ private:
         const gather_plan& g = t_.g;
         if (g.pairs) return g.channelwise ? element_.octets : element_.pairs(width);
         if (halves_) return element_.halves;
-        if (g.shared)
-            return g.in_channels == 4 ? tiles_of<operand::quad, narrow_vectors, row_unit<operand::quad>>.data()
-                                      : tiles_of<operand::shared, narrow_vectors, row_unit<operand::shared>>.data();
-        return g.channelwise ? tiles_for<operand::vector>(width) : tiles_for<operand::scalar>(width);
+        if (g.shared && g.in_channels != 4)
+            return tiles_of<operand::shared, narrow_vectors, row_unit<operand::shared>>.data();
+        return g.shared        ? tiles_for<operand::quad>(g.panel_width)
+               : g.channelwise ? tiles_for<operand::vector>(width)
+                               : tiles_for<operand::scalar>(width);
     }
 
     /// The next `tiles` tiles of `count` positions of a walk, in all panels of the task; several lie in one line of it, and

@@ -160,7 +160,7 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m256 every_second_quad(__m256 a, __m256 b) noexcept {
     return _mm256_permute2f128_ps(a, b, K == 0 ? 0x20 : 0x31);
 }
-/// Quad K of each two quads of lanes in both of them.
+/// Quad K of each two quads of lanes in both of them. (Tiles of 8 lanes do without.)
 template <int K>
 GRADKERN_ALWAYS_INLINE __m256 quad_of_two(__m256 a) noexcept {
     return _mm256_permute2f128_ps(a, a, K == 0 ? 0x00 : 0x11);
