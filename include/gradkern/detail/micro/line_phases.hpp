@@ -182,5 +182,17 @@ inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T
     }
 }
 
+/// `n` finished floats as elements: themselves, or rounded to `room`.
+template <simd::float_element T>
+[[nodiscard]] inline const T* as_elements(const float* line, std::ptrdiff_t n, float* room) noexcept {
+    if constexpr (std::is_same_v<T, float>) {
+        return line;
+    } else {
+        T* const elements = reinterpret_cast<T*>(room);
+        simd::narrow(line, elements, n);
+        return elements;
+    }
+}
+
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -31,6 +31,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_phases.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/average/divisors.hpp>
@@ -262,13 +263,7 @@ private:
 
     /// Vertical sums as elements of the output: themselves, or rounded, if those in result_ are not yet the same.
     [[nodiscard]] const T* rounded_sums(bool is_same) const noexcept {
-        if constexpr (std::is_same_v<T, float>) {
-            return sums_;
-        } else {
-            T* const rounded = reinterpret_cast<T*>(result_);
-            if (!is_same) simd::narrow(sums_, rounded, s_.reads);
-            return rounded;
-        }
+        return as_elements<T>(sums_, is_same ? 0 : s_.reads, result_);
     }
 
     /// A line of positions that no window reaches.

@@ -19,7 +19,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
@@ -261,22 +260,12 @@ private:
     /// Backward where windows lie side by side: each sum belongs to all columns of its window, in `copies` lines.
     void repeat_columns(const float* sums, std::int64_t lines, std::int64_t copies, T* out,
                         std::int64_t pitch) const noexcept {
-        const T* const results = rounded(sums, lines * in_columns_);
+        const T* const results = as_elements<T>(sums, lines * in_columns_, phase_sums_);
         for (std::int64_t l = 0; l < lines; ++l) {
             T* const to = out + l * pitch;
             simd::ask_to_write(to, copies * columns_);
             for (std::int64_t c = 0; c < copies; ++c)
                 repeat_each(results + l * in_columns_, in_columns_, p_.position_step(), to + c * columns_);
-        }
-    }
-    /// Sums as elements: themselves, or rounded.
-    [[nodiscard]] const T* rounded(const float* sums, std::int64_t n) const noexcept {
-        if constexpr (std::is_same_v<T, float>) {
-            return sums;
-        } else {
-            T* const results = reinterpret_cast<T*>(phase_sums_);
-            simd::narrow(sums, results, n);
-            return results;
         }
     }
 
