@@ -85,9 +85,14 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
         float* block = panel + k0 / channel_block * taps * g.tap_pitch;
         if (taps_contiguous && taps > 1) {
             const std::int64_t step = g.outputs == shape::side::small ? g.tap_pitch : -g.tap_pitch;
-            for (std::int64_t k = 0; k < kl; ++k)
-                pack((k0 + k) * term_step, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step,
-                     k0 + k < pairs);
+            // A term's weights, where they are one piece, and the next term's lie pages apart: asked for some terms ahead.
+            const std::int64_t piece = g.w_out == taps ? lanes_used * taps : 0;
+            const std::int64_t ahead = 8 * term_step + group * g.w_group + first_lane * g.w_out;
+            for (std::int64_t k = 0; k < kl; ++k) {
+                const std::int64_t from = (k0 + k) * term_step;
+                for (std::int64_t i = 0; i < piece; i += simd::line_elements<T>) simd::prefetch(w, from + ahead + i);
+                pack(from, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step, k0 + k < pairs);
+            }
             continue;
         }
         std::int64_t tap = 0;
