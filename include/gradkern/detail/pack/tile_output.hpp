@@ -89,36 +89,42 @@ public:
     /// Whether row pointers are those of the tensor.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
 
-    /// Row pointers for the next tile, whose rows belong at the offsets `to`; those of the last tile where this one begins
-    /// with a later lane of joined panels.
-    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to,
-                                     std::int64_t first_lane = 0) noexcept {
+    /// How many rows can wait in the buffer.
+    [[nodiscard]] std::ptrdiff_t room() const noexcept { return std::min(buffer_rows, buffer_floats / width_); }
+
+    /// Row pointers for the next tile, whose rows belong at the offsets `to`, and how far behind those of `tiles` tiles of a
+    /// line, `step` from row to row, are; those of the last tiles where these begin with a later lane of joined panels.
+    struct tile_rows {
+        float* const* first;
+        std::ptrdiff_t next;
+    };
+    [[nodiscard]] tile_rows rows(std::ptrdiff_t count, std::ptrdiff_t tiles, const std::int64_t* to, std::int64_t step,
+                                 std::int64_t first_lane = 0) noexcept {
+        const auto pointer = [&](std::ptrdiff_t i) -> float*& { return pointers_[static_cast<std::size_t>(i)]; };
         if (direct_) {
-            for (std::ptrdiff_t i = 0; i < count; ++i)
-                pointers_[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(at(to[i]));
-            return pointers_.data();
+            for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = reinterpret_cast<float*>(at(to[i]));
+            return {pointers_.data(), count * step};
         }
         if (area_ != nullptr) {
-            for (std::ptrdiff_t i = 0; i < count; ++i)
-                pointers_[static_cast<std::size_t>(i)] = area_ + (to[i] - box_.origin());
-            return pointers_.data();
+            for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = area_ + (to[i] - box_.origin());
+            return {pointers_.data(), count * step};
         }
-        if (first_lane > 0) {
-            for (std::ptrdiff_t i = 0; i < count; ++i)
-                pointers_[static_cast<std::size_t>(i)] = buffer_.data() + ((filled_ - count + i) * width_ + first_lane);
-            return pointers_.data();
-        }
-        if (filled_ + count > std::min(buffer_rows, buffer_floats / width_)) flush();
-        for (std::ptrdiff_t i = 0; i < count; ++i) {
-            pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
-            to_[static_cast<std::size_t>(filled_ + i)] = to[i];
-            if (out_[1] == 1) {  // asked for now, written when the buffer is full
-                for (std::int64_t byte = 0; byte < lanes_ * element_.bytes; byte += cache_line)
-                    simd::prefetch_to_write(at(to[i]), byte);
+        const std::ptrdiff_t all = count * tiles;
+        if (first_lane == 0) {
+            if (filled_ + all > room()) flush();
+            for (std::ptrdiff_t i = 0; i < all; ++i) {
+                const std::int64_t place = tiles == 1 ? to[i] : to[0] + i * step;
+                to_[static_cast<std::size_t>(filled_ + i)] = place;
+                if (out_[1] == 1) {  // asked for now, written when the buffer is full
+                    for (std::int64_t byte = 0; byte < lanes_ * element_.bytes; byte += cache_line)
+                        simd::prefetch_to_write(at(place), byte);
+                }
             }
+            filled_ += all;
         }
-        filled_ += count;
-        return pointers_.data();
+        for (std::ptrdiff_t i = 0; i < count; ++i)
+            pointer(i) = buffer_.data() + ((filled_ - all + i) * width_ + first_lane);
+        return {pointers_.data(), count * width_};
     }
 
     /// Sends the rows in the buffer to the tensor.
