@@ -314,14 +314,15 @@ private:
                 a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number);
             return tiles_of_width(used)[call.rows - 1];
         };
-        // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1.
+        // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Not
+        // where lanes cross groups in several panels: these share lines of memory.
         const bool waits = !output_.is_direct() || (t_.panels > 1 && !g.last_is_whole());  // rows of some panels
         split_runs(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
             while (left > 0) {
                 const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
-                const std::ptrdiff_t most = g.channelwise ? 1
-                                            : waits       ? std::min(run_of_tiles, output_.room() / count)
-                                                          : run_of_tiles;
+                const std::ptrdiff_t most = g.channelwise && t_.panels > 1 ? 1
+                                            : waits ? std::min(run_of_tiles, output_.room() / count)
+                                                    : run_of_tiles;
                 const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most));
                 compute_tiles(walk, count, tiles, c[2], tile_of);
                 left -= tiles;
