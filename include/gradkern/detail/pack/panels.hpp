@@ -101,7 +101,19 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
             }
         }
     }
-    for (std::ptrdiff_t j = whole; j < lanes; ++j) {
+    std::ptrdiff_t j = whole;
+    if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // as images have: one pass over what is written
+        for (; lanes - j >= 3; j += 3) {
+            const T* s = row(j);
+            float* to = out + j;
+            for (std::ptrdiff_t x = 0; x < count; ++x, ++s, to += out_step) {
+                to[0] = load_element(s);
+                to[1] = load_element(s + row.step);
+                to[2] = load_element(s + 2 * row.step);
+            }
+        }
+    }
+    for (; j < lanes; ++j) {
         const auto s = row(j);
         for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_one(s + x);
     }
