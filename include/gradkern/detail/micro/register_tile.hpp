@@ -140,7 +140,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
-    constexpr bool several_terms = A == operand::scalar && Vectors > 1 && terms_a_turn > 1;
+    constexpr bool several_terms = A == operand::scalar && Vectors > 1 && Rows >= Vectors && terms_a_turn > 1;
     const bool adjoin = several_terms && a_step != 1 && rows_adjoin(call.a, call.rows);
     std::ptrdiff_t a_at = 0;  // of a tile
     std::ptrdiff_t c_at = 0;
