@@ -89,10 +89,19 @@ public:
     /// Whether row pointers are those of the tensor.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
 
-    /// Row pointers for the next tile, whose rows belong at the offsets `to`; those of the last tile where this one begins
-    /// with a later lane of joined panels.
-    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to,
-                                     std::int64_t first_lane = 0) noexcept {
+    /// How many tiles of `count` rows, equally far apart in a line, may follow one another, if so many do at most.
+    [[nodiscard]] std::ptrdiff_t tiles_at_once(std::ptrdiff_t count, std::ptrdiff_t most) const noexcept {
+        return direct_ || area_ != nullptr ? most : std::min(most, capacity() / count);
+    }
+    /// From one of them to the next, where rows lie `step` apart in the tensor or the area.
+    [[nodiscard]] std::int64_t next_tile(std::ptrdiff_t count, std::int64_t step) const noexcept {
+        return count * (direct_ || area_ != nullptr ? step : width_);
+    }
+
+    /// Row pointers for the next tile, whose rows belong at the offsets `to`; those of the last one where this one begins
+    /// with a later lane of joined panels. `tiles` of them may follow one another, with rows `step` apart.
+    [[nodiscard]] float* const* rows(std::ptrdiff_t count, const std::int64_t* to, std::int64_t first_lane,
+                                     std::ptrdiff_t tiles, std::int64_t step) noexcept {
         if (direct_) {
             for (std::ptrdiff_t i = 0; i < count; ++i)
                 pointers_[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(at(to[i]));
@@ -105,19 +114,21 @@ public:
         }
         if (first_lane > 0) {
             for (std::ptrdiff_t i = 0; i < count; ++i)
-                pointers_[static_cast<std::size_t>(i)] = buffer_.data() + ((filled_ - count + i) * width_ + first_lane);
+                pointers_[static_cast<std::size_t>(i)] =
+                    buffer_.data() + ((filled_ - tiles * count + i) * width_ + first_lane);
             return pointers_.data();
         }
-        if (filled_ + count > std::min(buffer_rows, buffer_floats / width_)) flush();
-        for (std::ptrdiff_t i = 0; i < count; ++i) {
-            pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
-            to_[static_cast<std::size_t>(filled_ + i)] = to[i];
+        if (filled_ + tiles * count > capacity()) flush();
+        for (std::ptrdiff_t i = 0; i < tiles * count; ++i) {
+            const std::int64_t offset = i < count ? to[i] : to[0] + i * step;
+            if (i < count) pointers_[static_cast<std::size_t>(i)] = buffer_.data() + (filled_ + i) * width_;
+            to_[static_cast<std::size_t>(filled_ + i)] = offset;
             if (out_[1] == 1) {  // asked for now, written when the buffer is full
                 for (std::int64_t byte = 0; byte < lanes_ * element_.bytes; byte += cache_line)
-                    simd::prefetch_to_write(at(to[i]), byte);
+                    simd::prefetch_to_write(at(offset), byte);
             }
         }
-        filled_ += count;
+        filled_ += tiles * count;
         return pointers_.data();
     }
 
@@ -145,6 +156,7 @@ public:
     }
 
 private:
+    [[nodiscard]] std::ptrdiff_t capacity() const noexcept { return std::min(buffer_rows, buffer_floats / width_); }
     [[nodiscard]] std::byte* at(std::int64_t offset) const noexcept { return dst_ + offset * element_.bytes; }
 
     void add_bias(float* row, std::ptrdiff_t count) noexcept {

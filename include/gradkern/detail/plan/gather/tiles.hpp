@@ -217,14 +217,15 @@ private:
     }
 
     /// What tiles of a panel have in common.
-    [[nodiscard]] tile_call call_of(std::int64_t p, std::ptrdiff_t count, const rows_of_tile& to) noexcept {
+    [[nodiscard]] tile_call call_of(std::int64_t p, std::ptrdiff_t count, const rows_of_tile& to, std::ptrdiff_t tiles,
+                                    std::int64_t write_step) noexcept {
         const gather_plan& g = t_.g;
         return {.list = t_.reduction.list,
                 .rows = count,
                 .a_step = t_.reduction.a_step,
                 .b = t_.packed + p * g.panel_floats + g.panel_width,
                 .b_step = t_.reduction.b_step,
-                .c = output_.rows(count, to.data(), joined_ ? p * g.panel_width : 0),
+                .c = output_.rows(count, to.data(), joined_ ? p * g.panel_width : 0, tiles, write_step),
                 .group = g.in_channels,
                 .rounds = g.pairs_round() && output_.is_direct(),
                 .bias = biased_ ? t_.packed + p * g.panel_floats : nullptr,
@@ -259,8 +260,7 @@ private:
                                : tiles_for<operand::scalar>(width);
     }
 
-    /// The next `tiles` tiles of `count` positions of a walk, in all panels of the task; several lie in one line of it, and
-    /// write straight into the tensor. `tile_of(call, row pointers, offset of the panel, lanes used, offsets of what rows read)`
+    /// The next `tiles` tiles of `count` positions of a walk, in all panels of the task; several lie in one line of it. `tile_of(call, row pointers, offset of the panel, lanes used, offsets of what rows read)`
     /// completes the call and returns the kernel.
     template <class TileOf>
     void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles, const shape::tap_class& columns,
@@ -275,12 +275,12 @@ private:
         const bool turns = t_.panels > 1 && !joined_;
         t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
             if (turns) turn_to(p, of, lane, used);
-            tile_call call = call_of(p, count, to);
+            tile_call call = call_of(p, count, to, tiles, write_step);
             if (tiles > 1) {
                 call.tiles = tiles;
                 call.a_next = count * read_step;
                 call.b_next = 0;
-                call.c_next = count * write_step;
+                call.c_next = output_.next_tile(count, write_step);
             } else {
                 call.tiles = panels_at_once(p, lane, used);
             }
@@ -313,9 +313,9 @@ private:
             return tiles_of_width(used)[call.rows - 1];
         };
         // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1.
-        const bool direct = output_.is_direct() && (t_.panels == 1 || g.last_is_whole());  // all panels
-        const std::ptrdiff_t most_tiles = direct && !g.channelwise ? 16 : 1;
+        const bool alike = t_.panels == 1 || joined_ || g.last_is_whole();  // all panels leave the same way
         split_runs(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
+            const std::ptrdiff_t most_tiles = alike && !g.channelwise ? output_.tiles_at_once(count, 16) : 1;
             while (left > 0) {
                 const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
                 const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most_tiles));
