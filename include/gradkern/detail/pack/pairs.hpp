@@ -89,7 +89,8 @@ inline void pack_every_second(const T* row, std::ptrdiff_t count, float* out) no
 
 /// How many rows of `lanes` neighbouring pairs, `step` elements apart, are made of two vectors of elements at a time; 0: none.
 template <class T>
-[[nodiscard]] inline std::ptrdiff_t short_rows(const paired_row<T>& row, std::ptrdiff_t lanes, std::ptrdiff_t step) noexcept {
+[[nodiscard]] inline std::ptrdiff_t short_rows(const paired_row<T>& row, std::ptrdiff_t lanes,
+                                               std::ptrdiff_t step) noexcept {
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     if (!row.both || lanes < 1 || lanes > width || row.other < 1 || row.other > 2 * width - lanes || step < 1) return 0;
     return std::min(width / lanes, 1 + (2 * width - lanes - row.other) / step);

@@ -43,8 +43,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Kernels for a few rows: one vector wide, two, and as wide as can be; the narrow ones are those of all tiles. Of three, the
-/// channels of an image, also seven vectors wide, of which many lines are made.
+/// Kernels for a few rows: one vector wide, two, as wide as can be, and of three rows as wide as the lines of an image. The
+/// narrow ones are those of all tiles.
 template <operand A, int Rows>
 inline constexpr std::array<tile_function, 4> position_tiles{
     {&register_tile<A, kernel_rows(Rows, row_unit<A>), 1>, &register_tile<A, kernel_rows(Rows, row_unit<A>), 2>,
