@@ -404,6 +404,7 @@ TEST(convolution, few_channels_of_wide_lines) {
         std::int64_t kernel, stride, dilation, pad;
     } rows[]{
         {2, 40, 3, {37, 70}, 7, 2, 1, 3},    // an image, its gradient: five classes of one column
+        {1, 9, 3, {11, 224}, 7, 2, 1, 3},    // lines of seven vectors
         {2, 9, 2, {21, 67}, 5, 1, 1, 2},     // two columns at each border
         {1, 33, 4, {33, 140}, 3, 1, 2, 2},   // dilated: classes of two columns
         {2, 8, 1, {3, 18, 65}, 3, 2, 1, 1},  // planes

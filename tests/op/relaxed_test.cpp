@@ -31,13 +31,23 @@ protected:
             op = random.pick(
                 {conv_operator::convolution_backward_weights, conv_operator::conv_transpose_backward_weights});
         if (!random.chance(1, 5)) return random_conv_case(random, limit, op);
-        // Groups of eight channels, which lanes may share, fill whole panels or not.
         const conv_operator any = all_conv_operators[static_cast<std::size_t>(random.integer(0, 5))];
+        const gk::data_format format = random.pick({gk::data_format::ncx, gk::data_format::nxc});
+        const gk::weights_format filter = random.pick({gk::weights_format::oix, gk::weights_format::xio});
+        if (random.chance(1, 4)) {  // images of few channels: rows of a few pairs, and lines of many vectors
+            const std::int64_t small = random.integer(1, 20);
+            const std::int64_t large = random.integer(1, 4);
+            const gk::extents space{random.integer(7, 9), random.integer(7, 240)};
+            const std::int64_t kernel = random.integer(2, 7);
+            return make_case({op.value_or(any), 1, 1, small, large, space, kernel, random.integer(1, 3), 1,
+                              random.integer(0, kernel - 1)},
+                             format, filter);
+        }
+        // Groups of eight channels, which lanes may share, fill whole panels or not.
         return make_case({op.value_or(any), random.integer(1, 2), random.integer(1, 9), 8, 8,
                           gk::extents::filled(random.pick({std::size_t{1}, std::size_t{2}}), random.integer(3, 12)),
                           random.integer(1, 3), random.integer(1, 2), 1, random.integer(0, 1)},
-                         random.pick({gk::data_format::ncx, gk::data_format::nxc}),
-                         random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                         format, filter);
     }
     [[nodiscard]] static tensors relaxed_tensors(random_source& random, const conv_case& c, bool strided) {
         tensors t(random, c, strided);

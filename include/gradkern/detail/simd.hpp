@@ -39,13 +39,15 @@
 /// | `load_wide_partial(p, n)`, `store_narrow_partial(p, v, n)` | their first n elements |
 /// | `widen(src, dst, n)`, `narrow(src, dst, n)` | n elements to and from float |
 /// | `fma`, `mul` of three, two floats | what `vec`'s do in one lane |
-/// | `has_dot_bf16` | whether there are the four below, whose lanes hold two bf16 patterns each, the first one in the lower half |
+/// | `has_dot_bf16` | whether there are the six below, whose lanes hold two bf16 patterns each, the first one in the lower half |
 /// | `pair_bf16(a, b)` | lanes of bf16 numbers, widened -> lanes of pairs |
 /// | `broadcast_pair(p)` | all lanes the pair at p, any address |
 /// | `dot_bf16(a, b, c)` | `c + a.first * b.first + a.second * b.second`; subnormal numbers may count as 0, rounding is the target's |
 /// | `narrow_dots(v, p)` | `narrow_bf16` of such sums, none of which is subnormal |
+/// | `pick_words(p, n, places)` | lane i: the patterns `places[2 * i]` and `places[2 * i + 1]` of the n at p, at most two a lane |
+/// | `interleave_words(a, b, p)` | two vectors of pairs: of the patterns at a, first, with those at b |
 ///
-/// Every operation but the last two gives the same bits on every target, NaN patterns of the conversions included, if the floating-point environment rounds
+/// Every operation but `dot_bf16` and `narrow_dots` gives the same bits on every target, NaN patterns of the conversions included, if the floating-point environment rounds
 /// to nearest and does not flush subnormal numbers.
 
 #include <cmath>
@@ -85,6 +87,8 @@ inline constexpr bool has_dot_bf16 = false;
 [[nodiscard]] vec pair_bf16(vec low, vec high) noexcept;
 [[nodiscard]] vec dot_bf16(vec a, vec b, vec c) noexcept;
 void narrow_dots(vec value, void* target) noexcept;
+[[nodiscard]] vec pick_words(const void* source, std::ptrdiff_t n, const std::uint16_t* places) noexcept;
+void interleave_words(const void* low, const void* high, float* target) noexcept;
 #endif
 
 /// All lanes +0.

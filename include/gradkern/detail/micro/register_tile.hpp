@@ -90,6 +90,25 @@ template <int N, int L>
     }
 }
 
+/// What all lanes share: a number, or a pair.
+template <operand A>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec shared_number(const float* a) noexcept {
+    if constexpr (is_paired<A>) {
+        return simd::broadcast_pair(a);
+    } else {
+        return simd::broadcast(*a);
+    }
+}
+/// c and the product of numbers, or of pairs.
+template <operand A>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec add_product(simd::vec a, simd::vec b, simd::vec c) noexcept {
+    if constexpr (is_paired<A>) {
+        return simd::dot_bf16(a, b, c);
+    } else {
+        return simd::fma(a, b, c);
+    }
+}
+
 /// Whether rows are neighbours in memory.
 [[nodiscard]] inline bool rows_adjoin(const float* const* a, std::ptrdiff_t rows) noexcept {
     for (std::ptrdiff_t i = 1; i < rows; ++i)
@@ -140,7 +159,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
-    constexpr bool several_terms = A == operand::scalar && Vectors > 1 && terms_a_turn > 1;
+    constexpr bool several_terms = A == operand::scalar && Vectors > 1 && Rows >= Vectors && terms_a_turn > 1;
     const bool adjoin = several_terms && a_step != 1 && rows_adjoin(call.a, call.rows);
     std::ptrdiff_t a_at = 0;  // of a tile
     std::ptrdiff_t c_at = 0;
@@ -247,17 +266,17 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                             acc[i][v] = simd::fma(group_number<Vectors, v>(x), bv, acc[i][v]);
                         });
                     }
-                } else if constexpr (A == operand::scalar && Rows < Vectors) {
+                } else if constexpr (shares_numbers<A> && Rows < Vectors) {
                     // The few numbers wait in registers, not the many vectors: 16 registers do not hold those, and g++ would read
                     // them once for each row.
                     vec x[Rows];
                     GRADKERN_UNROLL
-                    for (int i = 0; i < Rows; ++i) x[i] = simd::broadcast(a[i][at]);
+                    for (int i = 0; i < Rows; ++i) x[i] = shared_number<A>(a[i] + at);
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; ++v) {
                         const vec bv = simd::keep(simd::load(b + v * width));
                         GRADKERN_UNROLL
-                        for (int i = 0; i < Rows; ++i) acc[i][v] = simd::fma(x[i], bv, acc[i][v]);
+                        for (int i = 0; i < Rows; ++i) acc[i][v] = add_product<A>(x[i], bv, acc[i][v]);
                     }
                 } else if (eight_share) {
                     // Quads of two vectors are put together, so that what repeats a number need not leave its quad: CPUs have more
@@ -320,19 +339,14 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         GRADKERN_UNROLL
                         for (int i = 0; i < Rows; ++i) {
                             vec x = simd::zero();
-                            if constexpr (A == operand::scalar) x = simd::broadcast(a[i][at]);
-                            if constexpr (A == operand::pair) x = simd::broadcast_pair(a[i] + at);
+                            if constexpr (shares_numbers<A>) x = shared_number<A>(a[i] + at);
                             if constexpr (A == operand::octet) x = simd::quad_lane<l>(simd::load(a[i] + at));
                             GRADKERN_UNROLL
                             for (int v = 0; v < Vectors; ++v) {
                                 if constexpr (reads_lanes && A != operand::octet)
                                     x = load_lanes<A>(a[i] + at + v * width);
                                 if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
-                                if constexpr (is_paired<A>) {
-                                    acc[i][v] = simd::dot_bf16(x, bv[v], acc[i][v]);
-                                } else {
-                                    acc[i][v] = simd::fma(x, bv[v], acc[i][v]);
-                                }
+                                acc[i][v] = add_product<A>(x, bv[v], acc[i][v]);
                             }
                         }
                     });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -86,6 +87,36 @@ inline void pack_every_second(const T* row, std::ptrdiff_t count, float* out) no
     if (count > 0) out[count - 1] = load_one(paired_row<T>{row + 4 * (count - 1), 2, true});
 }
 
+/// How many rows of `lanes` neighbouring pairs, `step` elements apart, are made of two vectors of elements at a time; 0: none.
+template <class T>
+[[nodiscard]] inline std::ptrdiff_t short_rows(const paired_row<T>& row, std::ptrdiff_t lanes,
+                                               std::ptrdiff_t step) noexcept {
+    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    if (!row.both || lanes < 1 || lanes > width || row.other < 1 || row.other > 2 * width - lanes || step < 1) return 0;
+    return std::min(width / lanes, 1 + (2 * width - lanes - row.other) / step);
+}
+
+/// Packs them: out[x * lanes + j] = the pair of row[x * step + j] and the one `other` elements behind it, where x < count.
+template <class T>
+inline void pack_short_rows(const T* row, std::ptrdiff_t other, std::ptrdiff_t lanes, std::ptrdiff_t step,
+                            std::ptrdiff_t count, std::ptrdiff_t rows, float* out) noexcept {
+    std::array<std::uint16_t, 2 * simd::lanes> places{};
+    auto place = places.begin();
+    for (std::ptrdiff_t x = 0; x < rows; ++x)
+        for (std::ptrdiff_t j = x * step; j < x * step + lanes; ++j) {
+            *place++ = static_cast<std::uint16_t>(j);
+            *place++ = static_cast<std::uint16_t>(j + other);
+        }
+    const std::ptrdiff_t words = (rows - 1) * step + other + lanes;
+    const auto pairs = [&](std::ptrdiff_t x) { return simd::pick_words(row + x * step, words, places.data()); };
+    std::ptrdiff_t x = 0;
+    for (; (count - x) * lanes >= simd::lanes; x += rows) simd::store(out + x * lanes, pairs(x));  // more comes behind
+    for (; x < count; x += rows) {
+        x = std::min(x, count - rows);  // the last rows come again
+        simd::store_partial(out + x * lanes, pairs(x), rows * lanes);
+    }
+}
+
 /// pack_lanes (pack/panels.hpp) of pairs: out[x * out_step + j] = the pair that begins at
 /// source[j * lane_step + x * source_step].
 template <class T>
@@ -93,6 +124,8 @@ inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, st
                        std::ptrdiff_t source_step, std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     const bool in_memory = source.both && source.other == 1;  // pairs as they are wanted
+    const std::ptrdiff_t short_ones =
+        lane_step == 1 && out_step == lanes ? std::min(count, short_rows(source, lanes, source_step)) : 0;
     const auto at = [&](std::ptrdiff_t offset) { return reinterpret_cast<const neighbours*>(source.first + offset); };
     if (in_memory && lane_step == 2) {
         for (std::ptrdiff_t x = 0; x < count; ++x)  // often a few pairs: no calls
@@ -104,13 +137,22 @@ inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, st
             pack_every_second(source.first + x * source_step, lanes, out + x * out_step);
     } else if (in_memory && source_step == 2) {
         pack_columns<neighbours>([&](std::ptrdiff_t j) { return at(j * lane_step); }, lanes, count, out, out_step);
+    } else if (short_ones > 0) {
+        pack_short_rows(source.first, source.other, lanes, source_step, count, short_ones, out);
+    } else if (source.both && lane_step == 1 && lanes >= 2 * width) {
+        for (std::ptrdiff_t x = 0; x < count; ++x)
+            for (std::ptrdiff_t next = 0; next < lanes; next += 2 * width) {
+                const std::ptrdiff_t j = std::min(next, lanes - 2 * width);  // the last ones overlap, here and below
+                const T* const from = source.first + (x * source_step + j);
+                simd::interleave_words(from, from + source.other, out + x * out_step + j);
+            }
     } else if (lane_step == 1 && lanes >= width / 2) {
         for (std::ptrdiff_t x = 0; x < count; ++x) {
             const paired_row<T> row = source + x * source_step;
             float* const to = out + x * out_step;
             if (lanes < width) simd::store_partial(to, load_row(row, lanes), lanes);
             for (std::ptrdiff_t next = 0; next < lanes && lanes >= width; next += width) {
-                const std::ptrdiff_t j = std::min(next, lanes - width);  // the last vector overlaps its predecessor
+                const std::ptrdiff_t j = std::min(next, lanes - width);
                 simd::store(to + j, load_row(row + j));
             }
         }

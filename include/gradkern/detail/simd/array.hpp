@@ -6,6 +6,7 @@
 ///
 /// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec` and the operations on it.
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -257,6 +258,26 @@ inline constexpr bool has_dot_bf16 = true;
 }
 
 GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept { narrow_bf16(value, target); }
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec pick_words(const void* source, std::ptrdiff_t n,
+                                                    const std::uint16_t* places) noexcept {
+    std::array<std::uint16_t, 2 * lanes> words{};
+    std::memcpy(words.data(), source, static_cast<std::size_t>(n) * sizeof words[0]);
+    std::array<std::uint16_t, 2 * lanes> picked;
+    for (std::uint16_t& word : picked) word = words[*places++];
+    vec r;
+    std::memcpy(r.lane, picked.data(), sizeof picked);
+    return r;
+}
+
+GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* target) noexcept {
+    constexpr std::size_t word = sizeof(std::uint16_t);
+    auto* to = reinterpret_cast<std::byte*>(target);
+    for (std::size_t i = 0; i < 2 * lanes; ++i, to += 2 * word) {
+        std::memcpy(to, static_cast<const std::byte*>(low) + i * word, word);
+        std::memcpy(to + word, static_cast<const std::byte*>(high) + i * word, word);
+    }
+}
 #endif
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,

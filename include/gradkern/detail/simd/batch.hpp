@@ -192,6 +192,13 @@ static_assert(lanes == 16);
 GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept {
     registers::narrow_dots(target, register_type(value));
 }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec pick_words(const void* source, std::ptrdiff_t n,
+                                                    const std::uint16_t* places) noexcept {
+    return vec(registers::pick_words(source, n, places));
+}
+GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* target) noexcept {
+    registers::interleave_words(low, high, target);
+}
 #endif
 
 GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,

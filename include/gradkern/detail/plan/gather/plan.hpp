@@ -165,6 +165,8 @@ inline constexpr std::int64_t position_rows = 4;
 
 /// The widest tile for a few rows, in vectors: a dozen accumulators, or eight, as many as a CPU has multiply-adds under way.
 [[nodiscard]] constexpr int position_vectors(int rows) noexcept { return rows <= 2 ? 8 / rows : 12 / rows; }
+/// Three rows, the channels of an image, whose lines often are so many vectors of 16: with registers for as many sums.
+inline constexpr int image_vectors = narrow_rows == 8 ? 7 : 4;
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -43,17 +43,19 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Kernels for a few rows: one vector wide, two, and as wide as can be. The narrow ones are those of all tiles.
+/// Kernels for a few rows: one vector wide, two, as wide as can be, and of three rows as wide as the lines of an image. The
+/// narrow ones are those of all tiles.
 template <operand A, int Rows>
-inline constexpr std::array<tile_function, 3> position_tiles{{&register_tile<A, kernel_rows(Rows, row_unit<A>), 1>,
-                                                              &register_tile<A, kernel_rows(Rows, row_unit<A>), 2>,
-                                                              &register_tile<A, Rows, position_vectors(Rows)>}};
+inline constexpr std::array<tile_function, 4> position_tiles{
+    {&register_tile<A, kernel_rows(Rows, row_unit<A>), 1>, &register_tile<A, kernel_rows(Rows, row_unit<A>), 2>,
+     &register_tile<A, Rows, position_vectors(Rows)>,
+     &register_tile<A, Rows, Rows == 3 ? image_vectors : position_vectors(Rows)>}};
 
 /// Rows of a panel at most.
 inline constexpr std::int64_t max_panel_rows = std::max<std::int64_t>(position_rows, tile_rows);
 /// Sums of a tile at most.
-inline constexpr std::int64_t max_tile_sums =
-    std::max<std::int64_t>(12 * static_cast<std::int64_t>(simd::lanes), std::int64_t{tile_rows} * tile_lanes);
+inline constexpr std::int64_t max_tile_sums = std::max<std::int64_t>(
+    std::max(12, 3 * image_vectors) * static_cast<std::int64_t>(simd::lanes), std::int64_t{tile_rows} * tile_lanes);
 
 /// A kernel and the columns it computes.
 struct position_tile {
@@ -77,6 +79,8 @@ template <operand A>
                                     : position_tiles<A, 4>;
     if (left <= lanes) return {tiles[0], lanes};
     if (left <= 2 * lanes) return {tiles[1], 2 * lanes};
+    const std::int64_t vectors = (left + lanes - 1) / lanes;
+    if (rows == 3 && vectors >= image_vectors && vectors % 4 != 0) return {tiles[3], image_vectors * lanes};
     return {tiles[2], position_vectors(static_cast<int>(rows)) * lanes};
 }
 
@@ -163,8 +167,13 @@ inline void stage_lines(const gather_plan& g, const T* src, const staging_box& r
             const T* const plane = src + (read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
                                    read.first[1] * g.in[3] + read.first[2] * g.in[4];
             if (g.in[4] == 1 && !g.pairs) {  // rows of a channel follow one another
-                for (std::int64_t k = 0; k < g.in_channels; ++k)
+                const std::int64_t elements = read.extent[1] * read.extent[2];
+                for (std::int64_t k = 0; k < g.in_channels; ++k) {
+                    // No CPU fetches ahead from channel to channel.
+                    for (std::int64_t i = 0; i < elements && k + 2 < g.in_channels; i += simd::line_elements<T>)
+                        simd::prefetch(plane, (k + 2) * g.in[1] + i);
                     pack_lanes(plane + k * g.in[1], 1, read.extent[2], g.in[3], read.extent[1], to + k * pitch, row);
+                }
                 continue;
             }
             for (std::int64_t h = 0; h < read.extent[1]; ++h) {
@@ -182,12 +191,15 @@ inline void stage_lines(const gather_plan& g, const T* src, const staging_box& r
 inline void turn_columns(const gather_plan& g, const float* staging, const staging_box& read, std::int64_t pitch,
                          const shape::tap_class& column, float* to, std::int64_t to_pitch) noexcept {
     for (std::int64_t plane = 0; plane < read.images * read.extent[0]; ++plane) {
-        for (std::int64_t t = 0; t < column.taps; ++t) {
-            const float* const from = staging + (column.first_read + t * column.read_per_tap - read.first[2]);
-            for (std::int64_t k = 0; k < g.terms; ++k, to += to_pitch)
-                for (std::int64_t h = 0; h < read.extent[1]; ++h) to[h] = from[(h * g.terms + k) * pitch];
-        }
+        for (std::int64_t k = 0; k < g.terms; ++k)  // the taps of a line of the cache together
+            for (std::int64_t t = 0; t < column.taps; ++t) {
+                const float* const from =
+                    staging + (column.first_read + t * column.read_per_tap - read.first[2] + k * pitch);
+                float* const line = to + (t * g.terms + k) * to_pitch;
+                for (std::int64_t h = 0; h < read.extent[1]; ++h) line[h] = from[h * g.terms * pitch];
+            }
         staging += read.extent[1] * g.terms * pitch;
+        to += column.taps * g.terms * to_pitch;
     }
 }
 

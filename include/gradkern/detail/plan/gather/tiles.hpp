@@ -261,8 +261,8 @@ private:
     }
 
     /// The next `tiles` tiles of `count` positions of a walk, in all panels of the task; several lie in one line of it.
-    /// `tile_of(call, row pointers, offset of the panel, lanes used, offsets of what rows read)`
-    /// completes the call and returns the kernel.
+    /// `tile_of(call, row pointers, offset of the panel, lanes used, offsets of what rows read)` completes the call and
+    /// returns the kernel.
     template <class TileOf>
     void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles, const shape::tap_class& columns,
                        const TileOf& tile_of) noexcept {

@@ -187,6 +187,12 @@ inline void stage_lines(const reduce_plan& r, const T* from, std::int64_t lines,
                         float* to) noexcept {
     const std::int64_t step = r.axes[2].stride_in(r.large[4]);
     const std::int64_t line_floats = r.terms(count) * rows.term;
+    if constexpr (has_pairs<T>) {  // taps that follow one another in memory are one row of channels
+        if (r.pairs && rows.channel == 1 && r.large[1] == 1 && r.axes[2].dilation_in(r.large[4]) == channels) {
+            channels *= taps;
+            taps = 1;
+        }
+    }
     for (std::int64_t t = 0; t < taps; ++t, from += r.axes[2].dilation_in(r.large[4]), to += rows.tap) {
         if constexpr (has_pairs<T>) {
             if (r.pairs && rows.term == 1) {

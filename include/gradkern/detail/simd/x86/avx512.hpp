@@ -137,6 +137,23 @@ GRADKERN_ALWAYS_INLINE __m512 join_halves(__m512 low, __m512 high) noexcept {
     return _mm512_castsi512_ps(
         _mm512_or_si512(_mm512_maskz_srli_epi32(all_lanes, _mm512_castps_si512(low), 16), _mm512_castps_si512(high)));
 }
+/// Lane i: the words places[2 * i] and places[2 * i + 1] of the first n (1 ... 32) at source; nothing behind them is read.
+GRADKERN_ALWAYS_INLINE __m512 pick_words(const void* source, std::ptrdiff_t n, const std::uint16_t* places) noexcept {
+    const auto first = static_cast<__mmask32>(0xffffffffu >> (32 - n));
+    return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xffffffff, _mm512_loadu_si512(places),
+                                                              _mm512_maskz_loadu_epi16(first, source)));
+}
+/// 32 words of `low` in the lower halves, as many of `high` in the upper ones.
+GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* target) noexcept {
+    const __m512i places =
+        _mm512_set_epi32(47 << 16 | 15, 46 << 16 | 14, 45 << 16 | 13, 44 << 16 | 12, 43 << 16 | 11, 42 << 16 | 10,
+                         41 << 16 | 9, 40 << 16 | 8, 39 << 16 | 7, 38 << 16 | 6, 37 << 16 | 5, 36 << 16 | 4,
+                         35 << 16 | 3, 34 << 16 | 2, 33 << 16 | 1, 32 << 16);
+    const __m512i a = _mm512_loadu_si512(low);
+    const __m512i b = _mm512_loadu_si512(high);
+    _mm512_storeu_si512(target, _mm512_permutex2var_epi16(a, places, b));
+    _mm512_storeu_si512(target + 16, _mm512_permutex2var_epi16(a, _mm512_add_epi16(places, _mm512_set1_epi16(16)), b));
+}
 #endif
 
 GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t stride, __m512) noexcept {
