@@ -92,14 +92,16 @@ public:
     /// How many rows can wait in the buffer.
     [[nodiscard]] std::ptrdiff_t room() const noexcept { return std::min(buffer_rows, buffer_floats / width_); }
 
-    /// Row pointers for the next tile, whose rows belong at the offsets `to`, and how far behind those of `tiles` tiles of a
-    /// line, `step` from row to row, are; those of the last tiles where these begin with a later lane of joined panels.
-    struct tile_rows {
+    /// One for each row of a tile, and from them to those of the next tile of a line.
+    struct row_pointers {
         float* const* first;
-        std::ptrdiff_t next;
+        std::ptrdiff_t next_tile;
     };
-    [[nodiscard]] tile_rows rows(std::ptrdiff_t count, std::ptrdiff_t tiles, const std::int64_t* to, std::int64_t step,
-                                 std::int64_t first_lane = 0) noexcept {
+    /// Where the next `tiles` tiles of `count` rows write. The first tile's rows belong at the offsets `to`; several tiles lie
+    /// in one line, `step` from row to row. Those of the tiles before once more where these begin with a later lane of
+    /// joined panels.
+    [[nodiscard]] row_pointers rows(std::ptrdiff_t count, std::ptrdiff_t tiles, const std::int64_t* to,
+                                    std::int64_t step, std::int64_t first_lane = 0) noexcept {
         const auto pointer = [&](std::ptrdiff_t i) -> float*& { return pointers_[static_cast<std::size_t>(i)]; };
         if (direct_) {
             for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = reinterpret_cast<float*>(at(to[i]));

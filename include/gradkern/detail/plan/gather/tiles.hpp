@@ -218,14 +218,14 @@ private:
     }
 
     /// What tiles of a panel have in common.
-    [[nodiscard]] tile_call call_of(std::int64_t p, std::ptrdiff_t count, const tile_output::tile_rows& to) noexcept {
+    [[nodiscard]] tile_call call_of(std::int64_t p, std::ptrdiff_t count, const tile_output::row_pointers& c) noexcept {
         const gather_plan& g = t_.g;
         return {.list = t_.reduction.list,
                 .rows = count,
                 .a_step = t_.reduction.a_step,
                 .b = t_.packed + p * g.panel_floats + g.panel_width,
                 .b_step = t_.reduction.b_step,
-                .c = to.first,
+                .c = c.first,
                 .group = g.in_channels,
                 .rounds = g.pairs_round() && output_.is_direct(),
                 .bias = biased_ ? t_.packed + p * g.panel_floats : nullptr,
@@ -282,7 +282,7 @@ private:
                 call.tiles = tiles;
                 call.a_next = count * read_step;
                 call.b_next = 0;
-                call.c_next = c.next;
+                call.c_next = c.next_tile;
             } else {
                 call.tiles = panels_at_once(p, lane, used);
             }
