@@ -3,7 +3,7 @@
 // transposing then (lines_pay_off, points_pay_off in gather/paths.hpp). Block, class and part are those of gather.hpp; a task
 // is some panels of output channels of one group, whose rows are the tile's. Loops:
 //
-//     points              block (staged) > panel > segment > tile > part > stretch
+//     points              block (staged, or of an image in place) > panel > segment > tile > part > stretch
 //     all others          block (staged) > panel > class of columns > class of planes > class of rows > image > plane >
 //                         line > tile > part > stretch
 //
@@ -53,7 +53,7 @@ inline constexpr std::array<tile_function, 3> position_tiles{{&register_tile<A, 
 inline constexpr std::int64_t max_panel_rows = std::max<std::int64_t>(position_rows, tile_rows);
 /// Sums of the tiles of a call that go by way of a buffer, at most: a few tiles.
 inline constexpr std::int64_t max_tile_sums = 2048;
-static_assert(max_tile_sums >= std::max<std::int64_t>(12 * simd::lanes, tile_rows * tile_lanes));
+static_assert(max_tile_sums >= std::max<std::int64_t>(12 * simd::lanes, tile_rows* tile_lanes));
 
 /// A kernel and the columns it computes.
 struct position_tile {
@@ -108,8 +108,7 @@ struct position_panel {
         }
         const bool direct = is_direct(step) && tile.width <= runs->count;
         const std::int64_t most = direct ? left : max_tile_sums / static_cast<std::int64_t>(rows);
-        const std::int64_t tiles =
-            std::max<std::int64_t>(std::min({left, runs->count, most}) / tile.width, 1);
+        const std::int64_t tiles = std::max<std::int64_t>(std::min({left, runs->count, most}) / tile.width, 1);
         alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
         std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w;
         std::array<float*, static_cast<std::size_t>(max_panel_rows)> c;
@@ -328,22 +327,19 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
             const T* const from = src + group * g.in_channels * g.in[1];
             const bool stage = staged_key != block * g.groups + group;
             staged_key = block * g.groups + group;
-            const std::int64_t first_point = box.first[2] * g.segment;
-            const std::int64_t points = std::min(box.last[2] * g.segment, g.point_count()) - first_point;
+            const std::int64_t in_line = box.first[2] * g.segment;
+            const std::int64_t points = std::min(box.last[2] * g.segment, g.line_points()) - in_line;
+            const std::int64_t in_place = g.points_in_place ? points / g.segment * g.segment : 0;
+            const std::int64_t first_point = box.first_image * g.line_points() + in_line;
+            const std::int64_t first_staged = first_point + in_place;
+            const std::int64_t staged_points = points - in_place;
             const staging_box read = g.points ? staging_box{} : reads_of(g.axes, g.outputs, box, g.terms);
-            const std::int64_t pitch = row_pitch(g.points ? points : read.extent[2]);
-            if (stage && g.points) {
-                stage_points(from, point_walk(g.batch, g.extents(), g.in, first_point), points, g.in[1], g.in_channels,
-                             g.pairs, staging, pitch);
-            } else if (stage) {
+            const std::int64_t pitch = row_pitch(g.points ? staged_points : read.extent[2]);
+            if (stage && g.points && staged_points > 0) {
+                stage_points(from, point_walk(g.batch, g.extents(), g.in, first_staged), staged_points, g.in[1],
+                             g.in_channels, g.pairs, staging, pitch);
+            } else if (stage && !g.points) {
                 stage_lines(g, from, read, pitch, staging);
-            }
-
-            if (g.points) {  // one list for all panels
-                std::array<shape::tap_class, 3> c;
-                for (shape::tap_class& one : c) one.taps = 1;
-                fill_reduction(g, c, {}, pitch, reduction);
-                swap_operands(reduction);
             }
 
             const float* panel_weights = packed;
@@ -354,20 +350,35 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                     weights_step = g.w_out;
                 }
             }
-            for (std::int64_t row = 0; row < rows; row += g.panel_rows) {
-                const std::int64_t first = group * g.out_channels + first_row + row;
-                const position_panel<T> panel{.g = g,
-                                              .first = first,
-                                              .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
-                                              .weights = panel_weights + row * weights_step,
-                                              .weights_step = weights_step,
-                                              .bias = bias,
-                                              .dst = dst + first * g.out[1]};
-                if (g.points) {
-                    compute_points(panel, staging, first_point, points, reduction);
-                } else {
-                    compute_lines(panel, staging, pitch, read, box, reduction, turned);
+            // Points are two parts: in place, then staged.
+            for (bool staged = in_place == 0;; staged = true) {
+                if (g.points) {  // one list for all panels
+                    std::array<shape::tap_class, 3> c;
+                    for (shape::tap_class& one : c) one.taps = 1;
+                    fill_reduction(g, c, {}, staged ? pitch : g.in[1], reduction);
+                    swap_operands(reduction);
                 }
+                const float* source = staging;
+                if constexpr (std::is_same_v<T, float>) {
+                    if (!staged) source = from + (box.first_image * g.in[0] + in_line);
+                }
+                for (std::int64_t row = 0; row < rows; row += g.panel_rows) {
+                    const std::int64_t first = group * g.out_channels + first_row + row;
+                    const position_panel<T> panel{.g = g,
+                                                  .first = first,
+                                                  .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
+                                                  .weights = panel_weights + row * weights_step,
+                                                  .weights_step = weights_step,
+                                                  .bias = bias,
+                                                  .dst = dst + first * g.out[1]};
+                    if (g.points) {
+                        compute_points(panel, source, staged ? first_staged : first_point,
+                                       staged ? staged_points : in_place, reduction);
+                    } else {
+                        compute_lines(panel, source, pitch, read, box, reduction, turned);
+                    }
+                }
+                if (staged || staged_points == 0) break;
             }
         }
     });
