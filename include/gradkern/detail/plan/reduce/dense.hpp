@@ -36,7 +36,6 @@ struct dense_tiles {
     std::int64_t panels = 0;
     std::int64_t lanes = 0;  // of all of them
     const tile_function* (*tiles)(std::ptrdiff_t lanes_used) = nullptr;
-    std::ptrdiff_t rows = 0;       // of a tile at most
     const float* small = nullptr;  // packed, or in place
     std::int64_t panel_step = 0;   // there, from panel to panel
     const stretch* list = nullptr;
@@ -66,7 +65,9 @@ struct dense_tiles {
                                const row_source& from) const noexcept {
         const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
         for (std::int64_t p = 0; p < panels; ++p) {
-            const tile_function* const kernels = tiles(std::min(r.panel_width, lanes - p * r.panel_width));
+            const std::int64_t used = std::min(r.panel_width, lanes - p * r.panel_width);
+            const tile_function* const kernels = tiles(used);
+            const std::ptrdiff_t rows = has_twins && tiles == twin_tiles ? twin_rows : rows_at_most(used);
             float* const panel_sum = sum + (p * r.task_channels + first_channel) * row_floats + tap * r.panel_width;
             std::int64_t t = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
@@ -117,7 +118,6 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
                       .panels = panels,
                       .lanes = std::min(panels * r.panel_width, r.small_channels - first_panel * r.panel_width),
                       .tiles = tiles_for<operand::scalar>,
-                      .rows = rows_at_most(r.panel_width),
                       .small = packed,
                       .panel_step = r.positions * r.panel_width,
                       .list = list,
@@ -126,10 +126,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
         if (r.pairs) tiles.tiles = tiles_for<operand::pair>;
     }
     if constexpr (has_twins) {
-        if (are_twins(tiles.lanes) && channels > 6 && !r.pairs) {
-            tiles.tiles = twin_tiles;
-            tiles.rows = twin_rows;
-        }
+        if (are_twins(tiles.lanes) && channels > 6 && !r.pairs) tiles.tiles = twin_tiles;
     }
     if constexpr (std::is_same_v<T, float>) {
         if (r.small_in_place) {
