@@ -165,6 +165,8 @@ TEST(convolution, pointwise_layers) {
         {40, 20, 24, {1, 1}, 1, 0},      // images of one position
         {2, 1, 33, {9, 9}, 1, 0},        // wide tiles of few rows
         {2, 600, 24, {23, 24}, 1, 0},    // blocks of few positions
+        {3, 40, 10, {23, 25}, 1, 0},     // in place, where a CPU reads lines far apart, but for the rest of an image
+        {2, 30, 3, {24, 25}, 1, 0},      // the same by wide tiles
     };
     random_source random("convolution.pointwise");
     for (const row& r : rows) {
@@ -181,6 +183,13 @@ TEST(convolution, pointwise_layers) {
             }
         }
     }
+    const conv_case many = make_case({conv_operator::convolution, 2, 1, 10, 40, {23, 25}, 1, 1, 1, 0},
+                                     gk::data_format::ncx, gk::weights_format::oix);
+    const auto in_place = gk::plan_convolution<float>(many.large, many.weights, {}, many.conv);
+    ASSERT_TRUE(in_place.has_value());
+    std::string description(in_place->describe({}), ' ');
+    in_place->describe(description);
+    EXPECT_EQ(description.find("in place") != std::string::npos, gk::detail::simd::reads_far_apart) << description;
     for (const gk::extents& space : {gk::extents{16, 17}, gk::extents{1, 272}, gk::extents{272, 1}}) {
         const conv_case c = make_case({conv_operator::convolution, 16, 1, 20, 64, space, 1, 1, 1, 0},
                                       gk::data_format::ncx, gk::weights_format::oix);

@@ -140,10 +140,13 @@ GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexce
 /// Whether streams whose lines are all read, one after the other, had better be asked for, too. A Zen 4 follows them by
 /// itself, and takes 1.2 times as long where it is asked; a Zen 5, known by an instruction that few CPUs have, takes 0.7 to
 /// 0.9 of the time where memory is beyond the last cache, but for sums of many lines up to 1.3 times as long where it is not.
+/// Such a CPU also reads lines of many pages, in stretches of some vectors, as quickly as it copies them.
 #if defined(__AVX512VP2INTERSECT__)
 inline constexpr bool asks_for_neighbours = true;
+inline constexpr bool reads_far_apart = true;
 #else
 inline constexpr bool asks_for_neighbours = false;
+inline constexpr bool reads_far_apart = false;
 #endif
 
 /// One lane's product: not contracted with a later sum.

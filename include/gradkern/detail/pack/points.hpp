@@ -27,8 +27,8 @@ struct point_run {
 class point_walk {
 public:
     /// From position number `first` on, which exists.
-    point_walk(std::int64_t batch, const std::array<std::int64_t, 3>& extent, const shape::canonical_strides& stride,
-               std::int64_t first) noexcept {
+    GRADKERN_NOINLINE point_walk(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
+                                 const shape::canonical_strides& stride, std::int64_t first) noexcept {
         const std::array<level, 4> axes{
             {{extent[2], stride[4]}, {extent[1], stride[3]}, {extent[0], stride[2]}, {batch, stride[0]}}};
         for (const level& axis : axes) {
@@ -77,8 +77,8 @@ private:
 /// Stages the next `count` positions of a walk over `src` as [channel][position], `pitch` floats from channel to channel.
 /// `pairs`: of pairs of bf16 channels, half as many.
 template <class T>
-inline void stage_points(const T* src, point_walk walk, std::int64_t count, std::int64_t channel_step,
-                         std::int64_t channels, bool pairs, float* staging, std::int64_t pitch) noexcept {
+GRADKERN_NOINLINE void stage_points(const T* src, point_walk walk, std::int64_t count, std::int64_t channel_step,
+                                    std::int64_t channels, bool pairs, float* staging, std::int64_t pitch) noexcept {
     for (float* const end = staging + count; staging != end;) {
         const point_run run = walk.next(end - staging);
         const std::int64_t step = walk.step();

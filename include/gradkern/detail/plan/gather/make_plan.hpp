@@ -188,6 +188,7 @@ constexpr void choose_source(gather_plan& g, const gather_types& types, algorith
     const bool own_lanes = g.in[1] == 1 && (g.is_depthwise() || g.shared);  // each finds its channels in place
     const bool in_place = paired || g.halves || (types.f32 && (g.channelwise ? own_lanes : reachable));
     g.staged = !in_place || g.positionwise || wanted == algorithm::dense_staged;
+    g.points_in_place = g.points && types.f32 && points_stay(g);
 }
 
 /// Which panels go over the activations together, in one task. `task_panels` is the most of them yet.
@@ -236,11 +237,13 @@ constexpr void choose_blocks(gather_plan& g) noexcept {
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : g.same_lines ? 1024 : g.out_staged ? 2048 : 4096;
     std::array<std::int64_t, 3> extents = g.extents();
-    // Points: one image, or none, of a line whose columns are segments.
-    if (g.points) extents = {1, 1, shape::ceil_div(g.point_count(), g.segment)};
-    g.blocks = box_grid(g.points ? std::min<std::int64_t>(g.batch, 1) : g.batch, extents,
+    // Points: lines whose columns are segments, one for each image, or one, or none, for all.
+    if (g.points) extents = {1, 1, shape::ceil_div(g.line_points(), g.segment)};
+    const bool one_line = g.points && !g.points_in_place;
+    g.blocks = box_grid(one_line ? std::min<std::int64_t>(g.batch, 1) : g.batch, extents,
                         [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
-                            return images * box[0] * box[1] * box[2] * (g.points ? g.segment : 1) <= block_positions &&
+                            return (images == 1 || !g.points) &&
+                                   images * box[0] * box[1] * box[2] * (g.points ? g.segment : 1) <= block_positions &&
                                    (!g.may_stage() || staged_floats(g, images, box) <= staging);
                         });
     if (!g.has_joint_panels()) return;
@@ -258,7 +261,9 @@ constexpr void plan_slice(gather_plan& g) noexcept {
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
     slice_layout slice;
-    g.at_staging = slice.reserve<float>(any && g.may_stage() ? staged_floats(g, g.blocks.images(), box) + slack : 0);
+    const std::array<std::int64_t, 3> staged_box{box[0], box[1], g.points_in_place ? 1 : box[2]};
+    g.at_staging =
+        slice.reserve<float>(any && g.may_stage() ? staged_floats(g, g.blocks.images(), staged_box) + slack : 0);
     // Classes of one column would leave all lanes but one empty: rows fill them, where there are enough.
     g.turned = g.positionwise && !g.points && 2 * box[1] >= lanes && (!forward || g.axes[1].stride == 1);
     const std::int64_t turned_lines = g.blocks.images() * reads_at_most(g.axes[0], g.outputs, box[0]) *

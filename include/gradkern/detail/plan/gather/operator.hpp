@@ -41,7 +41,7 @@ public:
                                                            : "dense";
         const bool lanes_are_channels = !plan_.positionwise && !plan_.planewise;
         out << op_ << ": gather, " << path << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
-            << (plan_.staged ? "staged" : "in place") << ", " << plan_.panels << " panels of "
+            << (plan_.staged && !plan_.points_in_place ? "staged" : "in place") << ", " << plan_.panels << " panels of "
             << plan_.panel_rows * plan_.panel_width << (lanes_are_channels ? " lanes, " : " channels, ")
             << plan_.blocks.count() << " blocks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();

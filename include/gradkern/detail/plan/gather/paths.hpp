@@ -40,6 +40,14 @@ inline constexpr std::int64_t most_staged = 128 * 1024;
     return g.in_channels <= 512 && (few_weights || g.point_count() >= 64 * lanes);
 }
 
+/// Whether points had better be read in place, each channel on a page of its own: many of them for few outputs, so that to
+/// copy them takes a good part of the time, and where a CPU waits less for what lies so far apart. Images are one line of
+/// whole tiles, but for a small rest.
+[[nodiscard]] constexpr bool points_stay(const gather_plan& g) noexcept {
+    return simd::reads_far_apart && g.out_channels < g.in_channels && g.out_channels <= 128 && g.in[4] == 1 &&
+           g.extent(0) == 1 && g.extent(1) == 1 && g.extent(2) >= 8 * g.segment;
+}
+
 /// Input lines that four lines of outputs read. Where they exceed the staging area, kernels are tall, and blocks of
 /// outputs so small that lines are staged again and again.
 [[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t lines_of_four(const gather_plan& g) noexcept {

@@ -45,6 +45,7 @@ struct gather_plan {
     bool planewise = false;         // depthwise, positions of one channel in the lanes: panels are channels
     bool points = false;            // positionwise and 1x1: positions of all axes and images are one line
     bool weights_in_place = false;  // points
+    bool points_in_place = false;   // read where they are but for the rest of an image that fills no tile
     bool pairs = false;             // terms are pairs of bf16 numbers, each in place of a float
     bool staged = false;
     bool together = false;          // a task walks panels of several groups side by side
@@ -104,6 +105,10 @@ struct gather_plan {
     /// Points: of all axes and images. Blocks count them in segments.
     [[nodiscard]] constexpr std::int64_t point_count() const noexcept {
         return batch * extent(0) * extent(1) * extent(2);
+    }
+    /// Points that blocks take for one line: all of them, or read in place those of an image.
+    [[nodiscard]] constexpr std::int64_t line_points() const noexcept {
+        return points_in_place ? extent(2) : point_count();
     }
     [[nodiscard]] constexpr bool is_depthwise() const noexcept { return in_channels == 1 && out_channels == 1; }
     /// Groups of eight that lanes share: packed weights of two vectors are in the order of their sums (register_tile.hpp), half

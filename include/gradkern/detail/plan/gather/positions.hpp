@@ -3,7 +3,7 @@
 // transposing then (lines_pay_off, points_pay_off in gather/paths.hpp). Block, class and part are those of gather.hpp; a task
 // is some panels of output channels of one group, whose rows are the tile's. Loops:
 //
-//     points              block (staged) > panel > segment > tile > part > stretch
+//     points              block (staged, or of an image in place) > panel > segment > tile > part > stretch
 //     all others          block (staged) > panel > class of columns > class of planes > class of rows > image > plane >
 //                         line > tile > part > stretch
 //
@@ -18,7 +18,7 @@
 //
 // Staged are f32 or pairs of bf16. Weights are packed as [output channel][block of 64 k][tap][k]; those of points are read in
 // place where they are f32 and neighbours along the reduction. Sums of whole tiles go straight into an f32 tensor, or, of pairs
-// in one part, rounded into one of bf16; others by way of a buffer of one tile.
+// in one part, rounded into one of bf16; others by way of a buffer of a few tiles that follow one another.
 #pragma once
 
 #include <algorithm>
@@ -53,9 +53,10 @@ inline constexpr std::array<tile_function, 4> position_tiles{
 
 /// Rows of a panel at most.
 inline constexpr std::int64_t max_panel_rows = std::max<std::int64_t>(position_rows, tile_rows);
-/// Sums of a tile at most.
-inline constexpr std::int64_t max_tile_sums = std::max<std::int64_t>(
-    std::max(12, 3 * image_vectors) * static_cast<std::int64_t>(simd::lanes), std::int64_t{tile_rows} * tile_lanes);
+/// Sums of the tiles of a call that go by way of a buffer, at most: a few tiles.
+inline constexpr std::int64_t max_tile_sums = 2048;
+static_assert(max_tile_sums >= std::max(12, 3 * image_vectors) * simd::lanes &&
+              max_tile_sums >= tile_rows * tile_lanes);
 
 /// A kernel and the columns it computes.
 struct position_tile {
@@ -100,9 +101,9 @@ struct position_panel {
         return (std::is_same_v<T, float> || g.pairs_round()) && step == 1 && !g.accumulate && bias == nullptr;
     }
 
-    /// Computes the next columns, `left` of them or as many as a tile has, and returns their number; as many as whole tiles
-    /// have that go straight into the first run. Whole tiles are read at `source`. The runs tell where the columns belong,
-    /// which lie `step` apart there; they must hold all of them.
+    /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
+    /// tiles belong to the first run. Whole tiles are read at `source`. The runs tell where the columns belong, which lie
+    /// `step` apart there; they must hold all of them.
     std::int64_t compute(const float* source, std::int64_t left, const reduction_list& reduction, const point_run* runs,
                          std::int64_t step) const noexcept {
         const bool few = g.out_channels <= position_rows;
@@ -111,13 +112,15 @@ struct position_panel {
             if (g.pairs) tile = position_tile_for<operand::pair>(rows, left, few);
         }
         const bool direct = is_direct(step) && tile.width <= runs->count;
+        const std::int64_t most = direct ? left : max_tile_sums / static_cast<std::int64_t>(rows);
+        const std::int64_t tiles = std::max<std::int64_t>(std::min({left, runs->count, most}) / tile.width, 1);
         alignas(64) std::array<float, static_cast<std::size_t>(max_tile_sums)> sums;
         std::array<const float*, static_cast<std::size_t>(max_panel_rows)> w;
         std::array<float*, static_cast<std::size_t>(max_panel_rows)> c;
         for (std::size_t j = 0; j < rows; ++j) {
             const auto row = static_cast<std::int64_t>(j);
             w[j] = weights + row * weights_step;
-            c[j] = sums.data() + row * tile.width;
+            c[j] = sums.data() + row * tiles * tile.width;
             if (direct) c[j] = reinterpret_cast<float*>(dst + (runs->offset + row * g.out[1]));
         }
         tile_call call{.list = reduction.list,
@@ -128,7 +131,7 @@ struct position_panel {
                        .b_step = reduction.b_step,
                        .c = c.data(),
                        .rounds = direct && g.pairs,
-                       .tiles = direct ? std::min(left, runs->count) / tile.width : 1,
+                       .tiles = tiles,
                        .b_next = tile.width,
                        .c_next = tile.width};
         for (std::ptrdiff_t part = 0; part < reduction.part_count; ++part) {
@@ -137,7 +140,7 @@ struct position_panel {
             tile.run(call);
             call.list += call.count;
         }
-        const std::int64_t columns = std::min(left, call.tiles * tile.width);
+        const std::int64_t columns = std::min(left, tiles * tile.width);
         for (std::size_t j = 0; j < rows && !direct; ++j)
             store(static_cast<std::int64_t>(j), c[j], columns, runs, step);
         return columns;
@@ -209,7 +212,6 @@ inline void compute_points(const position_panel<T>& panel, const float* staging,
                            const reduction_list& reduction) noexcept {
     const gather_plan& g = panel.g;
     point_walk outputs(g.batch, g.extents(), g.out, first);
-    const bool direct = panel.is_direct(outputs.step());
     std::array<point_run, 8 * simd::lanes> runs;  // a tile has no more columns
     point_run rest;                               // of the last run
     for (std::int64_t at = 0; at < count;) {
@@ -217,14 +219,18 @@ inline void compute_points(const position_panel<T>& panel, const float* staging,
         for (point_run* run = runs.data(); columns < std::min(g.segment, count - at); ++run) {
             if (rest.count == 0) rest = outputs.next(count - at - columns);
             // several tiles, or a part of one
-            const std::int64_t tiles = direct && columns == 0 ? rest.count / g.segment : 0;
+            const std::int64_t tiles = columns == 0 ? rest.count / g.segment : 0;
             *run = {rest.offset, tiles > 0 ? tiles * g.segment : std::min(rest.count, g.segment - columns)};
             rest.offset += run->count * outputs.step();
             rest.count -= run->count;
             columns += run->count;
         }
-        panel.compute(staging + at, columns, reduction, runs.data(), outputs.step());
-        at += columns;
+        for (const std::int64_t end = at + columns; at < end;) {
+            const std::int64_t done = panel.compute(staging + at, end - at, reduction, runs.data(), outputs.step());
+            at += done;
+            runs[0].offset += done * outputs.step();
+            runs[0].count -= done;
+        }
     }
 }
 
@@ -334,22 +340,19 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
             const T* const from = src + group * g.in_channels * g.in[1];
             const bool stage = staged_key != block * g.groups + group;
             staged_key = block * g.groups + group;
-            const std::int64_t first_point = box.first[2] * g.segment;
-            const std::int64_t points = std::min(box.last[2] * g.segment, g.point_count()) - first_point;
+            const std::int64_t in_line = box.first[2] * g.segment;
+            const std::int64_t points = std::min(box.last[2] * g.segment, g.line_points()) - in_line;
+            const std::int64_t in_place = g.points_in_place ? points / g.segment * g.segment : 0;
+            const std::int64_t first_point = box.first_image * g.line_points() + in_line;
+            const std::int64_t first_staged = first_point + in_place;
+            const std::int64_t staged_points = points - in_place;
             const staging_box read = g.points ? staging_box{} : reads_of(g.axes, g.outputs, box, g.terms);
-            const std::int64_t pitch = row_pitch(g.points ? points : read.extent[2]);
-            if (stage && g.points) {
-                stage_points(from, point_walk(g.batch, g.extents(), g.in, first_point), points, g.in[1], g.in_channels,
-                             g.pairs, staging, pitch);
-            } else if (stage) {
+            const std::int64_t pitch = row_pitch(g.points ? staged_points : read.extent[2]);
+            if (stage && g.points && staged_points > 0) {
+                stage_points(from, point_walk(g.batch, g.extents(), g.in, first_staged), staged_points, g.in[1],
+                             g.in_channels, g.pairs, staging, pitch);
+            } else if (stage && !g.points) {
                 stage_lines(g, from, read, pitch, staging);
-            }
-
-            if (g.points) {  // one list for all panels
-                std::array<shape::tap_class, 3> c;
-                for (shape::tap_class& one : c) one.taps = 1;
-                fill_reduction(g, c, {}, pitch, reduction);
-                swap_operands(reduction);
             }
 
             const float* panel_weights = packed;
@@ -360,20 +363,35 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
                     weights_step = g.w_out;
                 }
             }
-            for (std::int64_t row = 0; row < rows; row += g.panel_rows) {
-                const std::int64_t first = group * g.out_channels + first_row + row;
-                const position_panel<T> panel{.g = g,
-                                              .first = first,
-                                              .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
-                                              .weights = panel_weights + row * weights_step,
-                                              .weights_step = weights_step,
-                                              .bias = bias,
-                                              .dst = dst + first * g.out[1]};
-                if (g.points) {
-                    compute_points(panel, staging, first_point, points, reduction);
-                } else {
-                    compute_lines(panel, staging, pitch, read, box, reduction, turned);
+            // Points are two parts: in place, then staged.
+            for (bool staged = in_place == 0;; staged = true) {
+                if (g.points) {  // one list for all panels
+                    std::array<shape::tap_class, 3> c;
+                    for (shape::tap_class& one : c) one.taps = 1;
+                    fill_reduction(g, c, {}, staged ? pitch : g.in[1], reduction);
+                    swap_operands(reduction);
                 }
+                const float* source = staging;
+                if constexpr (std::is_same_v<T, float>) {
+                    if (!staged) source = from + (box.first_image * g.in[0] + in_line);
+                }
+                for (std::int64_t row = 0; row < rows; row += g.panel_rows) {
+                    const std::int64_t first = group * g.out_channels + first_row + row;
+                    const position_panel<T> panel{.g = g,
+                                                  .first = first,
+                                                  .rows = static_cast<std::size_t>(std::min(g.panel_rows, rows - row)),
+                                                  .weights = panel_weights + row * weights_step,
+                                                  .weights_step = weights_step,
+                                                  .bias = bias,
+                                                  .dst = dst + first * g.out[1]};
+                    if (g.points) {
+                        compute_points(panel, source, staged ? first_staged : first_point,
+                                       staged ? staged_points : in_place, reduction);
+                    } else {
+                        compute_lines(panel, source, pitch, read, box, reduction, turned);
+                    }
+                }
+                if (staged || staged_points == 0) break;
             }
         }
     });

@@ -19,6 +19,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/micro/twin_tile.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/reduce/large_side.hpp>
@@ -49,6 +50,14 @@ struct dense_tiles {
         std::int64_t tap;      // from column tap to column tap
     };
 
+    /// Of twins, writes the first half of each second vector of a packed chunk to its second half.
+    GRADKERN_NOINLINE void double_halves(float* packed) const noexcept {
+        constexpr std::ptrdiff_t half = simd::lanes / 2;
+        GRADKERN_NO_UNROLL
+        for (std::int64_t x = tiles == twin_tiles ? r.positions : 0; x > 0; --x, packed += r.panel_width)
+            std::copy_n(packed + 2 * half, half, packed + 3 * half);
+    }
+
     /// Adds the positions in the list, `stretches` of them, to the sums of `taps` neighbouring column taps from number `tap` on,
     /// in `channels` channels from `first_channel` on.
     GRADKERN_NOINLINE void add(std::ptrdiff_t stretches, std::int64_t tap, std::int64_t taps,
@@ -56,14 +65,16 @@ struct dense_tiles {
                                const row_source& from) const noexcept {
         const std::int64_t row_floats = r.taps() * r.panel_width;  // between the sums of neighbouring channels
         for (std::int64_t p = 0; p < panels; ++p) {
-            const tile_function* const kernels = tiles(std::min(r.panel_width, lanes - p * r.panel_width));
+            const std::int64_t used = std::min(r.panel_width, lanes - p * r.panel_width);
+            const tile_function* const kernels = tiles(used);
+            const std::ptrdiff_t rows = has_twins && tiles == twin_tiles ? twin_rows : rows_at_most(used);
             float* const panel_sum = sum + (p * r.task_channels + first_channel) * row_floats + tap * r.panel_width;
             std::int64_t t = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
-            split_rows(taps * channels, rows_at_most(r.panel_width), unit, [&](std::ptrdiff_t count) {
-                std::array<const float*, most_rows> a;
-                std::array<float*, most_rows> to;
+            split_rows(taps * channels, rows, unit, [&](std::ptrdiff_t count) {
+                std::array<const float*, most_rows_of_any> a;
+                std::array<float*, most_rows_of_any> to;
                 for (std::ptrdiff_t row = 0; row < count; ++row) {
                     a[static_cast<std::size_t>(row)] = from.source + t * from.tap + channel * from.channel;
                     to[static_cast<std::size_t>(row)] = panel_sum + t * r.panel_width + channel * row_floats;
@@ -71,6 +82,7 @@ struct dense_tiles {
                     channel = 0;
                     ++t;
                 }
+                std::fill(a.begin() + count, a.end(), a[static_cast<std::size_t>(count - 1)]);  // twins read them
                 kernels[count - 1]({.list = list,
                                     .count = stretches,
                                     .rows = count,
@@ -113,6 +125,9 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
     if constexpr (has_pairs<T>) {
         if (r.pairs) tiles.tiles = tiles_for<operand::pair>;
     }
+    if constexpr (has_twins) {
+        if (are_twins(tiles.lanes) && channels > 6 && !r.pairs) tiles.tiles = twin_tiles;
+    }
     if constexpr (std::is_same_v<T, float>) {
         if (r.small_in_place) {
             tiles.small = small_base;
@@ -124,6 +139,7 @@ void reduce_dense(const reduce_plan& r, const T* large, const T* small, std::int
         const chunk_grid::chunk c = r.chunks[i];
         if (!r.pairs && !r.small_in_place)
             pack_chunk(r.axes, small_base, r.small, c, tiles.lanes, r.panel_width, tiles.panel_step, packed);
+        if constexpr (has_twins) tiles.double_halves(packed);
         // 1x1: from what a tile reads in place to what one reads for the next chunk, more than a CPU fetches by itself. Other
         // kernels read each position several times.
         tiles.ahead = 0;
