@@ -91,7 +91,10 @@ TEST(convolution, panels_of_many_groups) {
         gk::extents size, kernel, pad;
         std::int64_t groups, channels;  // per group, on both sides
     };
-    const row rows[]{{{12}, {8}, {3}, 20, 20},                    // 40 panels, 25 a task
+    const row rows[]{{{2, 45}, {3, 3}, {1, 1}, 7, 4},   // several tiles of a line at a time, the last panel not whole
+                     {{2, 45}, {3, 3}, {1, 1}, 5, 8},   // and of eights: three panels of AVX2, two of AVX-512
+                     {{3, 20}, {3, 3}, {1, 1}, 32, 8},  // weights: positions that meet in few sets of L1
+                     {{12}, {8}, {3}, 20, 20},          // 40 panels, 25 a task
                      {{3, 3, 3}, {5, 5, 5}, {2, 2, 2}, 648, 1},   // depthwise: 40 whole panels and a half, 32 a task
                      {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4},   // fours: 41 whole panels and a quarter, 37 a task
                      {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 8},   // eights: 82 of AVX-512

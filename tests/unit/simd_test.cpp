@@ -543,8 +543,8 @@ TEST(simd, quads_move_as_a_whole) {
         for (std::size_t i = 0; i < r.size(); ++i)
             EXPECT_EQ(r[i], static_cast<float>(expected(i))) << what << ", lane " << i;
     };
-    expect("first of two", simd::quad_of_two<0>(from_array(a)), [](std::size_t i) { return i / 8 * 8 + i % 4; });
-    expect("second of two", simd::quad_of_two<1>(from_array(a)), [](std::size_t i) { return i / 8 * 8 + 4 + i % 4; });
+    expect("first of two", simd::quad_of_two<0>(a.data()), [](std::size_t i) { return i / 8 * 8 + i % 4; });
+    expect("second of two", simd::quad_of_two<1>(a.data()), [](std::size_t i) { return i / 8 * 8 + 4 + i % 4; });
     simd::vec even = simd::every_second_quad<0>(from_array(a), from_array(b));
     simd::vec odd = simd::every_second_quad<1>(from_array(a), from_array(b));
     expect("even", even, [](std::size_t i) { return i / 4 * 8 + i % 4; });

@@ -25,7 +25,7 @@
 /// | `add_bits(a, b)` | the sum of the lanes' bits, as integers of 32 bits |
 /// | `store_bits_plus(p, v, n)` | `p[i] = n` + the bits of lane i, as integers of 64 bits |
 /// | `quad_lane<K>(a)` | number K of each four lanes in all four of them |
-/// | `quad_of_two<K>(a)` | quad K, 0 or 1, of each two quads of lanes in both of them |
+/// | `quad_of_two<K>(source)` | quad K, 0 or 1, of each two quads of numbers in both of them |
 /// | `every_second_quad<K>(a, b)` | quad K of each two quads of lanes, those of a, then those of b |
 /// | `interleave_quads(a, b)` | quads of lanes of a and of b in turns: the first half in a, the others in b |
 /// | `permute(a, places)` | lane i: number `places[i]` of a |

@@ -22,6 +22,7 @@
 //     c[i][v * c_step + j]  (set | add | resume)  sum over stretches e, k of, for v in [0, n) and the lanes j of a vector,
 //         a[i][e.a + k * a_step + q + v] * b[e.b + k * b_step + j]               operand::outer, n = 4 or 8; with 8
 //                                                                                row i reads b from i * lanes on
+//                                                                                operand::half: so, n = 4, but q = 0
 //
 // Terms are added one after the other by fused multiply-adds in the order of the list, so that
 // the bits depend on the list alone, never on the shape of the tile (nor with pairs, but there on the target, too).
@@ -79,12 +80,14 @@ inline constexpr auto places_of_two = [] {
     return places;
 }();
 
-/// Number L of each N lanes in all of them.
-template <int N, int L>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec group_number(simd::vec a) noexcept {
+/// operand::outer, half: number L of each N at `a` in all lanes of theirs.
+template <operand A, int N, int L>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec group_number(const float* a) noexcept {
     static_assert(N == 4 || N == 8);
-    if constexpr (N == 4) {
-        return simd::quad_lane<L>(a);
+    if constexpr (A == operand::half) {
+        return simd::quad_lane<L>(simd::quad_of_two<0>(a));
+    } else if constexpr (N == 4) {
+        return simd::quad_lane<L>(simd::load(a));
     } else {
         return simd::quad_lane<L % 4>(simd::quad_of_two<L / 4>(a));
     }
@@ -150,7 +153,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     constexpr bool resumes = !is_shared<A> && !is_half<A>;  // not what serves the gather engine alone
     constexpr bool reads_lanes = A == operand::vector || is_shared<A> || is_half<A>;
     constexpr std::ptrdiff_t width = static_cast<std::ptrdiff_t>(simd::lanes);
-    const std::ptrdiff_t c_step = A == operand::outer ? call.c_step : width;
+    const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : width;
     constexpr int sure = std::max(1, Rows - row_unit<A> + 1);  // rows there always are
     const auto row = [&](int i) GRADKERN_INLINE_LAMBDA {
         return i < sure ? i : i == Rows - 1 ? call.rows - 1 : std::min<std::ptrdiff_t>(i, call.rows - 1);
@@ -257,13 +260,13 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             // The eight terms a turn that clang likes spill, too (60 GF/s).
             GRADKERN_NO_UNROLL
             for (; left != 0; --left) {
-                if constexpr (A == operand::outer) {
+                if constexpr (is_outer<A>) {
                     GRADKERN_UNROLL
                     for (int i = 0; i < Rows; ++i) {
                         const vec bv = simd::load(b + (outer_adjoins<Vectors> ? row(i) * width : 0));
-                        const vec x = simd::load(a[i] + at);
+                        const float* const x = a[i] + at;
                         unroll<Vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-                            acc[i][v] = simd::fma(group_number<Vectors, v>(x), bv, acc[i][v]);
+                            acc[i][v] = simd::fma(group_number<A, Vectors, v>(x), bv, acc[i][v]);
                         });
                     }
                 } else if constexpr (shares_numbers<A> && Rows < Vectors) {
@@ -330,26 +333,42 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                                                       acc[i][v]);
                         }
                     }
-                } else {
-                    constexpr int terms = A == operand::quad || A == operand::octet ? 4 : 1;
-                    unroll<terms>([&](auto l) GRADKERN_INLINE_LAMBDA {
-                        vec bv[Vectors];
+                } else if constexpr (A == operand::quad || A == operand::octet) {
+                    // A row's numbers wait in a register for all that shares them, one vector after the other: g++ would read them
+                    // again each time.
+                    constexpr int outputs = A == operand::octet ? Vectors : 1;  // vectors that share these numbers
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; v += outputs) {
+                        vec x[Rows];
                         GRADKERN_UNROLL
-                        for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + (l * Vectors + v) * width);
-                        GRADKERN_UNROLL
-                        for (int i = 0; i < Rows; ++i) {
-                            vec x = simd::zero();
-                            if constexpr (shares_numbers<A>) x = shared_number<A>(a[i] + at);
-                            if constexpr (A == operand::octet) x = simd::quad_lane<l>(simd::load(a[i] + at));
+                        for (int i = 0; i < Rows; ++i) x[i] = simd::keep(simd::load(a[i] + at + v * width));
+                        unroll<4>([&](auto l) GRADKERN_INLINE_LAMBDA {
+                            vec bv[outputs];
                             GRADKERN_UNROLL
-                            for (int v = 0; v < Vectors; ++v) {
-                                if constexpr (reads_lanes && A != operand::octet)
-                                    x = load_lanes<A>(a[i] + at + v * width);
-                                if constexpr (A == operand::quad) x = simd::quad_lane<l>(x);
-                                acc[i][v] = add_product<A>(x, bv[v], acc[i][v]);
+                            for (int u = 0; u < outputs; ++u) bv[u] = simd::load(b + (l * Vectors + v + u) * width);
+                            GRADKERN_UNROLL
+                            for (int i = 0; i < Rows; ++i) {
+                                const vec factor = simd::quad_lane<l>(x[i]);
+                                GRADKERN_UNROLL
+                                for (int u = 0; u < outputs; ++u)
+                                    acc[i][v + u] = add_product<A>(factor, bv[u], acc[i][v + u]);
                             }
+                        });
+                    }
+                } else {
+                    vec bv[Vectors];
+                    GRADKERN_UNROLL
+                    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
+                    GRADKERN_UNROLL
+                    for (int i = 0; i < Rows; ++i) {
+                        vec x = simd::zero();
+                        if constexpr (shares_numbers<A>) x = shared_number<A>(a[i] + at);
+                        GRADKERN_UNROLL
+                        for (int v = 0; v < Vectors; ++v) {
+                            if constexpr (reads_lanes) x = load_lanes<A>(a[i] + at + v * width);
+                            acc[i][v] = add_product<A>(x, bv[v], acc[i][v]);
                         }
-                    });
+                    }
                 }
                 at += a_step;
                 b += b_step;
@@ -419,12 +438,12 @@ constexpr std::array<tile_function, sizeof...(I)> make_tiles(std::integer_sequen
 /// Kernels for 1 row to the most.
 template <operand A, int Vectors, int Unit>
 inline constexpr auto tiles_of = make_tiles<A, Vectors, Unit>(
-    std::make_integer_sequence<int, is_half<A> ? half_rows
-                                               : rows_at_most(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
+    std::make_integer_sequence<int, most_rows_of<A>(Vectors* static_cast<std::ptrdiff_t>(simd::lanes))>{});
 
+/// Of groups of four or eight.
 template <int Group>
-inline constexpr auto outer_tiles =
-    make_tiles<operand::outer, Group, Group / 4>(std::make_integer_sequence<int, outer_rows(Group)>{});
+inline constexpr auto outer_tiles = make_tiles<outer_operand<Group>, outer_sums(Group), outer_sums(Group) / 4>(
+    std::make_integer_sequence<int, outer_rows(Group)>{});
 
 /// Those of 1 vector to the most; of 1 vector in multiples of row_unit.
 template <operand A, int Unit, int... V>

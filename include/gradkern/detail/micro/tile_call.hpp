@@ -27,7 +27,7 @@ enum class tile_mode : std::uint8_t {
 };
 
 /// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, pair, octet };
+enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, half, pair, octet };
 
 /// Whether a and c are rows of 16-bit numbers.
 template <operand A>
@@ -43,6 +43,10 @@ inline constexpr operand lane_operand = !simd::widens_quickly<T>                
 /// Whether the lanes of a group share its numbers.
 template <operand A>
 inline constexpr bool is_shared = A == operand::quad || A == operand::shared || A == operand::octet;
+
+/// Whether a row has a vector of sums for each number of a group, or each of half of them.
+template <operand A>
+inline constexpr bool is_outer = A == operand::outer || A == operand::half;
 
 /// Whether what lies in place of a float are two bf16 numbers.
 template <operand A>
@@ -82,7 +86,7 @@ struct tile_call {
     const float* b = nullptr;
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
-    std::ptrdiff_t c_step = 0;  ///< operand::outer: between the results of a row
+    std::ptrdiff_t c_step = 0;  ///< operand::outer, half: between the results of a row
     std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers, 2 or 8
     bool rounds = false;  ///< operand::pair, octet: c holds bf16 numbers, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;

@@ -48,6 +48,10 @@ inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptr
 // Tiles of one vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
 inline constexpr int lone_rows = narrow_rows < 8 ? 12 : narrow_rows;
 
+// Tiles whose lanes share numbers keep a vector of these for each row beside its sums, of which there are eight with 16
+// registers, as many as a CPU has multiply-adds under way.
+inline constexpr int shared_rows = narrow_rows < 8 ? 4 : narrow_rows;
+
 inline constexpr int most_rows = std::max({tile_rows, narrow_rows, lone_rows, half_rows});
 
 // Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
@@ -63,7 +67,7 @@ inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
 /// vector, which serve what is left of wider ones.
 template <operand A>
 inline constexpr int row_unit = is_half<A>     ? half_rows / 2
-                                : is_shared<A> ? narrow_rows
+                                : is_shared<A> ? shared_rows
                                                : 2;
 
 /// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least: a
@@ -87,15 +91,31 @@ inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pai
     return lanes > narrow_lanes ? tile_rows : narrow_rows;
 }
 
-// operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector.
+/// The same where rows are read so.
+template <operand A>
+[[nodiscard]] constexpr int most_rows_of(std::ptrdiff_t lanes) noexcept {
+    return is_half<A> ? half_rows : is_shared<A> ? shared_rows : rows_at_most(lanes);
+}
+
+// operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector. Where eight fill
+// a vector, operand::half takes four of them at a time: three rows share a vector of b then.
 inline constexpr int most_outer = simd::lanes > 8 && narrow_vectors == 2 ? 8 : 4;
+[[nodiscard]] constexpr int outer_sums(std::ptrdiff_t group) noexcept {
+    return static_cast<int>(std::min<std::ptrdiff_t>(group, most_outer));
+}
 [[nodiscard]] constexpr int outer_rows(std::ptrdiff_t group) noexcept {
-    return narrow_rows * narrow_vectors / static_cast<int>(group);
+    return narrow_rows * narrow_vectors / outer_sums(group);
+}
+template <int Group>
+inline constexpr operand outer_operand = Group > most_outer ? operand::half : operand::outer;
+/// Whether there are kernels for weight gradients of such groups.
+[[nodiscard]] constexpr bool has_outer(std::ptrdiff_t group) noexcept {
+    return simd::lanes >= 8 && (group == 4 || (group == 8 && (most_outer == 8 || simd::lanes == 8)));
 }
 /// Whether these rows are vectors side by side, each with its own of b, of one tap; else taps, which share b. Where two rows are
 /// all there is, three taps would leave one empty.
 template <int Group>
-inline constexpr bool outer_adjoins = Group == 8;
+inline constexpr bool outer_adjoins = Group == 8 && most_outer == 8;
 
 /// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
 [[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {

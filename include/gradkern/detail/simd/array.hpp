@@ -201,9 +201,9 @@ template <int K>
 }
 
 template <int K>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(vec a) noexcept {
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(const float* a) noexcept {
     vec r;  // of fewer than eight lanes nobody asks for this
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a.lane[(i / 8 * 8 + K * 4 + i % 4) % lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) r.lane[i] = a[(i / 8 * 8 + K * 4 + i % 4) % lanes];
     return r;
 }
 

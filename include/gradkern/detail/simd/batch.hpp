@@ -155,8 +155,8 @@ template <int K>
 }
 
 template <int K>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(vec a) noexcept {
-    return vec(registers::quad_of_two<K>(register_type(a)));
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(const float* a) noexcept {
+    return vec(registers::quad_of_two<K>(a, register_type{}));
 }
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec every_second_quad(vec a, vec b) noexcept {
@@ -333,11 +333,9 @@ template <int K>
 }
 
 template <int K>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(vec a) noexcept {
-    float from[lanes];
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(const float* a) noexcept {
     float to[lanes];
-    store(from, a);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) to[i] = from[(i / 8 * 8 + K * 4 + i % 4) % lanes];
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) to[i] = a[(i / 8 * 8 + K * 4 + i % 4) % lanes];
     return load(to);
 }
 template <int K>

@@ -119,8 +119,8 @@ GRADKERN_ALWAYS_INLINE float32x4_t every_second_quad(float32x4_t a, float32x4_t 
     return K == 0 ? a : b;
 }
 template <int K>
-GRADKERN_ALWAYS_INLINE float32x4_t quad_of_two(float32x4_t a) noexcept {
-    return a;  // nobody asks for this
+GRADKERN_ALWAYS_INLINE float32x4_t quad_of_two(const float* a, float32x4_t) noexcept {
+    return vld1q_f32(a);  // nobody asks for this
 }
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE float32x4_t permute(float32x4_t a, const std::int32_t* places) noexcept {

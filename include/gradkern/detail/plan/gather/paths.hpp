@@ -100,9 +100,10 @@ static_assert(octet_lanes == narrow_lanes || simd::lanes < 8);
 /// staged for each output channel of its group.
 [[nodiscard]] constexpr bool across_groups_pays_off(const gather_plan& g) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    if (g.groups == 1 || 2 * g.out_channels > lanes || g.in_channels > lanes) return false;
+    if (g.groups == 1) return false;
     const std::int64_t products = g.in_channels * g.out_channels;  // of channels of a group
     if (products == 1 || lanes_share(g)) return true;
+    if (2 * g.out_channels > lanes || g.in_channels > lanes) return false;
     const bool one_by_one = g.in[1] == 1;  // is how neighbours are staged
     const bool strided = g.axes[1].stride > 1 || g.axes[2].stride > 1;
     if (strided && g.outputs == shape::side::large) return products < (one_by_one ? 64 : 128);

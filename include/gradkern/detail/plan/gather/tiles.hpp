@@ -156,8 +156,8 @@ public:
         const gather_plan& g = t_.g;
         if (g.out_staged) out_ = output_.stage(t_.box, t_.results, g.taps() == 1);
         turn_to(0, t_.group, t_.first_lane, t_.first_used);
-        // Panels of one group may leave together: then they are one wide panel for the output.
-        joined_ = t_.panels > 1 && g.groups == 1 && !g.channelwise &&
+        // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
+        joined_ = t_.panels > 1 && (g.groups == 1 || g.channelwise) &&
                   output_.join(t_.panels, std::min(t_.panels * g.panel_width, g.lane_channels() - t_.first_lane),
                                g.panel_floats);
     }
@@ -272,7 +272,7 @@ private:
         const std::int64_t write_step = walk.out_step();
         walk.take(count, from.data(), to.data());
         walk.pass((tiles - 1) * count);
-        const bool asked = ask_ahead(count, from[0], columns);
+        const bool asked = ask_ahead(count * tiles, from[0], columns);
         const bool turns = t_.panels > 1 && !joined_;
         t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
             if (turns) turn_to(p, of, lane, used);
@@ -303,7 +303,7 @@ private:
         if (!reads && g.out_staged && g.taps() == 1) return;                 // the staging area is clear
         fill_reduction(g, c, t_.in, t_.channel_step, t_.reduction);
         look_ahead(c);
-        const std::ptrdiff_t rows_most = halves_ ? half_rows : rows_at_most(g.panel_width);
+        const std::ptrdiff_t rows_most = halves_ ? half_rows : g.shared ? shared_rows : rows_at_most(g.panel_width);
         const std::ptrdiff_t rows_unit = halves_    ? half_rows / 2
                                          : g.shared ? row_unit<operand::quad>
                                                     : row_unit<operand::scalar>;
@@ -314,15 +314,18 @@ private:
                 a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number);
             return tiles_of_width(used)[call.rows - 1];
         };
-        // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Not
-        // where lanes cross groups in several panels: these share lines of memory.
+        // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Panels of
+        // lanes across groups that write straight into the tensor go over a tile together where they have few weights, or
+        // wide positions.
+        const bool by_turns =
+            g.channelwise && t_.panels > 1 && !joined_ && (!g.shared || (simd::lanes > 8 && g.octets()));
         const bool waits = !output_.is_direct() || (t_.panels > 1 && !g.last_is_whole());  // rows of some panels
         split_runs(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
             while (left > 0) {
                 const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
-                const std::ptrdiff_t most = g.channelwise && t_.panels > 1 ? 1
-                                            : waits ? std::min(run_of_tiles, output_.room() / count)
-                                                    : run_of_tiles;
+                const std::ptrdiff_t most = by_turns ? 1
+                                            : waits  ? std::min(run_of_tiles, output_.room() / count)
+                                                     : run_of_tiles;
                 const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most));
                 compute_tiles(walk, count, tiles, c[2], tile_of);
                 left -= tiles;

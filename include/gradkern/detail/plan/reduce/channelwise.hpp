@@ -107,8 +107,10 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
     constexpr int taps_unit = 1;  // of rows, which are taps
     const tile_function* tiles =
         r.common ? tiles_for<operand::scalar>(used) : tiles_for<operand::vector, taps_unit>(used);
-    const tile_function* outer = r.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<most_outer>.data();
-    const bool adjoins = r.shared && r.large_channels == 8;  // both rows are one tap's (outer_adjoins)
+    const tile_function* outer = r.large_channels == 4        ? outer_tiles<4>.data()
+                                 : outer_tiles < has_outer(8) ? 8
+                                                              : 4 >.data();
+    const bool adjoins = r.shared && r.large_channels == 8 && outer_adjoins<8>;  // both rows are one tap's
     const std::int64_t most = adjoins    ? 1
                               : r.shared ? outer_rows(r.large_channels)
                               : r.common ? rows_at_most(r.panel_width)
@@ -171,12 +173,15 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
                     outer[0](call);
                     return;
                 }
-                for (std::ptrdiff_t j = 0; j < used; j += simd::lanes) {
-                    outer[count - 1](call);
-                    call.b += simd::lanes;
-                    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
-                        a[row] += simd::lanes;
-                        to[row] += simd::lanes;
+                const std::ptrdiff_t sums = outer_sums(r.large_channels);
+                for (std::ptrdiff_t j = 0; j < used; j += simd::lanes, call.b += simd::lanes) {
+                    for (std::ptrdiff_t k = 0; k < r.large_channels; k += sums) {
+                        outer[count - 1](call);
+                        const bool last = k + sums == r.large_channels;
+                        for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+                            a[row] += last ? simd::lanes - k : sums;
+                            to[row] += last ? simd::lanes - k * r.panel_width : sums * r.panel_width;
+                        }
                     }
                 }
             };

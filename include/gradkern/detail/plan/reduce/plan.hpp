@@ -175,6 +175,16 @@ struct reduce_plan {
         std::swap(small, large);
         std::swap(weights[0], weights[1]);
     }
+    /// Shared: whether tiles in place would miss L1 again and again: positions a multiple of a power of two apart lie in few of
+    /// its sets, which do not hold those that the row taps of a line read, each several times.
+    [[nodiscard]] constexpr bool misses_cache() const noexcept {
+        const std::uint64_t step = static_cast<std::uint64_t>(large[4]) * sizeof(float);
+        const auto apart = static_cast<std::int64_t>(std::min<std::uint64_t>(step & (~step + 1), 4096));
+        const auto few = [](std::int64_t n) { return std::min(n, chunk_positions); };
+        const std::int64_t reads = few(taps()) * (large_channels / outer_sums(large_channels));
+        return few(axes[1].kernel) * few(axes[2].large) * apart > 48 * 1024 &&
+               reads >= 4 * few(axes[1].stride) * few(axes[2].stride);
+    }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
     /// Of all levels of the sums.
     [[nodiscard]] constexpr std::int64_t sum_bytes() const noexcept {
@@ -213,10 +223,8 @@ struct reduce_types {
     if (options.algorithm == algorithm::automatic && !pairs) r.swap_sides();
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    // Lanes across groups: unless they share numbers, activations are staged for each channel of the small side, one by one
-    // where channels are neighbours.
-    const bool alike = r.small_channels == r.large_channels;
-    const bool shares = alike && r.small_channels >= 4 && r.small_channels <= most_outer && can_share(r.small_channels);
+    // Lanes across groups: unless they share numbers, activations are staged for each channel of the small side.
+    const bool shares = r.groups > 1 && r.small_channels == r.large_channels && has_outer(r.small_channels);
     const bool staged_often = r.large[1] == 1 ? r.small_channels > 4 : r.small_channels >= 8 && r.large_channels >= 8;
     const bool few = r.groups > 1 && 2 * r.small_channels <= lanes && r.large_channels <= lanes;
     // One group of so few channels that they leave rows of a dense tile empty where each tap of a row meets positions of
@@ -228,7 +236,7 @@ struct reduce_types {
     const bool rows_stay = f32 || r.large[1] == 1 || r.large_channels == 1;  // staging puts channels together
     const bool lone = r.groups == 1 && r.large_channels <= 4 && row_taps && borders && rows_stay && !pairs;
     r.channelwise = options.algorithm == algorithm::channelwise ||
-                    (options.algorithm == algorithm::automatic && (lone || (few && (shares || !staged_often))));
+                    (options.algorithm == algorithm::automatic && (lone || shares || (few && !staged_often)));
     r.common = r.channelwise && r.groups == 1;
     if (pairs && !r.channelwise) r.join_lines();
     r.pairs = pairs && !r.channelwise && r.axes[2].small > 1;
@@ -241,10 +249,11 @@ struct reduce_types {
                     : r.sliding || width <= lanes ? lanes
                                                   : narrow_lanes;
     r.panels = shape::ceil_div(width, r.panel_width);
-    r.shared = r.channelwise && shares && !r.common;
+    r.shared = r.channelwise && shares;
     const bool neighbours = r.large[1] == 1 && r.small[1] == 1;
-    const bool in_place = (f32 && (!r.channelwise || r.common || (neighbours && (depthwise || r.shared)))) ||
-                          (types.halves && r.sliding && neighbours);
+    const bool own_lanes = neighbours && (depthwise || (r.shared && !r.misses_cache()));
+    const bool in_place =
+        (f32 && (!r.channelwise || r.common || own_lanes)) || (types.halves && r.sliding && neighbours);
     // Channels of many positions at a time go to one place first.
     constexpr std::int64_t far_apart = 512;
     r.far = options.algorithm == algorithm::automatic && !r.channelwise && r.large[1] == 1 &&

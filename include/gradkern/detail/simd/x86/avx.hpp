@@ -160,10 +160,10 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m256 every_second_quad(__m256 a, __m256 b) noexcept {
     return _mm256_permute2f128_ps(a, b, K == 0 ? 0x20 : 0x31);
 }
-/// Quad K of each two quads of lanes in both of them. (Tiles of 8 lanes do without.)
+/// Quad K of each two quads of numbers in both of them.
 template <int K>
-GRADKERN_ALWAYS_INLINE __m256 quad_of_two(__m256 a) noexcept {
-    return _mm256_permute2f128_ps(a, a, K == 0 ? 0x00 : 0x11);
+GRADKERN_ALWAYS_INLINE __m256 quad_of_two(const float* a, __m256) noexcept {
+    return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(a + 4 * K));
 }
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE __m256 permute(__m256 a, const std::int32_t* places) noexcept {

@@ -197,9 +197,10 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m512 every_second_quad(__m512 a, __m512 b) noexcept {
     return _mm512_maskz_shuffle_f32x4(all_lanes, a, b, K == 0 ? 0x88 : 0xdd);
 }
-/// Quad K of each two quads of lanes in both of them.
+/// Quad K of each two quads of numbers in both of them.
 template <int K>
-GRADKERN_ALWAYS_INLINE __m512 quad_of_two(__m512 a) noexcept {
+GRADKERN_ALWAYS_INLINE __m512 quad_of_two(const float* source, __m512) noexcept {
+    const __m512 a = _mm512_loadu_ps(source);
     return _mm512_maskz_shuffle_f32x4(all_lanes, a, a, K == 0 ? 0xa0 : 0xf5);
 }
 /// Lane i: number places[i] of a.

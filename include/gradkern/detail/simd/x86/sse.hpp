@@ -180,8 +180,8 @@ GRADKERN_ALWAYS_INLINE __m128 every_second_quad(__m128 a, __m128 b) noexcept {
     return K == 0 ? a : b;
 }
 template <int K>
-GRADKERN_ALWAYS_INLINE __m128 quad_of_two(__m128 a) noexcept {
-    return a;  // nobody asks for this
+GRADKERN_ALWAYS_INLINE __m128 quad_of_two(const float* a, __m128) noexcept {
+    return _mm_loadu_ps(a);  // nobody asks for this
 }
 /// Lane i: number places[i] of a.
 GRADKERN_ALWAYS_INLINE __m128 permute(__m128 a, const std::int32_t* places) noexcept {
