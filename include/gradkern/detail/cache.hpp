@@ -11,6 +11,8 @@ namespace detail {
 
 inline constexpr std::int64_t cache_line = 64;  ///< bytes
 
+/// Bytes of L1, where a CPU has more than 32 KB.
+inline constexpr std::int64_t l1_cache = std::int64_t{48} << 10;
 /// Bytes of a tensor that is likely to be in L2, if it was used last.
 inline constexpr std::int64_t l2_cache = std::int64_t{1} << 20;
 /// Bytes of a core's share of the last cache: larger tensors are read from memory, whatever ran before.

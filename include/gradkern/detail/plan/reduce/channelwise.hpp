@@ -107,9 +107,8 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
     constexpr int taps_unit = 1;  // of rows, which are taps
     const tile_function* tiles =
         r.common ? tiles_for<operand::scalar>(used) : tiles_for<operand::vector, taps_unit>(used);
-    const tile_function* outer = r.large_channels == 4        ? outer_tiles<4>.data()
-                                 : outer_tiles < has_outer(8) ? 8
-                                                              : 4 >.data();
+    constexpr int widest = has_outer(8) ? 8 : 4;
+    const tile_function* outer = r.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<widest>.data();
     const bool adjoins = r.shared && r.large_channels == 8 && outer_adjoins<8>;  // both rows are one tap's
     const std::int64_t most = adjoins    ? 1
                               : r.shared ? outer_rows(r.large_channels)

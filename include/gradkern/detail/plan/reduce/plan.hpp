@@ -182,7 +182,7 @@ struct reduce_plan {
         const auto apart = static_cast<std::int64_t>(std::min<std::uint64_t>(step & (~step + 1), 4096));
         const auto few = [](std::int64_t n) { return std::min(n, chunk_positions); };
         const std::int64_t reads = few(taps()) * (large_channels / outer_sums(large_channels));
-        return few(axes[1].kernel) * few(axes[2].large) * apart > 48 * 1024 &&
+        return few(axes[1].kernel) * few(axes[2].large) * apart > l1_cache &&
                reads >= 4 * few(axes[1].stride) * few(axes[2].stride);
     }
     [[nodiscard]] constexpr bool two_levels() const noexcept { return chunks.count > chunks_per_sum; }
