@@ -178,6 +178,7 @@ struct reduce_plan {
     /// Shared: whether tiles in place would miss L1 again and again: positions a multiple of a power of two apart lie in few of
     /// its sets, which do not hold those that the row taps of a line read, each several times.
     [[nodiscard]] constexpr bool misses_cache() const noexcept {
+        if (outer_sums(large_channels) == 8) return false;  // reads a number too seldom
         const std::uint64_t step = static_cast<std::uint64_t>(large[4]) * sizeof(float);
         const auto apart = static_cast<std::int64_t>(std::min<std::uint64_t>(step & (~step + 1), 4096));
         const auto few = [](std::int64_t n) { return std::min(n, chunk_positions); };
