@@ -94,6 +94,8 @@ TEST(convolution, panels_of_many_groups) {
     const row rows[]{{{2, 45}, {3, 3}, {1, 1}, 7, 4},   // several tiles of a line at a time, the last panel not whole
                      {{2, 45}, {3, 3}, {1, 1}, 5, 8},   // and of eights: three panels of AVX2, two of AVX-512
                      {{3, 20}, {3, 3}, {1, 1}, 32, 8},  // weights: positions that meet in few sets of L1
+                     {{28}, {3}, {1}, 360, 1},          // windows slide, panels leave together: 12 of 14 rows
+                     {{28}, {5}, {2}, 500, 1},          // 16 of them
                      {{12}, {8}, {3}, 20, 20},          // 40 panels, 25 a task
                      {{3, 3, 3}, {5, 5, 5}, {2, 2, 2}, 648, 1},   // depthwise: 40 whole panels and a half, 32 a task
                      {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4},   // fours: 41 whole panels and a quarter, 37 a task

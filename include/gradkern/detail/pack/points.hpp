@@ -88,7 +88,8 @@ GRADKERN_NOINLINE void stage_points(const T* src, point_walk walk, std::int64_t 
             const T* const from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
             for (std::int64_t x = 0; x < run.count && step == 1; x += simd::line_elements<T>)
-                for (std::int64_t next = 4; next < 4 + together; ++next) simd::prefetch(from, next * channel_step + x);
+                for (std::int64_t next = 4; next < std::min(4 + together, channels - k); ++next)
+                    simd::prefetch(from, next * channel_step + x);
             if constexpr (has_pairs<T>) {
                 if (pairs) {
                     pack_row_pairs(from, step, run.count, channel_step, std::min(together, channels - k), to, pitch);

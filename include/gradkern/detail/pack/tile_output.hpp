@@ -77,9 +77,10 @@ public:
     }
 
     /// From now on rows of the buffer hold `panels` panels side by side, `lanes_used` lanes, whose biases lie `bias_step`
-    /// apart; returns false where they are too many, or rows take another way.
-    [[nodiscard]] bool join(std::int64_t panels, std::int64_t lanes_used, std::int64_t bias_step) noexcept {
-        if (direct_ || area_ != nullptr || panels * panel_ > buffer_floats / most_rows) return false;
+    /// apart; returns false where there would be no room for the rows of a tile, `rows` at most, or these take another way.
+    [[nodiscard]] bool join(std::int64_t panels, std::int64_t lanes_used, std::int64_t bias_step,
+                            std::ptrdiff_t rows) noexcept {
+        if (direct_ || area_ != nullptr || panels * panel_ > buffer_floats / rows) return false;
         width_ = panels * panel_;
         lanes_ = lanes_used;
         bias_step_ = bias_step;
@@ -89,7 +90,7 @@ public:
     /// Whether row pointers are those of the tensor.
     [[nodiscard]] bool is_direct() const noexcept { return direct_; }
 
-    /// How many rows can wait in the buffer.
+    /// How many rows can wait in the buffer: those of a tile at least.
     [[nodiscard]] std::ptrdiff_t room() const noexcept { return std::min(buffer_rows, buffer_floats / width_); }
 
     /// One for each row of a tile, and from them to those of the next tile of a line.

@@ -343,7 +343,7 @@ void run_gather_positions(const gather_plan& g, const T* src, const T* weights, 
             const std::int64_t in_line = box.first[2] * g.segment;
             const std::int64_t points = std::min(box.last[2] * g.segment, g.line_points()) - in_line;
             const std::int64_t in_place = g.points_in_place ? points / g.segment * g.segment : 0;
-            const std::int64_t first_point = box.first_image * g.line_points() + in_line;
+            const std::int64_t first_point = (g.points ? box.first_image * g.line_points() : 0) + in_line;
             const std::int64_t first_staged = first_point + in_place;
             const std::int64_t staged_points = points - in_place;
             const staging_box read = g.points ? staging_box{} : reads_of(g.axes, g.outputs, box, g.terms);

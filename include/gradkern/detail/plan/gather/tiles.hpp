@@ -159,7 +159,7 @@ public:
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
         joined_ = t_.panels > 1 && (g.groups == 1 || g.channelwise) &&
                   output_.join(t_.panels, std::min(t_.panels * g.panel_width, g.lane_channels() - t_.first_lane),
-                               g.panel_floats);
+                               g.panel_floats, g.sliding ? most_sliding_rows : most_rows);
     }
 
     void compute() noexcept {

@@ -86,8 +86,10 @@ inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t gro
         if (taps_contiguous && taps > 1) {
             const std::int64_t step = g.outputs == shape::side::small ? g.tap_pitch : -g.tap_pitch;
             // A term's weights, where they are one piece, and the next term's lie pages apart: asked for some terms ahead.
-            const std::int64_t piece = g.w_out == taps ? lanes_used * taps : 0;
-            const std::int64_t ahead = 8 * term_step + group * g.w_group + first_lane * g.w_out;
+            constexpr std::int64_t terms_ahead = 8;
+            const bool asks = g.w_out == taps && !g.channelwise && g.terms > terms_ahead;
+            const std::int64_t piece = asks ? lanes_used * taps : 0;
+            const std::int64_t ahead = asks ? terms_ahead * term_step + group * g.w_group + first_lane * g.w_out : 0;
             for (std::int64_t k = 0; k < kl; ++k) {
                 const std::int64_t from = (k0 + k) * term_step;
                 for (std::int64_t i = 0; i < piece; i += simd::line_elements<T>) simd::prefetch(w, from + ahead + i);

@@ -8,7 +8,8 @@
 //
 //     column tap > tap of the outermost axis > channels staged at a time > tap of the middle axis > panel > tile
 //
-// A column tap stands for several neighbouring ones where channels are few; rows of a tile are (column tap, channel).
+// A column tap stands for several neighbouring ones where channels are few; rows of a tile are (column tap, channel). One
+// panel whose lanes fill half of a second vector has tiles of its own (micro/twin_tile.hpp).
 #pragma once
 
 #include <algorithm>
