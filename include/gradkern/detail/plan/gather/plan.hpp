@@ -45,7 +45,7 @@ struct gather_plan {
     bool planewise = false;         // depthwise, positions of one channel in the lanes: panels are channels
     bool points = false;            // positionwise and 1x1: positions of all axes and images are one line
     bool weights_in_place = false;  // points
-    bool points_in_place = false;   // read where they are but for the rest of an image that fills no tile
+    bool points_in_place = false;   // read where they are; staged is what of an image fills no tile
     bool pairs = false;             // terms are pairs of bf16 numbers, each in place of a float
     bool staged = false;
     bool together = false;          // a task walks panels of several groups side by side

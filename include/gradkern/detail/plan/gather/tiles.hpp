@@ -317,15 +317,15 @@ private:
         // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Panels of
         // lanes across groups that write straight into the tensor go over a tile together where they have few weights, or
         // wide positions.
-        const bool by_turns =
+        const bool panels_first =  // all of one tile, then the next tile
             g.channelwise && t_.panels > 1 && !joined_ && (!g.shared || (simd::lanes > 8 && g.octets()));
-        const bool waits = !output_.is_direct() || (t_.panels > 1 && !g.last_is_whole());  // rows of some panels
+        const bool waits = !output_.is_direct() || (t_.panels > 1 && !g.last_is_whole());  // in the buffer
         split_runs(walk.rows(), rows_most, rows_unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
             while (left > 0) {
                 const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
-                const std::ptrdiff_t most = by_turns ? 1
-                                            : waits  ? std::min(run_of_tiles, output_.room() / count)
-                                                     : run_of_tiles;
+                const std::ptrdiff_t most = panels_first ? 1
+                                            : waits      ? std::min(run_of_tiles, output_.room() / count)
+                                                         : run_of_tiles;
                 const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most));
                 compute_tiles(walk, count, tiles, c[2], tile_of);
                 left -= tiles;

@@ -172,7 +172,7 @@ GRADKERN_NOINLINE inline void add_lines_channelwise(const reduce_plan& r, const 
                     outer[0](call);
                     return;
                 }
-                const std::ptrdiff_t sums = outer_sums(r.large_channels);
+                const std::ptrdiff_t sums = outer_sums(r.large_channels);  // rows go on by so many, then a vector
                 for (std::ptrdiff_t j = 0; j < used; j += simd::lanes, call.b += simd::lanes) {
                     for (std::ptrdiff_t k = 0; k < r.large_channels; k += sums) {
                         outer[count - 1](call);
