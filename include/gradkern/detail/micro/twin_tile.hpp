@@ -3,10 +3,11 @@
 //
 //     c[i][j]  +=  sum over stretches e, k in [0, e.length) of  a[i][e.a + k * a_step] * b[e.b + k * b_step + j]
 //
-// Each sum is that of operand::scalar (register_tile.hpp), in the same order. Behind its lanes c is anything. There are
-// pointers a for all rows of the kernel, those behind call.rows to any row.
+// Each sum is that of operand::scalar (register_tile.hpp), in the same order. Behind its lanes c is anything. Rows of the
+// kernel behind call.rows read the last one's numbers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -55,7 +56,7 @@ GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
         const float* a[Rows];
         GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) a[i] = call.a[i] + e->a;
+        for (int i = 0; i < Rows; ++i) a[i] = call.a[std::min<std::ptrdiff_t>(i, call.rows - 1)] + e->a;
         const float* b = call.b + e->b;
         std::ptrdiff_t at = 0;
         GRADKERN_NO_UNROLL

@@ -81,7 +81,8 @@ template <operand A>
     if (left <= lanes) return {tiles[0], lanes};
     if (left <= 2 * lanes) return {tiles[1], 2 * lanes};
     const std::int64_t vectors = (left + lanes - 1) / lanes;
-    if (rows == 3 && vectors >= image_vectors && vectors % 4 != 0) return {tiles[3], image_vectors * lanes};
+    if (rows == 3 && vectors >= image_vectors && vectors % position_vectors(3) != 0)
+        return {tiles[3], image_vectors * lanes};
     return {tiles[2], position_vectors(static_cast<int>(rows)) * lanes};
 }
 

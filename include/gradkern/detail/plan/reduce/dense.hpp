@@ -83,7 +83,6 @@ struct dense_tiles {
                     channel = 0;
                     ++t;
                 }
-                std::fill(a.begin() + count, a.end(), a[static_cast<std::size_t>(count - 1)]);  // twins read them
                 kernels[count - 1]({.list = list,
                                     .count = stretches,
                                     .rows = count,
