@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/shape/layout.hpp>
@@ -90,6 +91,11 @@ enum class storage_order : std::uint8_t {
     row_major,    ///< s = (d H + h) W + w
     column_major  ///< s = d + (h + w H) D
 };
+
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(index_base) noexcept { return "tensor, plane or image"; }
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(storage_order) noexcept { return "row_major or column_major"; }
 
 /// Attributes of max_pool and max_pool_backward.
 struct max_pool_attributes {

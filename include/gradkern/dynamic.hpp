@@ -106,16 +106,24 @@ struct typed_argument {
     return {"bias", bias.layout.empty() ? others : bias.type, true};
 }
 
+/// The other choice of a tensor that may be f32 beside 16-bit ones.
+inline constexpr std::string_view or_f32 = "f32 is taken, too";
+// Texts of errors name types by number.
+static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_type::f16) == 1 &&
+              static_cast<int>(data_type::bf16) == 2 && static_cast<int>(data_type::f64) == 3);
+
 /// Check 3 for element types: f32, f16 or bf16 in the first tensor, and the same in all others.
 [[nodiscard]] constexpr error check_types(std::string_view op, std::initializer_list<typed_argument> tensors) noexcept {
     shape::operator_checks checks(op);
     const typed_argument& first = *tensors.begin();
     const auto number = [](data_type t) { return static_cast<std::int64_t>(t); };
     checks.require(first.type == data_type::f32 || first.type == data_type::f16 || first.type == data_type::bf16,
-                   errc::unsupported, first.name, -1, number(first.type), expectation::none, 0);
+                   errc::unsupported, first.name, -1, number(first.type), expectation::none, 0,
+                   {.what = quantity::type, .why = "f32, f16 or bf16"});
     for (const typed_argument& t : tensors)
         if (!(t.may_be_f32 && t.type == data_type::f32))
-            checks.require_equal(errc::unsupported, t.name, -1, number(t.type), number(first.type));
+            checks.require_equal(errc::unsupported, t.name, -1, number(t.type), number(first.type),
+                                 {.what = quantity::type, .other = first.name, .why = t.may_be_f32 ? or_f32 : ""});
     return checks.error();
 }
 
@@ -128,7 +136,8 @@ struct typed_argument {
     if (e.code != errc::ok || diff_bias.layout.empty()) return e;
     shape::operator_checks checks(op);
     checks.require_equal(errc::unsupported, "diff_bias", -1, static_cast<std::int64_t>(diff_bias.type),
-                         static_cast<std::int64_t>(diff_weights.type));
+                         static_cast<std::int64_t>(diff_weights.type),
+                         {.what = quantity::type, .other = "diff_weights"});
     return checks.error();
 }
 

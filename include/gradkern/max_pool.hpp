@@ -280,14 +280,7 @@ public:
         plan.all_within = plan.look_first && found.all_within;
         if (found.local) found = detail::run_scatter(plan, diff_dst, indices, diff_src, workspace, executor);
         if (!found.in_range) {
-            const std::int64_t bad = detail::first_bad_index(plan_, indices);
-            return error{errc::index_out_of_range,
-                         op,
-                         "indices",
-                         -1,
-                         bad,
-                         bad < 0 ? -1 : plan_.index.end,
-                         bad < 0 ? expectation::at_least : expectation::below};
+            return shape::bad_index(op, detail::first_bad_index(plan_, indices), plan_.index.end);
         }
         if (!found.local) detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
         return {};

@@ -68,8 +68,26 @@ private:
     std::size_t size_ = 0;
 };
 
-/// How `error::got` should have related to `error::expected`.
+/// How `error::got` should have related to `error::expected`. `none`: the numbers say nothing.
 enum class expectation : std::uint8_t { equal, not_equal, at_least, at_most, below, multiple_of, none };
+
+/// What `error::got` and `error::expected` count or stand for.
+enum class quantity : std::uint8_t {
+    value,    ///< the value of an attribute, a size, or an index
+    entries,  ///< how many numbers a list has
+    rank,     ///< how many axes a tensor has
+    strides,  ///< how many strides a tensor came with
+    bytes,    ///< bytes of memory
+    type,     ///< element types, as numbers of data_type
+    word      ///< the number of an enumerator
+};
+
+/// What an error says beside its numbers. The strings are literals of the library.
+struct remark {
+    quantity what = quantity::value;  ///< see error::what
+    std::string_view other{};         ///< see error::other
+    std::string_view why{};           ///< see error::why
+};
 
 /// One mistake: which operator found it, in which argument and axis, what was there and what should have been.
 /// The strings are literals of the library (or of the front end that reports); they never dangle.
@@ -81,25 +99,87 @@ struct error {
     std::int64_t got = 0;                       ///< the offending number
     std::int64_t expected = 0;                  ///< the number it is held against
     expectation relation = expectation::equal;  ///< how `got` should relate to `expected`
+    quantity what = quantity::value;            ///< what the two numbers are
+    std::string_view other{};                   ///< the argument that `expected` comes from, or that is in conflict
+    /// A part of a sentence: the rule that was broken, or the words that are taken. Given wherever numbers do not say it.
+    std::string_view why{};
 
-    /// The same mistake in every field.
-    friend constexpr bool operator==(const error&, const error&) noexcept = default;
+    /// The same mistake: code, operator, argument, axis, numbers and their relation. The members that only explain
+    /// (`what`, `other`, `why`) do not count, so that an error can be compared with one that is written down in short,
+    /// and explanations may become better in a later version.
+    friend constexpr bool operator==(const error& a, const error& b) noexcept {
+        return a.code == b.code && a.op == b.op && a.argument == b.argument && a.axis == b.axis && a.got == b.got &&
+               a.expected == b.expected && a.relation == b.relation;
+    }
 
     /// Writes a one-line message, e.g. "convolution: strides[1]: got 0, expected at least 1 (invalid_argument)",
     /// cut to the span and not zero-terminated. Returns the number of characters the whole message has, like
-    /// snprintf, so that an empty span asks for the length.
+    /// snprintf, so that an empty span asks for the length. The wording may change between versions.
     constexpr std::size_t format(std::span<char> text) const noexcept {
         text_writer out(text);
         if (code == errc::ok) return (out << "ok").size();
         out << op;
         if (!argument.empty()) out << ": " << argument;
         if (axis >= 0) out << "[" << axis << "]";
-        if (relation != expectation::none) {
-            constexpr std::array<std::string_view, 6> words{"",         "other than ", "at least ",
-                                                            "at most ", "below ",      "a multiple of "};
-            out << ": got " << got << ", expected " << words[static_cast<std::size_t>(relation)] << expected;
+        if (relation != expectation::none || (what == quantity::type && !why.empty())) {
+            write_numbers(out);
+        } else if (what == quantity::word && !why.empty()) {
+            out << ": unknown word, expected " << why;
+        } else if (!why.empty()) {
+            out << ": " << why << (other.empty() ? "" : " ") << other;
         }
         return (out << " (" << to_string(code) << ")").size();
+    }
+
+private:
+    /// ": got 0 entries, expected 2, to match src: one per spatial axis"
+    constexpr void write_numbers(text_writer& out) const noexcept {
+        // The words that are taken stand in `why`, in place of a number.
+        const bool is_list = !why.empty() && (what == quantity::word || relation == expectation::none);
+        out << ": got ";
+        write_quantity(out, got);
+        out << ", expected ";
+        if (is_list) {
+            out << why;
+        } else if (what == quantity::type) {
+            write_type(out, expected);
+        } else {
+            out << relation_words() << expected;
+        }
+        if (!other.empty()) out << (what == quantity::type ? ", the type of " : ", to match ") << other;
+        if (!is_list && !why.empty()) out << ": " << why;
+    }
+    /// "2 entries", "rank 3", "f16", "2"
+    constexpr void write_quantity(text_writer& out, std::int64_t number) const noexcept {
+        if (what == quantity::type) {
+            write_type(out, number);
+            return;
+        }
+        if (what == quantity::rank) out << "rank ";
+        out << number;
+        if (what == quantity::entries) out << (number == 1 ? " entry" : " entries");
+        if (what == quantity::strides) out << (number == 1 ? " stride" : " strides");
+        if (what == quantity::bytes) out << (number == 1 ? " byte" : " bytes");
+    }
+    /// The name of a data_type, in the order of its enumerators.
+    static constexpr void write_type(text_writer& out, std::int64_t number) noexcept {
+        switch (number) {
+            case 0: out << "f32"; break;
+            case 1: out << "f16"; break;
+            case 2: out << "bf16"; break;
+            case 3: out << "f64"; break;
+            default: out << "type " << number; break;
+        }
+    }
+    [[nodiscard]] constexpr std::string_view relation_words() const noexcept {
+        switch (relation) {
+            case expectation::not_equal: return "other than ";
+            case expectation::at_least: return "at least ";
+            case expectation::at_most: return "at most ";
+            case expectation::below: return "below ";
+            case expectation::multiple_of: return "a multiple of ";
+            default: return "";
+        }
     }
 };
 

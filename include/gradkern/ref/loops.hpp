@@ -144,7 +144,7 @@ struct argument {
     for (const argument& a : arguments) {
         const std::span<const std::int64_t> sizes = a.layout.shape.values();
         const bool has_elements = !sizes.empty() && std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
-        checks.require(a.data != nullptr || !has_elements, errc::null_pointer, a.name, -1, 0, expectation::none, 0);
+        checks.require_that(a.data != nullptr || !has_elements, errc::null_pointer, a.name, shape::no_memory);
     }
     if (!checks.ok()) return checks.error();
     return {};

@@ -172,9 +172,7 @@ template <class T>
         for (std::int64_t c = 0; c < p->channels; ++c)
             for_each_index(small, [&](const index3& o) {
                 const std::int64_t i = index(n, c, o);
-                if (bad && (i < -1 || i >= size))
-                    bad = i < 0 ? error{errc::index_out_of_range, op, "indices", -1, i, -1, expectation::at_least}
-                                : error{errc::index_out_of_range, op, "indices", -1, i, size, expectation::below};
+                if (bad && (i < -1 || i >= size)) bad = shape::bad_index(op, i, size);
             });
     if (!bad) return bad;
 

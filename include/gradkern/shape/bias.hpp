@@ -47,8 +47,7 @@ struct bias_problem {
     const std::size_t r = diff_dst.rank() - 2;
     checks.word("data_format", a.data_format, data_format::ncx);
     if (!diff_bias.empty()) {
-        checks.require_equal(tensor ? errc::unsupported : errc::invalid_shape, "diff_bias", -1,
-                             static_cast<std::int64_t>(diff_bias.rank()), 1);
+        checks.rank(tensor ? errc::unsupported : errc::invalid_shape, "diff_bias", diff_bias, 1);
     }
     checks.sizes("diff_dst", diff_dst, r, true);
     if (!diff_bias.empty()) checks.require_at_least(errc::invalid_shape, "diff_bias", 0, diff_bias[0], 1);
@@ -62,7 +61,8 @@ struct bias_problem {
     p.channels = diff_dst[channel_index(a.data_format, r)];
     for (std::size_t i = 0; i < r; ++i) p.positions[3 - r + i] = diff_dst[spatial_index(a.data_format) + i];
     p.diff_bias_shape = {p.channels};
-    if (!diff_bias.empty()) checks.require_equal(errc::invalid_shape, "diff_bias", 0, diff_bias[0], p.channels);
+    if (!diff_bias.empty())
+        checks.require_equal(errc::invalid_shape, "diff_bias", 0, diff_bias[0], p.channels, {.other = "diff_dst"});
     if (!checks.ok()) return checks.error();
     return p;
 }

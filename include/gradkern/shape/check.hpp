@@ -10,6 +10,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/layout.hpp>
+#include <gradkern/shape/padding.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
 
@@ -19,6 +20,33 @@ namespace shape {
 /// Strides in elements in the canonical order (N, C, D, H, W), or (small-side channels, large-side channels, KD, KH, KW)
 /// for filters. Unused spatial axes have stride 0.
 using canonical_strides = std::array<std::int64_t, 5>;
+
+/// Reasons of errors that several checks share.
+inline constexpr std::string_view no_shape = "its shape was given neither as argument nor as attribute";
+inline constexpr std::string_view no_memory = "the pointer is null, and the tensor has elements";
+inline constexpr std::string_view overlapping_strides =
+    "its stride puts elements of the output on one another: it must be longer than all shorter ones together reach";
+inline constexpr std::string_view uncountable_scratch =
+    "the scratch memory of so large a problem cannot be counted in 63 bits";
+inline constexpr std::string_view uncountable_reach =
+    "the effective kernel, (kernel - 1) * dilation + 1, exceeds 63 bits";
+inline constexpr std::string_view uncountable_padded = "the size with its padding exceeds 63 bits";
+inline constexpr std::string_view uncountable_windows =
+    "the reach of all windows, (windows - 1) * stride + effective kernel, exceeds 63 bits";
+
+inline constexpr std::string_view too_small_for_kernel =
+    "the size with its padding must hold the effective kernel, (kernel - 1) * dilation + 1";
+
+/// Why the small side of a window operator has the size it has.
+[[nodiscard]] constexpr std::string_view window_rule(auto_pad mode, rounding_type rounding) noexcept {
+    if (mode == auto_pad::same_upper) return "auto_pad same_upper makes it ceil(size / stride)";
+    if (mode == auto_pad::same_lower) return "auto_pad same_lower makes it ceil(size / stride)";
+    switch (rounding) {
+        case rounding_type::ceil: return "the number of windows, rounded up";
+        case rounding_type::ceil_torch: return "the number of windows, rounded up, the last one not in the end padding";
+        default: return "the number of windows that fit";
+    }
+}
 
 /// Collects the first error of a sequence of checks. The order of all operators:
 ///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then element types (in
@@ -35,9 +63,9 @@ public:
     /// The first failure.
     [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
 
-    /// Records a failure unless one is recorded or `holds`.
+    /// Records a failure unless one is recorded or `holds`. `say`: what its text says beside the numbers.
     constexpr void require(bool holds, errc code, std::string_view argument, int index, std::int64_t got,
-                           expectation relation, std::int64_t expected) noexcept {
+                           expectation relation, std::int64_t expected, const remark& say = {}) noexcept {
         if (holds || !ok()) return;
         error_.code = code;
         error_.argument = argument;
@@ -45,60 +73,84 @@ public:
         error_.got = got;
         error_.expected = expected;
         error_.relation = relation;
+        error_.what = say.what;
+        error_.other = say.other;
+        error_.why = say.why;
     }
     constexpr void require_equal(errc code, std::string_view argument, int index, std::int64_t got,
-                                 std::int64_t expected) noexcept {
-        require(got == expected, code, argument, index, got, expectation::equal, expected);
+                                 std::int64_t expected, const remark& say = {}) noexcept {
+        require(got == expected, code, argument, index, got, expectation::equal, expected, say);
     }
     constexpr void require_at_least(errc code, std::string_view argument, int index, std::int64_t got,
-                                    std::int64_t expected) noexcept {
-        require(got >= expected, code, argument, index, got, expectation::at_least, expected);
+                                    std::int64_t expected, const remark& say = {}) noexcept {
+        require(got >= expected, code, argument, index, got, expectation::at_least, expected, say);
+    }
+    /// Records a failure that has no numbers, but a reason.
+    constexpr void require_that(bool holds, errc code, std::string_view argument, std::string_view why) noexcept {
+        require(holds, code, argument, -1, 0, expectation::none, 0, {.why = why});
     }
 
     /// Check 0: spatial rank 1, 2 or 3, from the first data input.
     constexpr void spatial_rank(std::string_view argument, const extents& first_input) noexcept {
         const auto rank = static_cast<std::int64_t>(first_input.rank());
-        require(rank >= 3, errc::unsupported, argument, -1, rank, expectation::at_least, 3);
-        require(rank <= 5, errc::unsupported, argument, -1, rank, expectation::at_most, 5);
+        constexpr remark ranks{.what = quantity::rank};
+        require(rank >= 3, errc::unsupported, argument, -1, rank, expectation::at_least, 3, ranks);
+        require(rank <= 5, errc::unsupported, argument, -1, rank, expectation::at_most, 5, ranks);
     }
     /// Check 1: an attribute vector has one entry per axis, or none where it has a default.
     constexpr void length(std::string_view argument, const extents& v, std::size_t r, bool required) noexcept {
         if (v.empty() && !required) return;
         require_equal(errc::invalid_argument, argument, -1, static_cast<std::int64_t>(v.rank()),
-                      static_cast<std::int64_t>(r));
+                      static_cast<std::int64_t>(r), {.what = quantity::entries});
     }
     /// Check 1: an enumerator that exists.
     template <class E>
-    constexpr void word(std::string_view argument, E value, E last) noexcept {
+    constexpr void word(std::string_view argument, E value, E last, std::string_view words) noexcept {
         require(value <= last, errc::invalid_argument, argument, -1, static_cast<std::int64_t>(value),
-                expectation::at_most, static_cast<std::int64_t>(last));
+                expectation::at_most, static_cast<std::int64_t>(last), {.what = quantity::word, .why = words});
+    }
+    template <class E>
+    constexpr void word(std::string_view argument, E value, E last) noexcept {
+        word(argument, value, last, words_of(value));
+    }
+    /// Check 1: text that is one of `words`.
+    constexpr void known_word(bool known, std::string_view argument, std::string_view words) noexcept {
+        require(known, errc::invalid_argument, argument, -1, 0, expectation::none, 0,
+                {.what = quantity::word, .why = words});
     }
     /// Check 2: every entry is at least `minimum`.
     constexpr void entries(std::string_view argument, const extents& v, std::int64_t minimum) noexcept {
         for (std::size_t i = 0; i < v.values().size(); ++i)
             require_at_least(errc::invalid_argument, argument, static_cast<int>(i), v[i], minimum);
     }
+    /// Check 3, or 4 for a shape that is no tensor's: as many axes as there should be.
+    constexpr void rank(errc code, std::string_view argument, const extents& v, std::size_t expected) noexcept {
+        require_equal(code, argument, -1, static_cast<std::int64_t>(v.rank()), static_cast<std::int64_t>(expected),
+                      {.what = quantity::rank});
+    }
     /// Check 3: a tensor of rank r + 2.
     constexpr void tensor_rank(std::string_view argument, const extents& v, std::size_t r) noexcept {
-        require_equal(errc::unsupported, argument, -1, static_cast<std::int64_t>(v.rank()),
-                      static_cast<std::int64_t>(r + 2));
+        rank(errc::unsupported, argument, v, r + 2);
+    }
+    /// Check 3: a shape that cannot be inferred was given.
+    constexpr void has_shape(std::string_view argument, const extents& v) noexcept {
+        require_that(!v.empty(), errc::missing_shape, argument, no_shape);
     }
     /// Check 4: a shape vector of r + 2 entries, each at least 1 except the batch (index 0 of an activation).
     constexpr void sizes(std::string_view argument, const extents& v, std::size_t r, bool has_batch) noexcept {
-        require_equal(errc::invalid_shape, argument, -1, static_cast<std::int64_t>(v.rank()),
-                      static_cast<std::int64_t>(r + 2));
+        rank(errc::invalid_shape, argument, v, r + 2);
         for (std::size_t i = 0; ok() && i < r + 2; ++i)
             require_at_least(errc::invalid_shape, argument, static_cast<int>(i), v[i], has_batch && i == 0 ? 0 : 1);
     }
-    /// Check 5: a size that was computed without overflow.
-    constexpr void fits(std::string_view argument, int index, const checked& c) noexcept {
-        require(c.ok(), errc::overflow, argument, index, 0, expectation::none, 0);
+    /// Check 5: a size that was computed without overflow. `what`: how the size comes about.
+    constexpr void fits(std::string_view argument, int index, const checked& c, std::string_view what) noexcept {
+        require(c.ok(), errc::overflow, argument, index, 0, expectation::none, 0, {.why = what});
     }
     /// Check 5: elements and bytes of a dense tensor, as if the batch were at least 1.
     constexpr void volume(std::string_view argument, const extents& v, std::int64_t element_bytes) noexcept {
         checked bytes(element_bytes);
         for (const std::int64_t e : v.values()) bytes *= std::max<std::int64_t>(e, 1);
-        fits(argument, -1, bytes);
+        fits(argument, -1, bytes, "its bytes cannot be counted in 63 bits");
     }
 
     /// After all shape rules, the memory of a tensor: strides of the right number, address arithmetic that does not
@@ -107,7 +159,7 @@ public:
                              bool is_output) noexcept {
         if (t.is_dense() || !ok()) return;
         require_equal(errc::invalid_argument, argument, -1, static_cast<std::int64_t>(t.strides.rank()),
-                      static_cast<std::int64_t>(t.shape.rank()));
+                      static_cast<std::int64_t>(t.shape.rank()), {.what = quantity::strides});
         if (!ok()) return;
         const std::size_t rank = t.shape.rank();
         checked low(0);
@@ -116,7 +168,7 @@ public:
             const checked reach = checked(std::max<std::int64_t>(t.shape[i], 1) - 1) * t.strides[i];
             (t.strides[i] < 0 ? low : high) += reach;
         }
-        fits(argument, -1, (high - low + 1) * element_bytes);
+        fits(argument, -1, (high - low + 1) * element_bytes, "its strides reach further than 63 bits can count bytes");
         if (!is_output || !ok()) return;
         for (const std::int64_t e : t.shape.values())
             if (e == 0) return;
@@ -136,7 +188,7 @@ public:
             const std::size_t k = order[i];
             if (t.shape[k] <= 1) continue;
             require(size_of(k) > reach, errc::invalid_argument, argument, static_cast<int>(k), t.strides[k],
-                    expectation::none, 0);
+                    expectation::none, 0, {.why = overlapping_strides});
             reach += static_cast<std::uint64_t>(t.shape[k] - 1) * size_of(k);
         }
     }
@@ -144,6 +196,16 @@ public:
 private:
     gradkern::error error_{};
 };
+
+/// The error of an index below -1, or not below `end`.
+[[nodiscard]] constexpr error bad_index(std::string_view op, std::int64_t index, std::int64_t end) noexcept {
+    operator_checks checks(op);
+    checks.require_at_least(errc::index_out_of_range, "indices", -1, index, -1,
+                            {.why = "-1 stands for a window without a maximum"});
+    checks.require(index < end, errc::index_out_of_range, "indices", -1, index, expectation::below, end,
+                   {.other = "diff_src", .why = "the elements that index_base counts"});
+    return checks.error();
+}
 
 /// Whether the shape rules report this class before they would look at element types and missing shapes: attributes and
 /// ranks have classes that no later check uses.

@@ -54,6 +54,7 @@ struct convolution_request {
     extents bias{};                 ///< (output channels), or nothing; of the bias or of its gradient
     bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
     bool uses_output_padding = false;
+    bool has_weights_format = true;  ///< the caller chose among formats, so that an error may name the other one
     std::int64_t element_bytes = 4;  ///< of the widest element involved
 
     extents strides{};
@@ -81,6 +82,20 @@ struct convolution_request {
     }
 };
 
+/// Why the small side has the size it has; same_* leave output_padding out.
+[[nodiscard]] constexpr std::string_view small_rule(auto_pad mode, std::int64_t output_padding) noexcept {
+    if (output_padding == 0 || !is_same(mode)) return window_rule(mode, rounding_type::floor);
+    return mode == auto_pad::same_upper ? "auto_pad same_upper makes it ceil((size - output_padding) / stride)"
+                                        : "auto_pad same_lower makes it ceil((size - output_padding) / stride)";
+}
+inline constexpr std::string_view transposed_rule = "stride * (size - 1) + effective kernel - pads + output_padding";
+[[nodiscard]] constexpr std::string_view padding_bound(bool transposed) noexcept {
+    return transposed ? "the larger one of stride and dilation" : "the stride";
+}
+[[nodiscard]] constexpr std::string_view per_group_rule(std::int64_t groups) noexcept {
+    return groups == 1 ? "" : "the channels of one group, times the number of groups";
+}
+
 /// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 where it is not known.
 /// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
 constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
@@ -99,7 +114,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     const std::int64_t op = has_op ? q.output_padding[i] : 0;
 
     const checked effective = effective_kernel(kernel, a.dilation);
-    checks.fits(q.weights_name, static_cast<int>(kernel_index(q.weights_format) + i), effective);
+    checks.fits(q.weights_name, static_cast<int>(kernel_index(q.weights_format) + i), effective, uncountable_reach);
     const std::int64_t ke = effective.value();
     if (!checks.ok()) return a;
     const auto set = [&](pads p) {
@@ -110,12 +125,13 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     // the size that is not given
     if (large == 0) {
         const checked span = (checked(small) - 1) * a.stride + ke;
-        checks.fits(q.large_name, data_index, span + op);  // I + pb + pe
+        checks.fits(q.large_name, data_index, span + op, uncountable_windows);  // I + pb + pe
         const checked same_size =
             q.transposed ? span - std::max<std::int64_t>(0, ke - a.stride) + op : checked(small) * a.stride;
         const checked size = padded_same ? same_size : span - a.pad_begin - a.pad_end + op;
-        checks.fits(q.large_name, data_index, size);
-        checks.require_at_least(errc::invalid_shape, q.large_name, data_index, size.value(), 1);
+        checks.fits(q.large_name, data_index, size, "the size that follows from the strides exceeds 63 bits");
+        checks.require_at_least(errc::invalid_shape, q.large_name, data_index, size.value(), 1,
+                                {.other = q.small_name, .why = transposed_rule});
         if (!checks.ok()) return a;
         large = size.value();
         if (padded_same) {
@@ -128,53 +144,100 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     }
 
     const checked padded = checked(large) + a.pad_begin + a.pad_end;
-    checks.fits(q.large_name, data_index, padded);
+    checks.fits(q.large_name, data_index, padded, uncountable_padded);
     if (!checks.ok()) return a;
     if (!q.transposed || small == 0) {
         // forward sizes: floor((I - op + pb + pe - Ke) / s) + 1, or ceil((I - op) / s)
         std::int64_t count = 0;
         if (padded_same) {
             count = ceil_div(large - op, a.stride);
-            checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large - op, 1);
+            checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large - op, 1,
+                                    {.why = "the size less output_padding"});
             if (!q.transposed) set(same_pads_forward(large, ke, a.stride, q.auto_pad));
         } else {
             const checked room = padded - ke - op;
-            checks.fits(q.large_name, data_index, room);
+            checks.fits(q.large_name, data_index, room, uncountable_padded);
             checks.require(room.value() >= 0, errc::invalid_shape, q.large_name, data_index, padded.value() - op,
-                           expectation::at_least, ke);
+                           expectation::at_least, ke, {.why = too_small_for_kernel});
             if (checks.ok()) count = room.value() / a.stride + 1;
         }
         if (!checks.ok()) return a;
         if (small == 0) {
             small = count;
-            checks.fits(q.small_name, data_index, (checked(small) - 1) * a.stride + ke);
+            checks.fits(q.small_name, data_index, (checked(small) - 1) * a.stride + ke, uncountable_windows);
         }
-        checks.require_equal(errc::invalid_shape, q.small_name, data_index, small, count);
+        checks.require_equal(errc::invalid_shape, q.small_name, data_index, small, count,
+                             {.other = q.large_name, .why = small_rule(q.auto_pad, op)});
     }
     if (q.transposed && checks.ok()) {
         const checked span = (checked(small) - 1) * a.stride + ke;
-        checks.fits(q.small_name, data_index, span + op);
+        checks.fits(q.small_name, data_index, span + op, uncountable_windows);
         if (!checks.ok()) return a;
         if (padded_same) {
             set(same_pads_transposed_sized(span.value(), op, large, q.auto_pad));
             checks.require_equal(errc::invalid_shape, q.small_name, data_index, small,
-                                 large - op < 1 ? 0 : ceil_div(large - op, a.stride));
+                                 large - op < 1 ? 0 : ceil_div(large - op, a.stride),
+                                 {.other = q.large_name, .why = small_rule(q.auto_pad, op)});
         } else {
             const checked least = span - a.pad_begin - a.pad_end;
             const checked rest = checked(large) - least;
-            checks.fits(q.large_name, data_index, rest);
+            checks.fits(q.large_name, data_index, rest, uncountable_windows);
             if (has_op) {
-                checks.require_equal(errc::invalid_shape, q.large_name, data_index, large, (least + op).value());
+                checks.require_equal(errc::invalid_shape, q.large_name, data_index, large, (least + op).value(),
+                                     {.other = q.small_name, .why = transposed_rule});
             } else {
-                checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large, least.value());
+                checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large, least.value(),
+                                        {.other = q.small_name, .why = transposed_rule});
                 checks.require(rest.value() < std::max(a.stride, a.dilation), errc::invalid_shape, q.large_name,
-                               data_index, large, expectation::below, (least + std::max(a.stride, a.dilation)).value());
+                               data_index, large, expectation::below, (least + std::max(a.stride, a.dilation)).value(),
+                               {.other = q.small_name, .why = "output_padding must be below max(stride, dilation)"});
             }
         }
     }
     a.large = large;
     a.small = small;
     return a;
+}
+
+/// The channels of a request's filter, were it in format `f`, and where they stand.
+struct filter_channels {
+    int full_index;
+    int per_group_index;
+    std::int64_t full;       ///< complete: those of the small side
+    std::int64_t per_group;  ///< divided by groups: those of the large side
+
+    constexpr filter_channels(const convolution_request& q, weights_format f, std::size_t r) noexcept {
+        const std::size_t o = output_channel_index(f, r);
+        const std::size_t i = input_channel_index(f, r);
+        full_index = static_cast<int>(q.transposed ? i : o);
+        per_group_index = static_cast<int>(q.transposed ? o : i);
+        full = q.weights[static_cast<std::size_t>(full_index)];
+        per_group = q.weights[static_cast<std::size_t>(per_group_index)];
+    }
+    /// Whether the channels on the large side are these times the number of groups.
+    [[nodiscard]] constexpr bool fit_large(const convolution_request& q, std::int64_t channels) const noexcept {
+        return channels % q.groups == 0 && channels / q.groups == per_group;
+    }
+};
+
+/// Names weights whose channels fit neither side as they are and both sides in the other format: the weights are to blame
+/// then, and not the tensor that happens to be looked at first.
+constexpr void check_other_format(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
+    if (!checks.ok() || !q.has_weights_format) return;
+    const bool is_oix = q.weights_format == weights_format::oix;
+    const filter_channels own(q, q.weights_format, r);
+    const filter_channels other(q, is_oix ? weights_format::xio : weights_format::oix, r);
+    const std::size_t at = channel_index(q.data_format, r);
+    const std::int64_t small = q.small.empty() ? other.full : q.small[at];
+    if (small != other.full || small % q.groups != 0) return;
+    if (!q.large.empty() && !other.fit_large(q, q.large[at])) return;
+    const std::string_view hint = is_oix ? "as weights_format xio it would fit" : "as weights_format oix it would fit";
+    if (!q.large.empty() && !own.fit_large(q, q.large[at]))
+        checks.require_equal(errc::invalid_shape, q.weights_name, own.per_group_index, own.per_group,
+                             q.large[at] / q.groups, {.other = q.large_name, .why = hint});
+    if (!q.small.empty())
+        checks.require_equal(errc::invalid_shape, q.weights_name, own.full_index, own.full, small,
+                             {.other = q.small_name, .why = hint});
 }
 
 /// Checks a request in the common order and returns its problem, or the first error.
@@ -208,11 +271,11 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
         for (std::size_t i = 0; checks.ok() && !q.output_padding.empty() && i < r; ++i) {
             const std::int64_t bound = q.transposed ? std::max(q.strides[i], q.dilations[i]) : q.strides[i];
             checks.require(q.output_padding[i] < bound, errc::invalid_argument, "output_padding", static_cast<int>(i),
-                           q.output_padding[i], expectation::below, bound);
+                           q.output_padding[i], expectation::below, bound, {.why = padding_bound(q.transposed)});
             // same_* says O * s where the size is left open, and leaves no room for more
             if (!q.transposed && q.large.empty() && is_same(q.auto_pad))
                 checks.require_equal(errc::invalid_argument, "output_padding", static_cast<int>(i), q.output_padding[i],
-                                     0);
+                                     0, {.why = "auto_pad same_upper and same_lower make the size stride * windows"});
         }
     }
     checks.require_at_least(errc::invalid_argument, "groups", -1, q.groups, 1);
@@ -228,10 +291,8 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
                                         tensor{convolution_result::weights, q.weights_name, &q.weights}};
     for (const tensor& t : tensors)
         if (t.role != q.result || (q.result_is_tensor && !t.shape->empty())) checks.tensor_rank(t.name, *t.shape, r);
-    if (!q.bias.empty())
-        checks.require_equal(errc::unsupported, q.bias_name, -1, static_cast<std::int64_t>(q.bias.rank()), 1);
-    if (q.result == convolution_result::weights)
-        checks.require(!q.weights.empty(), errc::missing_shape, q.weights_name, -1, 0, expectation::none, 0);
+    if (!q.bias.empty()) checks.rank(errc::unsupported, q.bias_name, q.bias, 1);
+    if (q.result == convolution_result::weights) checks.has_shape(q.weights_name, q.weights);
 
     // 4: sizes
     for (const tensor& t : tensors)
@@ -250,46 +311,46 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     const std::size_t channel_at = channel_index(q.data_format, r);
     for (std::size_t i = 0; i < r; ++i) {
         const checked ke = effective_kernel(q.weights[kernel_at + i], q.dilations[i]);
-        checks.fits(q.weights_name, static_cast<int>(kernel_at + i), ke);
+        checks.fits(q.weights_name, static_cast<int>(kernel_at + i), ke, uncountable_reach);
         if (explicit_pads && !q.large.empty()) {
             checks.fits(q.large_name, static_cast<int>(space_at + i),
                         checked(q.large[space_at + i]) + (q.pads_begin.empty() ? 0 : q.pads_begin[i]) +
-                            (q.pads_end.empty() ? 0 : q.pads_end[i]));
+                            (q.pads_end.empty() ? 0 : q.pads_end[i]),
+                        uncountable_padded);
         }
         if (!q.small.empty()) {
             checks.fits(q.small_name, static_cast<int>(space_at + i),
-                        (checked(q.small[space_at + i]) - 1) * q.strides[i] + ke.value());
+                        (checked(q.small[space_at + i]) - 1) * q.strides[i] + ke.value(), uncountable_windows);
         }
     }
 
     // 6: batch, channels, then the spatial axes
-    const std::int64_t small_total = q.weights[output_channel_index(q.weights_format, r)];
-    const std::int64_t other_total = q.weights[input_channel_index(q.weights_format, r)];
-    const std::int64_t full = q.transposed ? other_total : small_total;       // complete: small side
-    const std::int64_t per_group = q.transposed ? small_total : other_total;  // divided: large side
-    const int full_index = static_cast<int>(q.transposed ? input_channel_index(q.weights_format, r)
-                                                         : output_channel_index(q.weights_format, r));
+    const filter_channels filter(q, q.weights_format, r);
+    const std::int64_t full = filter.full;
+    const std::int64_t per_group = filter.per_group;
     const checked large_total = checked(per_group) * q.groups;
-    checks.fits(q.weights_name, -1, large_total);
+    checks.fits(q.weights_name, -1, large_total, "its channels times the number of groups exceed 63 bits");
     const extents& given = q.large.empty() ? q.small : q.large;
     if (!q.large.empty() && !q.small.empty()) {
         if (first_is_small) {
-            checks.require_equal(errc::invalid_shape, q.large_name, 0, q.large[0], q.small[0]);
+            checks.require_equal(errc::invalid_shape, q.large_name, 0, q.large[0], q.small[0], {.other = q.small_name});
         } else {
-            checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], q.large[0]);
+            checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], q.large[0], {.other = q.large_name});
         }
     }
-    checks.require(q.groups > 0 && full % q.groups == 0, errc::invalid_shape, q.weights_name, full_index, full,
-                   expectation::multiple_of, q.groups);
+    check_other_format(checks, q, r);
+    checks.require(q.groups > 0 && full % q.groups == 0, errc::invalid_shape, q.weights_name, filter.full_index, full,
+                   expectation::multiple_of, q.groups, {.why = "every group has as many channels"});
     if (!q.small.empty())
-        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at],
-                             full);
+        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at], full,
+                             {.other = q.weights_name});
     if (!q.large.empty())
         checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(channel_at), q.large[channel_at],
-                             large_total.value());
+                             large_total.value(), {.other = q.weights_name, .why = per_group_rule(q.groups)});
 
     if (!q.bias.empty())
-        checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0], q.transposed ? large_total.value() : full);
+        checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0], q.transposed ? large_total.value() : full,
+                             {.other = q.weights_name, .why = q.transposed ? per_group_rule(q.groups) : ""});
 
     convolution_problem p;
     p.rank = r;

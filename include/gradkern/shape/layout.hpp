@@ -16,6 +16,11 @@ enum class data_format : std::uint8_t { nxc, ncx };
 /// other one: OIX = (OC/g, IC, K...), XIO = (K..., IC, OC/g).
 enum class weights_format : std::uint8_t { xio, oix };
 
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(data_format) noexcept { return "nxc or ncx"; }
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(weights_format) noexcept { return "xio or oix"; }
+
 /// Reads `NXC` or `NCX` (also in lower case). Returns false where the word is unknown.
 [[nodiscard]] constexpr bool parse(std::string_view word, data_format& value) noexcept {
     if (word == "NXC" || word == "nxc") {

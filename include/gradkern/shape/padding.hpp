@@ -25,6 +25,11 @@ enum class rounding_type : std::uint8_t {
     ceil_torch  ///< a last window may overhang unless it starts in the right padding (PyTorch, Ascend, current ONNX)
 };
 
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(auto_pad) noexcept { return "none, same_upper, same_lower or valid"; }
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(rounding_type) noexcept { return "floor, ceil or ceil_torch"; }
+
 /// Reads an auto_pad word in the spellings of the documents (`same_upper`) and of oneDNN and ONNX (`SAME_UPPER`,
 /// `NOTSET`, `None`). Returns false and leaves `value` alone where the word is unknown.
 [[nodiscard]] constexpr bool parse(std::string_view word, auto_pad& value) noexcept {

@@ -107,7 +107,7 @@ struct pooling_request {
     }
     if (!q.large_twin.empty()) checks.tensor_rank(q.large_twin_name, q.large_twin, r);
     if (!q.small_twin.empty()) checks.tensor_rank(q.small_twin_name, q.small_twin, r);
-    if (q.backward) checks.require(!q.large.empty(), errc::missing_shape, q.large_name, -1, 0, expectation::none, 0);
+    if (q.backward) checks.has_shape(q.large_name, q.large);
 
     // 4: sizes
     if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, true);
@@ -139,8 +139,9 @@ struct pooling_request {
         if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
         if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
         const checked ke = effective_kernel(a.kernel, a.dilation);
-        checks.fits("kernel", static_cast<int>(i), ke);
-        checks.fits(q.large_name, static_cast<int>(space_at + i), checked(a.large) + a.pad_begin + a.pad_end);
+        checks.fits("kernel", static_cast<int>(i), ke, uncountable_reach);
+        checks.fits(q.large_name, static_cast<int>(space_at + i), checked(a.large) + a.pad_begin + a.pad_end,
+                    uncountable_padded);
         if (checks.ok()) {  // the reach of the last window, which may overhang
             const std::int64_t room = a.large + a.pad_begin + a.pad_end - ke.value();
             if (is_same(q.auto_pad)) {
@@ -148,23 +149,24 @@ struct pooling_request {
             } else if (room >= 0) {
                 a.small = window_count(room, a.stride, a.large, a.pad_begin, q.rounding_type);
             }
-            checks.fits(q.large_name, static_cast<int>(space_at + i), (checked(a.small) - 1) * a.stride + ke);
+            checks.fits(q.large_name, static_cast<int>(space_at + i), (checked(a.small) - 1) * a.stride + ke,
+                        uncountable_windows);
         }
         if (!q.small.empty())
             checks.fits(q.small_name, static_cast<int>(space_at + i),
-                        (checked(q.small[space_at + i]) - 1) * a.stride + ke);
+                        (checked(q.small[space_at + i]) - 1) * a.stride + ke, uncountable_windows);
         p.axes[3 - r + i] = a;
         effective[i] = ke.value();
         volume *= a.kernel;
-        checks.fits("kernel", -1, volume);
+        checks.fits("kernel", -1, volume, "the number of its taps exceeds 63 bits");
     }
     if (!checks.ok()) return checks.error();
 
     // 6: batch, channels, then the spatial axes
     if (!q.small.empty()) {
-        checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], p.batch);
+        checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], p.batch, {.other = q.large_name});
         checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at],
-                             p.channels);
+                             p.channels, {.other = q.large_name});
     }
     for (std::size_t i = 0; checks.ok() && i < r; ++i) {
         axis& a = p.axes[3 - r + i];
@@ -176,21 +178,22 @@ struct pooling_request {
         } else {
             const std::int64_t room = a.large + a.pad_begin + a.pad_end - effective[i];
             checks.require(room >= 0, errc::invalid_shape, q.large_name, index, a.large + a.pad_begin + a.pad_end,
-                           expectation::at_least, effective[i]);
+                           expectation::at_least, effective[i], {.why = too_small_for_kernel});
             if (!checks.ok()) return checks.error();
         }
         if (!q.small.empty())
-            checks.require_equal(errc::invalid_shape, q.small_name, index, q.small[space_at + i], a.small);
+            checks.require_equal(errc::invalid_shape, q.small_name, index, q.small[space_at + i], a.small,
+                                 {.other = q.large_name, .why = window_rule(q.auto_pad, q.rounding_type)});
         p.small_shape[space_at + i] = a.small;
     }
     checks.volume(q.small_name, p.small_shape, q.element_bytes);
     for (std::size_t i = 0; i < r + 2; ++i) {
         if (!q.large_twin.empty())
             checks.require_equal(errc::invalid_shape, q.large_twin_name, static_cast<int>(i), q.large_twin[i],
-                                 p.large_shape[i]);
+                                 p.large_shape[i], {.other = q.large_name});
         if (!q.small_twin.empty())
             checks.require_equal(errc::invalid_shape, q.small_twin_name, static_cast<int>(i), q.small_twin[i],
-                                 p.small_shape[i]);
+                                 p.small_shape[i], {.other = q.small_name});
     }
     if (!checks.ok()) return checks.error();
     return p;
@@ -209,7 +212,7 @@ struct pooling_request {
     checks.word("index_base", a.index_base, index_base::image);
     checks.word("storage_order", a.storage_order, storage_order::column_major);
     const extents& large = diff_src.empty() ? a.diff_src_shape : diff_src;
-    checks.require(!large.empty(), errc::missing_shape, "diff_src", -1, 0, expectation::none, 0);
+    checks.has_shape("diff_src", large);
     checks.sizes("diff_dst", diff_dst, r, true);
     checks.sizes("indices", indices, r, true);
     checks.sizes("diff_src", large, r, true);
@@ -219,11 +222,12 @@ struct pooling_request {
     checks.volume("diff_src", large, widest);
     if (!checks.ok()) return checks.error();
     for (std::size_t i = 0; i < r + 2; ++i)
-        checks.require_equal(errc::invalid_shape, "indices", static_cast<int>(i), indices[i], diff_dst[i]);
+        checks.require_equal(errc::invalid_shape, "indices", static_cast<int>(i), indices[i], diff_dst[i],
+                             {.other = "diff_dst"});
     const std::size_t channel_at = channel_index(a.data_format, r);
-    checks.require_equal(errc::invalid_shape, "diff_src", 0, large[0], diff_dst[0]);
+    checks.require_equal(errc::invalid_shape, "diff_src", 0, large[0], diff_dst[0], {.other = "diff_dst"});
     checks.require_equal(errc::invalid_shape, "diff_src", static_cast<int>(channel_at), large[channel_at],
-                         diff_dst[channel_at]);
+                         diff_dst[channel_at], {.other = "diff_dst"});
     if (!checks.ok()) return checks.error();
     pooling_problem p;
     p.rank = r;

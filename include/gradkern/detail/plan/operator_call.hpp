@@ -56,7 +56,8 @@ struct placed_tensor {
                                       std::size_t workspace, std::size_t needed, std::ptrdiff_t outputs = 1) noexcept {
     for (const placed_tensor& t : tensors)
         if (t.data == nullptr && !t.memory->empty())
-            return error{errc::null_pointer, op, t.memory->name, -1, 0, 0, expectation::none};
+            return error{errc::null_pointer, op, t.memory->name,  -1, 0, 0, expectation::none,
+                         quantity::value,    {}, shape::no_memory};
     const auto first = [](const placed_tensor& t) {
         return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->low);
     };
@@ -67,7 +68,16 @@ struct placed_tensor {
         for (const placed_tensor* t = tensors.begin(); t != out; ++t) {
             if (t->memory->empty() || out->memory->empty()) continue;
             if (first(*t) < last(*out) && first(*out) < last(*t))
-                return error{errc::invalid_argument, op, out->memory->name, -1, 0, 0, expectation::none};
+                return error{errc::invalid_argument,
+                             op,
+                             out->memory->name,
+                             -1,
+                             0,
+                             0,
+                             expectation::none,
+                             quantity::value,
+                             t->memory->name,
+                             "shares memory with"};
         }
     }
     if (workspace < needed) {
@@ -77,7 +87,8 @@ struct placed_tensor {
                      -1,
                      static_cast<std::int64_t>(workspace),
                      static_cast<std::int64_t>(needed),
-                     expectation::at_least};
+                     expectation::at_least,
+                     quantity::bytes};
     }
     return {};
 }

@@ -61,6 +61,9 @@ struct transposed_format {
     constexpr transposed_format(gradkern::weights_format f) noexcept : format(f) {}
 };
 
+/// The words that are taken, as an error lists them.
+[[nodiscard]] constexpr std::string_view words_of(transposed_format) noexcept { return "xio, oix, xoi or iox"; }
+
 /// Reads `XIO`, `OIX`, `XOI` or `IOX` (also in lower case). Returns false where the word is unknown.
 [[nodiscard]] constexpr bool parse(std::string_view text, transposed_format& value) noexcept {
     transposed_format f;

@@ -100,18 +100,16 @@ struct swapped_axes {
 [[nodiscard]] constexpr error translate(error e, const names& n, std::string_view result,
                                         swapped_axes filter = {}) noexcept {
     if (e.code == errc::ok) return e;
+    const auto in_document = [&](std::string_view core) {
+        if (core == n.core_result) return result;
+        for (const rename& r : n.others)
+            if (!r.core.empty() && core == r.core) return r.document;
+        return core;
+    };
     e.op = n.op;
     if (e.argument == "weights" || e.argument == "diff_weights") e.axis = filter(e.axis);
-    if (e.argument == n.core_result) {
-        e.argument = result;
-        return e;
-    }
-    for (const rename& r : n.others) {
-        if (!r.core.empty() && e.argument == r.core) {
-            e.argument = r.document;
-            break;
-        }
-    }
+    e.argument = in_document(e.argument);
+    e.other = in_document(e.other);
     return e;
 }
 
@@ -120,7 +118,7 @@ struct swapped_axes {
 /// Reads a word attribute, or records that it is unknown.
 template <class E>
 constexpr void read(shape::operator_checks& checks, std::string_view argument, const word<E>& from, E& value) noexcept {
-    checks.require(from.read(value), errc::invalid_argument, argument, -1, 0, expectation::none, 0);
+    checks.known_word(from.read(value), argument, words_of(E{}));
 }
 
 /// The shape asked for: the shape input before the attribute, the newer spelling of that before the older.
@@ -150,7 +148,8 @@ template <class Core, class Attributes>
               .pads_begin = a.pads_begin.values(),
               .pads_end = a.pads_end.values()};
     if constexpr (requires { a.exclude_pad; }) {
-        checks.require(a.exclude_pad.has_value(), errc::invalid_argument, "exclude_pad", -1, 0, expectation::none, 0);
+        checks.require_that(a.exclude_pad.has_value(), errc::invalid_argument, "exclude_pad",
+                            "it has no default: true or false must be given");
         core.exclude_pad = a.exclude_pad.value_or(false);
         core.divisor_override = a.divisor_override;
     } else {
@@ -213,7 +212,8 @@ template <class Attributes, class Infer>
     // run the earlier ones.
     const result<extents> inferred = infer(*q, missing ? extents::filled(rank, 1) : extents{}, false);
     if (missing && !shape::precedes_types(inferred.error().code))
-        return error{errc::missing_shape, n.op, n.shape, -1, 0, 0, expectation::none};
+        return error{errc::missing_shape, n.op, n.shape,        -1, 0, 0, expectation::none,
+                     quantity::value,     {},   shape::no_shape};
     if (!output.empty()) {  // sizes and volume of the output tensor have their place in the order, too
         const error e = translate(infer(*q, output, true).error(), n, n.tensor, q->filter);
         if (e.argument == n.tensor && place_of(e) < std::min(place_of(inferred.error()), place::consistency)) return e;
@@ -221,8 +221,15 @@ template <class Attributes, class Infer>
     if (!inferred) return translate(inferred.error(), n, n.shape, q->filter);
     for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
         if (output[i] != (*inferred)[i]) {
-            return error{errc::invalid_shape, n.op,           n.tensor,          static_cast<int>(i),
-                         output[i],           (*inferred)[i], expectation::equal};
+            return error{errc::invalid_shape,
+                         n.op,
+                         n.tensor,
+                         static_cast<int>(i),
+                         output[i],
+                         (*inferred)[i],
+                         expectation::equal,
+                         quantity::value,
+                         n.shape == n.tensor ? n.first : n.shape};
         }
     }
     q.value().result = *inferred;

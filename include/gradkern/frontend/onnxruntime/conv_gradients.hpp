@@ -120,7 +120,8 @@ template <class Family>
         for (std::size_t i = 0; checks.ok() && !a.output_padding.empty() && i < r; ++i) {
             const std::int64_t bound = std::max(w.strides[i], w.dilations[i]);
             checks.require(a.output_padding.values()[i] < bound, errc::invalid_argument, "output_padding",
-                           static_cast<int>(i), a.output_padding.values()[i], expectation::below, bound);
+                           static_cast<int>(i), a.output_padding.values()[i], expectation::below, bound,
+                           {.why = shape::padding_bound(true)});
         }
     }
     checks.require_at_least(errc::invalid_argument, "group", -1, a.group, 1);
@@ -130,7 +131,7 @@ template <class Family>
     checks.tensor_rank("W", W, r);
     if (!out.dX.empty()) checks.tensor_rank("dX", out.dX, r);
     if (!out.dW.empty()) checks.tensor_rank("dW", out.dW, r);
-    if (!out.dB.empty()) checks.require_equal(errc::unsupported, "dB", -1, static_cast<std::int64_t>(out.dB.rank()), 1);
+    if (!out.dB.empty()) checks.rank(errc::unsupported, "dB", out.dB, 1);
     if (!checks.ok()) return checks.error();
 
     // 4: sizes
@@ -143,7 +144,8 @@ template <class Family>
     if constexpr (Family::transposed) {
         if (!a.output_shape.empty()) {
             checks.require_equal(errc::invalid_shape, "output_shape", -1,
-                                 static_cast<std::int64_t>(a.output_shape.size()), static_cast<std::int64_t>(r));
+                                 static_cast<std::int64_t>(a.output_shape.size()), static_cast<std::int64_t>(r),
+                                 {.what = quantity::entries});
             entries(checks, "output_shape", a.output_shape, 1, errc::invalid_shape);
         }
     }
@@ -182,24 +184,25 @@ template <class Family>
         .weights = Family::transposed ? swap_first_two(W) : W,
         .result_is_tensor = true,
         .uses_output_padding = Family::transposed,
+        .has_weights_format = false,
         .element_bytes = element_bytes};
     q.take(core);
     const auto p = shape::infer_convolution_problem(q);
     if (!p) return translate(p.error(), Family::op, Family::transposed);
 
     // 6: what is there twice
-    const auto agrees = [&](std::string_view name, const extents& got, const extents& expected) {
+    const auto agrees = [&](std::string_view name, const extents& got, const extents& expected, std::string_view from) {
         for (std::size_t i = 0; !got.empty() && i < expected.rank(); ++i)
-            checks.require_equal(errc::invalid_shape, name, static_cast<int>(i), got[i], expected[i]);
+            checks.require_equal(errc::invalid_shape, name, static_cast<int>(i), got[i], expected[i], {.other = from});
     };
     const auto space_of = [&](const extents& e) { return ints(e).part(2, r, 0); };
-    if (!a.kernel_shape.empty()) agrees("kernel_shape", w.kernel, space_of(W));
+    if (!a.kernel_shape.empty()) agrees("kernel_shape", w.kernel, space_of(W), "W");
     if constexpr (Family::transposed) {
-        if (!a.output_shape.empty()) agrees("output_shape", a.output_shape.part(0, r, 0), space_of(dY));
+        if (!a.output_shape.empty()) agrees("output_shape", a.output_shape.part(0, r, 0), space_of(dY), "dY");
     }
-    agrees("dX", out.dX, X);
-    agrees("dW", out.dW, W);
-    agrees("dB", out.dB, {dY[1]});
+    agrees("dX", out.dX, X, "X");
+    agrees("dW", out.dW, W, "W");
+    agrees("dB", out.dB, {dY[1]}, "dY");
     if (!checks.ok()) return checks.error();
     return core;
 }
@@ -315,7 +318,16 @@ private:
     };
 
     [[nodiscard]] static error not_planned(std::string_view name) noexcept {
-        return {errc::missing_shape, Family::op, name, -1, 0, 0, expectation::none};
+        return {errc::missing_shape,
+                Family::op,
+                name,
+                -1,
+                0,
+                0,
+                expectation::none,
+                quantity::value,
+                {},
+                "memory was given for a result that was not planned"};
     }
 
     detail::tensor_memory dY_{};

@@ -35,16 +35,19 @@ inline constexpr std::array<rename, 8> renames{{{"diff_dst", "dY"},
                                                 {"kernel", "kernel_shape"},
                                                 {"groups", "group"}}};
 
+/// The name in ONNX of a tensor or attribute of the core.
+[[nodiscard]] constexpr std::string_view onnx_name(std::string_view core) noexcept {
+    for (const rename& r : renames)
+        if (core == r.core) return r.onnx;
+    return core;
+}
+
 /// A core error in ONNX's words. `swaps_filter`: the core has the first two axes of W and dW in the other order.
 [[nodiscard]] constexpr error translate(error e, std::string_view op, bool swaps_filter = false) noexcept {
     if (e.code == errc::ok) return e;
     e.op = op;
-    for (const rename& r : renames) {
-        if (e.argument == r.core) {
-            e.argument = r.onnx;
-            break;
-        }
-    }
+    e.argument = onnx_name(e.argument);
+    e.other = onnx_name(e.other);
     if (swaps_filter && (e.argument == "W" || e.argument == "dW") && (e.axis == 0 || e.axis == 1)) e.axis = 1 - e.axis;
     return e;
 }
@@ -54,7 +57,7 @@ constexpr void length(shape::operator_checks& checks, std::string_view name, con
                       bool required = false) noexcept {
     if (v.empty() && !required) return;
     checks.require_equal(errc::invalid_argument, name, -1, static_cast<std::int64_t>(v.size()),
-                         static_cast<std::int64_t>(count));
+                         static_cast<std::int64_t>(count), {.what = quantity::entries});
 }
 
 /// Every entry is at least `minimum`.
@@ -66,8 +69,9 @@ constexpr void entries(shape::operator_checks& checks, std::string_view name, co
 
 /// An ONNX flag: 0 or 1.
 constexpr void flag(shape::operator_checks& checks, std::string_view name, std::int64_t value) noexcept {
-    checks.require_at_least(errc::invalid_argument, name, -1, value, 0);
-    checks.require(value <= 1, errc::invalid_argument, name, -1, value, expectation::at_most, 1);
+    constexpr remark words{.what = quantity::word, .why = "0 or 1"};
+    checks.require_at_least(errc::invalid_argument, name, -1, value, 0, words);
+    checks.require(value <= 1, errc::invalid_argument, name, -1, value, expectation::at_most, 1, words);
 }
 
 /// The attributes that all windows have, with their defaults, in the core's form.
@@ -85,8 +89,9 @@ template <class Attributes>
 constexpr window read_window(shape::operator_checks& checks, const Attributes& a, std::size_t r,
                              bool kernel_required) noexcept {
     window w;
-    checks.require(a.auto_pad.read(w.auto_pad), errc::invalid_argument, "auto_pad", -1, 0, expectation::none, 0);
-    checks.word("auto_pad", w.auto_pad, gradkern::auto_pad::valid);
+    constexpr std::string_view words = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
+    checks.known_word(a.auto_pad.read(w.auto_pad), "auto_pad", words);
+    checks.word("auto_pad", w.auto_pad, gradkern::auto_pad::valid, words);
     length(checks, "kernel_shape", a.kernel_shape, r, kernel_required);
     length(checks, "strides", a.strides, r);
     if (w.auto_pad == gradkern::auto_pad::none) length(checks, "pads", a.pads, 2 * r);

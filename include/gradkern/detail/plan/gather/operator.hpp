@@ -82,7 +82,7 @@ protected:
         checks.addresses(t.out_name, t.out, types.bytes, true);
         shape::convolution_problem reached = p;
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
-        checks.require(scratch_is_countable(reached), errc::overflow, "workspace", -1, 0, expectation::none, 0);
+        checks.require_that(scratch_is_countable(reached), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
         in_ = tensor_memory(t.in_name, t.in, types.bytes);

@@ -83,7 +83,7 @@ protected:
         checks.addresses(t.small_name, t.small, types.bytes, false);
         checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
         checks.addresses("diff_bias", t.diff_bias, types.result_bytes, true);
-        checks.require(scratch_is_countable(p), errc::overflow, "workspace", -1, 0, expectation::none, 0);
+        checks.require_that(scratch_is_countable(p), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
         op_ = t.op;
         large_ = tensor_memory(t.large_name, t.large, types.bytes);
