@@ -8,6 +8,8 @@ set(pkgconfig_dir "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 target_include_directories(gradkern INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS gradkern EXPORT gradkernTargets)
 install(EXPORT gradkernTargets NAMESPACE gradkern:: DESTINATION "${package_dir}")
+# For a project around this one that exports targets of its build tree.
+export(EXPORT gradkernTargets NAMESPACE gradkern:: FILE "${PROJECT_BINARY_DIR}/gradkernTargets.cmake")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/gradkern" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.hpp")
 
@@ -18,6 +20,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradkernConfigVersion.cm
                                  ARCH_INDEPENDENT)
 install(FILES "${PROJECT_BINARY_DIR}/gradkernConfig.cmake" "${PROJECT_BINARY_DIR}/gradkernConfigVersion.cmake"
               cmake/gradkern-arch.cmake cmake/gradkern-xsimd.cmake DESTINATION "${package_dir}")
+file(COPY cmake/gradkern-arch.cmake cmake/gradkern-xsimd.cmake DESTINATION "${PROJECT_BINARY_DIR}")
 
 set(pkgconfig_requires "Requires: xsimd >= ${gradkern_xsimd_minimum}\n")
 set(pkgconfig_cflags "")
@@ -29,4 +32,5 @@ file(RELATIVE_PATH pkgconfig_to_include "${CMAKE_INSTALL_PREFIX}/${pkgconfig_dir
 configure_file(cmake/gradkern.pc.in "${PROJECT_BINARY_DIR}/gradkern.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/gradkern.pc" DESTINATION "${pkgconfig_dir}")
 
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# Not CMAKE_INSTALL_DOCDIR: inside another project that is the other one's.
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/gradkern")

@@ -1,0 +1,7 @@
+if("alone" IN_LIST parent_FIND_COMPONENTS)
+  include("${CMAKE_CURRENT_LIST_DIR}/aloneTargets.cmake")
+else()
+  include(CMakeFindDependencyMacro)
+  find_dependency(gradkern)
+  include("${CMAKE_CURRENT_LIST_DIR}/parentTargets.cmake")
+endif()
