@@ -18,9 +18,10 @@ configure_package_config_file(cmake/gradkernConfig.cmake.in "${PROJECT_BINARY_DI
                               NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/gradkernConfigVersion.cmake" COMPATIBILITY SameMinorVersion
                                  ARCH_INDEPENDENT)
-install(FILES "${PROJECT_BINARY_DIR}/gradkernConfig.cmake" "${PROJECT_BINARY_DIR}/gradkernConfigVersion.cmake"
-              cmake/gradkern-arch.cmake cmake/gradkern-xsimd.cmake DESTINATION "${package_dir}")
-file(COPY cmake/gradkern-arch.cmake cmake/gradkern-xsimd.cmake DESTINATION "${PROJECT_BINARY_DIR}")
+set(modules cmake/gradkern-arch.cmake cmake/gradkern-build-type.cmake cmake/gradkern-xsimd.cmake)
+install(FILES "${PROJECT_BINARY_DIR}/gradkernConfig.cmake" "${PROJECT_BINARY_DIR}/gradkernConfigVersion.cmake" ${modules}
+        DESTINATION "${package_dir}")
+file(COPY ${modules} DESTINATION "${PROJECT_BINARY_DIR}")
 
 set(pkgconfig_requires "Requires: xsimd >= ${gradkern_xsimd_minimum}\n")
 set(pkgconfig_cflags "")
