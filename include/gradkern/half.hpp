@@ -179,7 +179,12 @@ static_assert(std::is_trivially_default_constructible_v<float16> &&
 static_assert(std::numeric_limits<float>::is_iec559, "gradkern needs IEEE 754 binary32 floats");
 
 /// \brief The formats of elements in memory; names a type at run time.
-enum class data_type : std::uint8_t { f32, f16, bf16, f64 };
+enum class data_type : std::uint8_t {
+    f32,   ///< IEEE binary32
+    f16,   ///< IEEE binary16
+    bf16,  ///< the upper half of a binary32
+    f64    ///< IEEE binary64, for references alone
+};
 
 /// \brief Bytes of one element.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::size_t size_of(data_type type) noexcept {

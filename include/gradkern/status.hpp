@@ -68,8 +68,16 @@ private:
     std::size_t size_ = 0;
 };
 
-/// How `error::got` should have related to `error::expected`. `none`: the numbers say nothing.
-enum class expectation : std::uint8_t { equal, not_equal, at_least, at_most, below, multiple_of, none };
+/// How `error::got` should have related to `error::expected`.
+enum class expectation : std::uint8_t {
+    equal,        ///< got == expected
+    not_equal,    ///< got != expected
+    at_least,     ///< got >= expected
+    at_most,      ///< got <= expected
+    below,        ///< got < expected
+    multiple_of,  ///< got is a multiple of expected
+    none          ///< nothing is compared: the numbers are not shown
+};
 
 /// What `error::got` and `error::expected` count or stand for.
 enum class quantity : std::uint8_t {

@@ -28,30 +28,30 @@ inline constexpr aclnnStatus ACLNN_ERR_INNER_NULLPTR = 561103;          ///< nev
 /// Element types. Those that the operators take are ACL_FLOAT, ACL_FLOAT16 and ACL_BF16; the others are refused. Any
 /// number of the original may be cast to this type.
 enum aclDataType : std::int32_t {
-    ACL_DT_UNDEFINED = -1,
-    ACL_FLOAT = 0,
-    ACL_FLOAT16 = 1,
-    ACL_INT8 = 2,
-    ACL_INT32 = 3,
-    ACL_UINT8 = 4,
-    ACL_INT64 = 9,
-    ACL_DOUBLE = 11,
-    ACL_BOOL = 12,
-    ACL_BF16 = 27
+    ACL_DT_UNDEFINED = -1,  ///< none
+    ACL_FLOAT = 0,          ///< f32
+    ACL_FLOAT16 = 1,        ///< f16
+    ACL_INT8 = 2,           ///< refused
+    ACL_INT32 = 3,          ///< refused
+    ACL_UINT8 = 4,          ///< refused
+    ACL_INT64 = 9,          ///< refused
+    ACL_DOUBLE = 11,        ///< refused
+    ACL_BOOL = 12,          ///< refused
+    ACL_BF16 = 27           ///< bf16
 };
 
 /// Format tags. Those that the operators take are ACL_FORMAT_NCHW and ACL_FORMAT_NCL; the others are refused. Any
 /// number of the original may be cast to this type.
 enum aclFormat : std::int32_t {
-    ACL_FORMAT_UNDEFINED = -1,
-    ACL_FORMAT_NCHW = 0,
-    ACL_FORMAT_NHWC = 1,
-    ACL_FORMAT_ND = 2,
-    ACL_FORMAT_NC1HWC0 = 3,
-    ACL_FORMAT_NDHWC = 27,
-    ACL_FORMAT_NCDHW = 30,
-    ACL_FORMAT_NC = 35,
-    ACL_FORMAT_NCL = 47
+    ACL_FORMAT_UNDEFINED = -1,  ///< none
+    ACL_FORMAT_NCHW = 0,        ///< (N, C, H, W), or an image (C, H, W)
+    ACL_FORMAT_NHWC = 1,        ///< refused
+    ACL_FORMAT_ND = 2,          ///< refused
+    ACL_FORMAT_NC1HWC0 = 3,     ///< refused
+    ACL_FORMAT_NDHWC = 27,      ///< refused
+    ACL_FORMAT_NCDHW = 30,      ///< refused
+    ACL_FORMAT_NC = 35,         ///< refused
+    ACL_FORMAT_NCL = 47         ///< (C, H, W)
 };
 
 /// A view of memory, made by aclCreateTensor. Its members are the front end's own.
