@@ -23,6 +23,10 @@
 ///   macro it may unless AMX_BF16 is there, too: CPUs that have both run them at half the rate of f32 multiply-adds. With
 ///   `GRADKERN_SIMD_EMULATE_LANES`, 1 emulates them.
 /// - `GRADKERN_ENABLE_ASSERT`: check the library's own invariants, and trap when one is broken.
+///
+/// What the library needs of a compiler and its options, and the macros that allow more, are in detail/requirements.hpp.
+
+#include <gradkern/detail/requirements.hpp>
 
 #include <xsimd/config/xsimd_config.hpp>
 
@@ -258,7 +262,8 @@
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_512F, GRADKERN_DETAIL_ISA_512BW, GRADKERN_DETAIL_ISA_512DQ,      \
                           GRADKERN_DETAIL_ISA_512VL, GRADKERN_DETAIL_ISA_512VBMI, GRADKERN_DETAIL_ISA_512VNNI, \
                           GRADKERN_DETAIL_ISA_512BF16, GRADKERN_DETAIL_ISA_512FP16)
-#define GRADKERN_DETAIL_CHOICE_NAME GRADKERN_DETAIL_JOIN2(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT)
+#define GRADKERN_DETAIL_CHOICE_NAME \
+    GRADKERN_DETAIL_JOIN4(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT, GRADKERN_DETAIL_ISA_MATH, )
 #define GRADKERN_DETAIL_ISA_NAME                                                                       \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BASE, GRADKERN_DETAIL_ISA_FMA, GRADKERN_DETAIL_ISA_F16C, \
                           GRADKERN_DETAIL_ISA_BMI, GRADKERN_DETAIL_512_NAME, GRADKERN_DETAIL_ISA_SVE,  \

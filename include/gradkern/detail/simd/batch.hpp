@@ -29,6 +29,8 @@ namespace detail::simd {
 
 #if defined(GRADKERN_SIMD_ARCH)
 using arch = xsimd::GRADKERN_SIMD_ARCH;
+#elif defined(__AVX512F__) && !(defined(__AVX512CD__) && defined(__AVX512DQ__) && defined(__AVX512BW__))
+using arch = xsimd::avx512f;  // of such a CPU (-march=knl) xsimd may choose avx512cd, for which it has no registers
 #else
 using arch = xsimd::default_arch;
 #endif
