@@ -23,6 +23,7 @@
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/average/average.hpp>
+#include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
@@ -34,7 +35,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The common body of both operators: their plans differ in names and direction only.
-template <simd::float_element T>
+template <class T>
 class average_operator {
 public:
     average_operator() noexcept = default;
@@ -66,6 +67,7 @@ protected:
                                  const tensor_layout& in, tensor_layout out, const shape::pooling_problem& p,
                                  bool backward, const avg_pool_attributes& attributes,
                                  const plan_options& options) noexcept {
+        require_elements<T>();
         if (out.empty()) out.shape = backward ? p.large_shape : p.small_shape;
         shape::operator_checks checks(op);
         checks.addresses(in_name, in, sizeof(T), false);
@@ -84,7 +86,7 @@ protected:
                                  executor_ref executor) const noexcept {
         const status s = check_run(op_, {{&in_, in}, {&out_, out}}, workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        run_average(plan_, in, out, workspace, executor);
+        if constexpr (takes_elements<T>) run_average(plan_, in, out, workspace, executor);
         return {};
     }
 
@@ -153,6 +155,13 @@ template <class T>
     });
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status avg_pool(const Src& src, const avg_pool_attributes& attributes,
+                              tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
+    return avg_pool<typename Src::element_type>(src, attributes, dst, options);
+}
+
 // ----------------------------------------------------------------------------------------------------------- backward
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. It is never
@@ -211,6 +220,14 @@ template <class T>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(diff_dst.data, diff_src.data, workspace, options.executor);
     });
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status avg_pool_backward(const DiffDst& diff_dst, const avg_pool_attributes& attributes,
+                                       tensor_view<typename DiffDst::element_type> diff_src,
+                                       const call_options& options = {}) noexcept {
+    return avg_pool_backward<typename DiffDst::element_type>(diff_dst, attributes, diff_src, options);
 }
 
 GRADKERN_ISA_NAMESPACE_END

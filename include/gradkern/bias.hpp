@@ -9,6 +9,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/detail/plan/reduce/bias.hpp>
 #include <gradkern/half.hpp>
@@ -90,7 +91,7 @@ public:
         const status s = detail::check_run("bias_backward", {{&diff_dst_, diff_dst}, {&diff_bias_, diff_bias}},
                                            workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        detail::run_bias(plan_, diff_dst, diff_bias, workspace, executor);
+        if constexpr (detail::takes_elements<T, G>) detail::run_bias(plan_, diff_dst, diff_bias, workspace, executor);
         return {};
     }
 
@@ -107,6 +108,7 @@ template <class T, class G = T>
                                                                   const bias_attributes& attributes,
                                                                   const tensor_layout& diff_bias = {},
                                                                   const plan_options& options = {}) noexcept {
+    detail::require_elements<T, G>();
     bias_backward_plan<T, G> plan;
     const status s =
         plan.plan_memory(diff_dst, sizeof(T), std::is_same_v<T, float>, attributes, diff_bias, sizeof(G), options);
@@ -115,7 +117,7 @@ template <class T, class G = T>
 }
 
 /// Bias gradient in one call: plan_bias_backward and run.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status bias_backward(tensor_view<const T> diff_dst, const bias_attributes& attributes,
                                    tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
     const auto plan = plan_bias_backward<T, G>(diff_dst.layout, attributes, diff_bias.layout, options.plan);
@@ -123,6 +125,13 @@ template <class T, class G>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(diff_dst.data, diff_bias.data, workspace, options.executor);
     });
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst, class G = typename DiffDst::element_type>
+[[nodiscard]] status bias_backward(const DiffDst& diff_dst, const bias_attributes& attributes, tensor_view<G> diff_bias,
+                                   const call_options& options = {}) noexcept {
+    return bias_backward<typename DiffDst::element_type, G>(diff_dst, attributes, diff_bias, options);
 }
 
 GRADKERN_ISA_NAMESPACE_END

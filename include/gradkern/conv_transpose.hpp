@@ -94,6 +94,16 @@ template <class T, class Bias = T>
     });
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status conv_transpose(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                    std::type_identity_t<tensor_view<const Bias>> bias,
+                                    const conv_transpose_attributes& attributes,
+                                    tensor_view<typename Src::element_type> dst,
+                                    const call_options& options = {}) noexcept {
+    return conv_transpose<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 // ------------------------------------------------------------------------------------------------------ backward data
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else
@@ -161,6 +171,17 @@ template <class T>
     });
 }
 
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status conv_transpose_backward_data(const DiffDst& diff_dst,
+                                                  tensor_view<const typename DiffDst::element_type> weights,
+                                                  const conv_transpose_attributes& attributes,
+                                                  tensor_view<typename DiffDst::element_type> diff_src,
+                                                  const call_options& options = {}) noexcept {
+    return conv_transpose_backward_data<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src,
+                                                                        options);
+}
+
 // --------------------------------------------------------------------------------------------------- backward weights
 
 /// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
@@ -224,7 +245,7 @@ template <class T, class G = T>
 
 /// Weight gradient of a transposed convolution in one call; that of the bias, too, where `diff_bias` is not an empty
 /// view.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status conv_transpose_backward_weights(tensor_view<const T> src,
                                                      std::type_identity_t<tensor_view<const T>> diff_dst,
                                                      const conv_transpose_attributes& attributes,
@@ -237,6 +258,18 @@ template <class T, class G>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
     });
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class G = typename Src::element_type>
+[[nodiscard]] status conv_transpose_backward_weights(const Src& src,
+                                                     tensor_view<const typename Src::element_type> diff_dst,
+                                                     const conv_transpose_attributes& attributes,
+                                                     tensor_view<G> diff_weights,
+                                                     std::type_identity_t<tensor_view<G>> diff_bias = {},
+                                                     const call_options& options = {}) noexcept {
+    return conv_transpose_backward_weights<typename Src::element_type, G>(src, diff_dst, attributes, diff_weights,
+                                                                          diff_bias, options);
 }
 
 GRADKERN_ISA_NAMESPACE_END

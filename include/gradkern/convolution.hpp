@@ -101,6 +101,15 @@ template <class T, class Bias = T>
     });
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status convolution(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                 std::type_identity_t<tensor_view<const Bias>> bias,
+                                 const convolution_attributes& attributes, tensor_view<typename Src::element_type> dst,
+                                 const call_options& options = {}) noexcept {
+    return convolution<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 // ------------------------------------------------------------------------------------------------------ backward data
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else the smallest size that fits plus
@@ -169,6 +178,16 @@ template <class T>
     });
 }
 
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status convolution_backward_data(const DiffDst& diff_dst,
+                                               tensor_view<const typename DiffDst::element_type> weights,
+                                               const convolution_attributes& attributes,
+                                               tensor_view<typename DiffDst::element_type> diff_src,
+                                               const call_options& options = {}) noexcept {
+    return convolution_backward_data<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src, options);
+}
+
 // --------------------------------------------------------------------------------------------------- backward weights
 
 /// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
@@ -230,7 +249,7 @@ template <class T, class G = T>
 }
 
 /// Weight gradient of a convolution in one call; that of the bias, too, where `diff_bias` is not an empty view.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status convolution_backward_weights(tensor_view<const T> src,
                                                   std::type_identity_t<tensor_view<const T>> diff_dst,
                                                   const convolution_attributes& attributes, tensor_view<G> diff_weights,
@@ -242,6 +261,17 @@ template <class T, class G>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
     });
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class G = typename Src::element_type>
+[[nodiscard]] status convolution_backward_weights(const Src& src,
+                                                  tensor_view<const typename Src::element_type> diff_dst,
+                                                  const convolution_attributes& attributes, tensor_view<G> diff_weights,
+                                                  std::type_identity_t<tensor_view<G>> diff_bias = {},
+                                                  const call_options& options = {}) noexcept {
+    return convolution_backward_weights<typename Src::element_type, G>(src, diff_dst, attributes, diff_weights,
+                                                                       diff_bias, options);
 }
 
 GRADKERN_ISA_NAMESPACE_END

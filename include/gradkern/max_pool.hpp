@@ -23,6 +23,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/maximum/backward.hpp>
 #include <gradkern/detail/plan/maximum/maximum.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
@@ -89,7 +90,8 @@ public:
         const status s = detail::check_run("max_pool", {{&src_, src}, {&dst_, dst}, {&indices_, indices}},
                                            workspace.size(), workspace_bytes(1), 2);
         if (!s) return s;
-        detail::run_max_pool(plan_, src, dst, indices_.empty() ? nullptr : indices, workspace, executor);
+        if constexpr (detail::takes_elements<T>)
+            detail::run_max_pool(plan_, src, dst, indices_.empty() ? nullptr : indices, workspace, executor);
         return {};
     }
 
@@ -119,6 +121,7 @@ template <class T>
     checks.addresses("dst", out, sizeof(T), true);
     checks.addresses("indices", indices, sizeof(std::int64_t), true);
     if (!checks.ok()) return checks.error();
+    detail::require_elements<T>();
     max_pool_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
@@ -141,6 +144,14 @@ template <class T>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(src.data, dst.data, indices.data, workspace, options.executor);
     });
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status max_pool(const Src& src, const max_pool_attributes& attributes,
+                              tensor_view<typename Src::element_type> dst, tensor_view<std::int64_t> indices = {},
+                              const call_options& options = {}) noexcept {
+    return max_pool<typename Src::element_type>(src, attributes, dst, indices, options);
 }
 
 // ----------------------------------------------------------------------------------------------------------- backward
@@ -170,7 +181,8 @@ public:
             detail::check_run("max_pool_backward", {{&src_, src}, {&diff_dst_, diff_dst}, {&diff_src_, diff_src}},
                               workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        detail::run_max_pool_backward(plan_, src, diff_dst, diff_src, workspace, executor);
+        if constexpr (detail::takes_elements<T>)
+            detail::run_max_pool_backward(plan_, src, diff_dst, diff_src, workspace, executor);
         return {};
     }
 
@@ -202,6 +214,7 @@ template <class T>
     checks.addresses("diff_dst", diff_dst, sizeof(T), false);
     checks.addresses("diff_src", out, sizeof(T), true);
     if (!checks.ok()) return checks.error();
+    detail::require_elements<T>();
     max_pool_backward_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
@@ -223,6 +236,15 @@ template <class T>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(src.data, diff_dst.data, diff_src.data, workspace, options.executor);
     });
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status max_pool_backward(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
+                                       const max_pool_attributes& attributes,
+                                       tensor_view<typename Src::element_type> diff_src,
+                                       const call_options& options = {}) noexcept {
+    return max_pool_backward<typename Src::element_type>(src, diff_dst, attributes, diff_src, options);
 }
 
 // ---------------------------------------------------------------------------------------------- backward from indices
@@ -278,11 +300,13 @@ public:
             found = detail::look_at_indices<false>(plan_, indices, executor);
         }
         plan.all_within = plan.look_first && found.all_within;
-        if (found.local) found = detail::run_scatter(plan, diff_dst, indices, diff_src, workspace, executor);
+        if constexpr (detail::takes_elements<T>)
+            if (found.local) found = detail::run_scatter(plan, diff_dst, indices, diff_src, workspace, executor);
         if (!found.in_range) {
             return shape::bad_index(op, detail::first_bad_index(plan_, indices), plan_.index.end);
         }
-        if (!found.local) detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
+        if constexpr (detail::takes_elements<T>)
+            if (!found.local) detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
         return {};
     }
 
@@ -310,6 +334,7 @@ template <class T>
     if (!p) return p.error();
     tensor_layout out = diff_src;
     if (out.empty()) out.shape = p->large_shape;
+    detail::require_elements<T>();
     max_pool_backward_from_indices_plan<T> plan;
     shape::operator_checks checks(plan.op);
     checks.addresses("diff_dst", diff_dst, sizeof(T), false);
@@ -339,6 +364,16 @@ template <class T>
     return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
         return plan->run(diff_dst.data, indices.data, diff_src.data, workspace, options.executor);
     });
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status max_pool_backward_from_indices(const DiffDst& diff_dst, tensor_view<const std::int64_t> indices,
+                                                    const max_pool_indices_attributes& attributes,
+                                                    tensor_view<typename DiffDst::element_type> diff_src,
+                                                    const call_options& options = {}) noexcept {
+    return max_pool_backward_from_indices<typename DiffDst::element_type>(diff_dst, indices, attributes, diff_src,
+                                                                          options);
 }
 
 GRADKERN_ISA_NAMESPACE_END

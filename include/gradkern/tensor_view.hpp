@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 
@@ -101,6 +102,8 @@ struct tensor_layout {
 /// T is const for inputs.
 template <class T>
 struct tensor_view {
+    using element_type = T;  ///< const for inputs
+
     T* data = nullptr;       ///< element with all indices 0
     tensor_layout layout{};  ///< shape and strides
 
@@ -114,5 +117,10 @@ struct tensor_view {
         constexpr tensor_view(const tensor_view<U>& other) noexcept
         : data(other.data), layout(other.layout) {}
 };
+
+/// A tensor_view of elements that may be written. One-call forms take it as their first input, too.
+template <class V>
+concept mutable_view =
+    !std::is_const_v<typename V::element_type> && std::same_as<V, tensor_view<typename V::element_type>>;
 
 GRADKERN_NAMESPACE_END

@@ -75,6 +75,13 @@ template <class T>
     return {};
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status avg_pool(const Src& src, const avg_pool_attributes& attributes,
+                              tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
+    return ref::avg_pool<typename Src::element_type>(src, attributes, dst, options);
+}
+
 /// diff_src[n, c, q] = sum over windows o that reach q of diff_dst[n, c, o] / divisor(o); +0 where there are none.
 template <class T>
 [[nodiscard]] status avg_pool_backward(tensor_view<const T> diff_dst, const avg_pool_attributes& attributes,
@@ -114,6 +121,14 @@ template <class T>
         }
     }
     return {};
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status avg_pool_backward(const DiffDst& diff_dst, const avg_pool_attributes& attributes,
+                                       tensor_view<typename DiffDst::element_type> diff_src,
+                                       const call_options& options = {}) noexcept {
+    return ref::avg_pool_backward<typename DiffDst::element_type>(diff_dst, attributes, diff_src, options);
 }
 
 }  // namespace ref

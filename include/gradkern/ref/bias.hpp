@@ -21,7 +21,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace ref {
 
 /// diff_bias[c] = sum over n and all positions of diff_dst[n, c, position].
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status bias_backward(tensor_view<const T> diff_dst, const bias_attributes& attributes,
                                    tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
     const auto p = shape::bias_backward_shapes(diff_dst.layout.shape, attributes, diff_bias.layout.shape, true,
@@ -41,6 +41,13 @@ template <class T, class G>
         store(diff_bias.data + c * shape::strides_of(diff_bias.layout)[0], sum, options.plan.output);
     }
     return {};
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst, class G = typename DiffDst::element_type>
+[[nodiscard]] status bias_backward(const DiffDst& diff_dst, const bias_attributes& attributes, tensor_view<G> diff_bias,
+                                   const call_options& options = {}) noexcept {
+    return ref::bias_backward<typename DiffDst::element_type, G>(diff_dst, attributes, diff_bias, options);
 }
 
 }  // namespace ref

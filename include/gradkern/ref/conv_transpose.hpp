@@ -63,6 +63,16 @@ template <class T, class Bias = T>
     return {};
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status conv_transpose(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                    std::type_identity_t<tensor_view<const Bias>> bias,
+                                    const conv_transpose_attributes& attributes,
+                                    tensor_view<typename Src::element_type> dst,
+                                    const call_options& options = {}) noexcept {
+    return ref::conv_transpose<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
 template <class T>
 [[nodiscard]] status conv_transpose_backward_data(tensor_view<const T> diff_dst,
@@ -100,8 +110,19 @@ template <class T>
     return {};
 }
 
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status conv_transpose_backward_data(const DiffDst& diff_dst,
+                                                  tensor_view<const typename DiffDst::element_type> weights,
+                                                  const conv_transpose_attributes& attributes,
+                                                  tensor_view<typename DiffDst::element_type> diff_src,
+                                                  const call_options& options = {}) noexcept {
+    return ref::conv_transpose_backward_data<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src,
+                                                                             options);
+}
+
 /// diff_weights(oc, g*ICg+ic, k) = sum over n, o of src[n, g*ICg+ic, o] * diff_dst[n, g*OCg+oc, p(o,k)].
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status conv_transpose_backward_weights(tensor_view<const T> src,
                                                      std::type_identity_t<tensor_view<const T>> diff_dst,
                                                      const conv_transpose_attributes& attributes,
@@ -139,6 +160,18 @@ template <class T, class G>
     }
     if (diff_bias.layout.empty()) return {};
     return ref::bias_backward(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class G = typename Src::element_type>
+[[nodiscard]] status conv_transpose_backward_weights(const Src& src,
+                                                     tensor_view<const typename Src::element_type> diff_dst,
+                                                     const conv_transpose_attributes& attributes,
+                                                     tensor_view<G> diff_weights,
+                                                     std::type_identity_t<tensor_view<G>> diff_bias = {},
+                                                     const call_options& options = {}) noexcept {
+    return ref::conv_transpose_backward_weights<typename Src::element_type, G>(src, diff_dst, attributes, diff_weights,
+                                                                               diff_bias, options);
 }
 
 }  // namespace ref

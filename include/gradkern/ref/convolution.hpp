@@ -59,6 +59,15 @@ template <class T, class Bias = T>
     return {};
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status convolution(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                 std::type_identity_t<tensor_view<const Bias>> bias,
+                                 const convolution_attributes& attributes, tensor_view<typename Src::element_type> dst,
+                                 const call_options& options = {}) noexcept {
+    return ref::convolution<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
 /// diff_dst[n, g*OCg+oc, o] * weights(g*OCg+oc, ic, k).
 template <class T>
@@ -97,8 +106,19 @@ template <class T>
     return {};
 }
 
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status convolution_backward_data(const DiffDst& diff_dst,
+                                               tensor_view<const typename DiffDst::element_type> weights,
+                                               const convolution_attributes& attributes,
+                                               tensor_view<typename DiffDst::element_type> diff_src,
+                                               const call_options& options = {}) noexcept {
+    return ref::convolution_backward_data<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src,
+                                                                          options);
+}
+
 /// diff_weights(g*OCg+oc, ic, k) = sum over n, o of src[n, g*ICg+ic, p(o,k)] * diff_dst[n, g*OCg+oc, o].
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status convolution_backward_weights(tensor_view<const T> src,
                                                   std::type_identity_t<tensor_view<const T>> diff_dst,
                                                   const convolution_attributes& attributes, tensor_view<G> diff_weights,
@@ -136,6 +156,17 @@ template <class T, class G>
     }
     if (diff_bias.layout.empty()) return {};
     return ref::bias_backward(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class G = typename Src::element_type>
+[[nodiscard]] status convolution_backward_weights(const Src& src,
+                                                  tensor_view<const typename Src::element_type> diff_dst,
+                                                  const convolution_attributes& attributes, tensor_view<G> diff_weights,
+                                                  std::type_identity_t<tensor_view<G>> diff_bias = {},
+                                                  const call_options& options = {}) noexcept {
+    return ref::convolution_backward_weights<typename Src::element_type, G>(src, diff_dst, attributes, diff_weights,
+                                                                            diff_bias, options);
 }
 
 }  // namespace ref

@@ -105,6 +105,14 @@ template <class T>
     return {};
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status max_pool(const Src& src, const max_pool_attributes& attributes,
+                              tensor_view<typename Src::element_type> dst, tensor_view<std::int64_t> indices = {},
+                              const call_options& options = {}) noexcept {
+    return ref::max_pool<typename Src::element_type>(src, attributes, dst, indices, options);
+}
+
 /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
 template <class T>
 [[nodiscard]] status max_pool_backward(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> diff_dst,
@@ -137,6 +145,15 @@ template <class T>
         }
     }
     return {};
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status max_pool_backward(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
+                                       const max_pool_attributes& attributes,
+                                       tensor_view<typename Src::element_type> diff_src,
+                                       const call_options& options = {}) noexcept {
+    return ref::max_pool_backward<typename Src::element_type>(src, diff_dst, attributes, diff_src, options);
 }
 
 /// diff_src = 0, then diff_src[indices[n, c, o]] += diff_dst[n, c, o] for every element whose index is not -1.
@@ -197,6 +214,16 @@ template <class T>
         }
     }
     return {};
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status max_pool_backward_from_indices(const DiffDst& diff_dst, tensor_view<const std::int64_t> indices,
+                                                    const max_pool_indices_attributes& attributes,
+                                                    tensor_view<typename DiffDst::element_type> diff_src,
+                                                    const call_options& options = {}) noexcept {
+    return ref::max_pool_backward_from_indices<typename DiffDst::element_type>(diff_dst, indices, attributes, diff_src,
+                                                                               options);
 }
 
 }  // namespace ref

@@ -42,12 +42,19 @@ template <class T, class G = T>
 }
 
 /// BiasAddBackward in one call.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status BiasAddBackward(tensor_view<const T> diff_dst, const BiasAddBackward_attributes& attributes,
                                      tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
     return translation::run_once(
         plan_BiasAddBackward<T, G>(diff_dst.layout, attributes, diff_bias.layout, options.plan), options, diff_dst.data,
         diff_bias.data);
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst, class G = typename DiffDst::element_type>
+[[nodiscard]] status BiasAddBackward(const DiffDst& diff_dst, const BiasAddBackward_attributes& attributes,
+                                     tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
+    return BiasAddBackward<typename DiffDst::element_type, G>(diff_dst, attributes, diff_bias, options);
 }
 
 /// The other name of BiasAddBackward, whose names errors carry.
@@ -69,10 +76,17 @@ template <class T, class G = T>
     return plan_BiasAddBackward<T, G>(diff_dst, attributes, diff_bias, options);
 }
 /// BiasAddBackward.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status BiasAddBackprop(tensor_view<const T> diff_dst, const BiasAddBackprop_attributes& attributes,
                                      tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
     return BiasAddBackward<T, G>(diff_dst, attributes, diff_bias, options);
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst, class G = typename DiffDst::element_type>
+[[nodiscard]] status BiasAddBackprop(const DiffDst& diff_dst, const BiasAddBackprop_attributes& attributes,
+                                     tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
+    return BiasAddBackprop<typename DiffDst::element_type, G>(diff_dst, attributes, diff_bias, options);
 }
 
 }  // namespace onednn_graph

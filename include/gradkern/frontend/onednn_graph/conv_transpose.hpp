@@ -56,6 +56,16 @@ template <class T, class Bias = T>
         options, src.data, weights.data, bias.data, dst.data);
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status ConvTranspose(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                   std::type_identity_t<tensor_view<const Bias>> bias,
+                                   const ConvTranspose_attributes& attributes,
+                                   tensor_view<typename Src::element_type> dst,
+                                   const call_options& options = {}) noexcept {
+    return ConvTranspose<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 // ------------------------------------------------------------------------------------------- ConvTransposeBackwardData
 
 /// The shape of diff_src.
@@ -96,6 +106,16 @@ template <class T>
         options, diff_dst.data, weights.data, diff_src.data);
 }
 
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status ConvTransposeBackwardData(const DiffDst& diff_dst,
+                                               tensor_view<const typename DiffDst::element_type> weights,
+                                               const ConvTransposeBackwardData_attributes& attributes,
+                                               tensor_view<typename DiffDst::element_type> diff_src,
+                                               const call_options& options = {}) noexcept {
+    return ConvTransposeBackwardData<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src, options);
+}
+
 /// The other name of ConvTransposeBackwardData, whose names errors carry.
 using ConvTransposeBackpropData_attributes = ConvTransposeBackwardData_attributes;
 /// ConvTransposeBackwardData_plan.
@@ -121,6 +141,16 @@ template <class T>
                                                std::type_identity_t<tensor_view<T>> diff_src,
                                                const call_options& options = {}) noexcept {
     return ConvTransposeBackwardData<T>(diff_dst, weights, attributes, diff_src, options);
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status ConvTransposeBackpropData(const DiffDst& diff_dst,
+                                               tensor_view<const typename DiffDst::element_type> weights,
+                                               const ConvTransposeBackpropData_attributes& attributes,
+                                               tensor_view<typename DiffDst::element_type> diff_src,
+                                               const call_options& options = {}) noexcept {
+    return ConvTransposeBackpropData<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src, options);
 }
 
 // ---------------------------------------------------------------------------------------- ConvTransposeBackpropFilters
@@ -158,7 +188,7 @@ template <class T, class G = T>
 }
 
 /// ConvTransposeBackpropFilters in one call.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status ConvTransposeBackpropFilters(tensor_view<const T> input_forward,
                                                   std::type_identity_t<tensor_view<const T>> output_delta,
                                                   const shape_input& filter_shape,
@@ -169,6 +199,18 @@ template <class T, class G>
         plan_ConvTransposeBackpropFilters<T, G>(input_forward.layout, output_delta.layout, filter_shape, attributes,
                                                 filter_delta.layout, options.plan),
         options, input_forward.data, output_delta.data, filter_delta.data);
+}
+
+/// The same where `input_forward` is a view of mutable elements.
+template <mutable_view InputForward, class G = typename InputForward::element_type>
+[[nodiscard]] status ConvTransposeBackpropFilters(const InputForward& input_forward,
+                                                  tensor_view<const typename InputForward::element_type> output_delta,
+                                                  const shape_input& filter_shape,
+                                                  const ConvTransposeBackpropFilters_attributes& attributes,
+                                                  tensor_view<G> filter_delta,
+                                                  const call_options& options = {}) noexcept {
+    return ConvTransposeBackpropFilters<typename InputForward::element_type, G>(
+        input_forward, output_delta, filter_shape, attributes, filter_delta, options);
 }
 
 /// The other name of ConvTransposeBackpropFilters, whose names errors carry.
@@ -192,7 +234,7 @@ template <class T, class G = T>
                                                    options);
 }
 /// ConvTransposeBackpropFilters.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status ConvTransposeBackwardWeights(tensor_view<const T> input_forward,
                                                   std::type_identity_t<tensor_view<const T>> output_delta,
                                                   const shape_input& filter_shape,
@@ -201,6 +243,18 @@ template <class T, class G>
                                                   const call_options& options = {}) noexcept {
     return ConvTransposeBackpropFilters<T, G>(input_forward, output_delta, filter_shape, attributes, filter_delta,
                                               options);
+}
+
+/// The same where `input_forward` is a view of mutable elements.
+template <mutable_view InputForward, class G = typename InputForward::element_type>
+[[nodiscard]] status ConvTransposeBackwardWeights(const InputForward& input_forward,
+                                                  tensor_view<const typename InputForward::element_type> output_delta,
+                                                  const shape_input& filter_shape,
+                                                  const ConvTransposeBackwardWeights_attributes& attributes,
+                                                  tensor_view<G> filter_delta,
+                                                  const call_options& options = {}) noexcept {
+    return ConvTransposeBackwardWeights<typename InputForward::element_type, G>(
+        input_forward, output_delta, filter_shape, attributes, filter_delta, options);
 }
 
 }  // namespace onednn_graph

@@ -54,6 +54,15 @@ template <class T, class Bias = T>
         options, src.data, weights.data, bias.data, dst.data);
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status Convolution(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                 std::type_identity_t<tensor_view<const Bias>> bias,
+                                 const Convolution_attributes& attributes, tensor_view<typename Src::element_type> dst,
+                                 const call_options& options = {}) noexcept {
+    return Convolution<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 // --------------------------------------------------------------------------------------------- ConvolutionBackwardData
 
 /// The shape of diff_src: the shape input, else the attribute; neither: missing_shape.
@@ -97,6 +106,18 @@ template <class T>
                                  options, diff_dst.data, weights.data, diff_src.data);
 }
 
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status ConvolutionBackwardData(const DiffDst& diff_dst,
+                                             tensor_view<const typename DiffDst::element_type> weights,
+                                             const shape_input& dst_shape,
+                                             const ConvolutionBackwardData_attributes& attributes,
+                                             tensor_view<typename DiffDst::element_type> diff_src,
+                                             const call_options& options = {}) noexcept {
+    return ConvolutionBackwardData<typename DiffDst::element_type>(diff_dst, weights, dst_shape, attributes, diff_src,
+                                                                   options);
+}
+
 /// The other name of ConvolutionBackwardData, whose names errors carry.
 using ConvolutionBackpropData_attributes = ConvolutionBackwardData_attributes;
 /// ConvolutionBackwardData_plan.
@@ -125,6 +146,18 @@ template <class T>
                                              std::type_identity_t<tensor_view<T>> diff_src,
                                              const call_options& options = {}) noexcept {
     return ConvolutionBackwardData<T>(diff_dst, weights, dst_shape, attributes, diff_src, options);
+}
+
+/// The same where `diff_dst` is a view of mutable elements.
+template <mutable_view DiffDst>
+[[nodiscard]] status ConvolutionBackpropData(const DiffDst& diff_dst,
+                                             tensor_view<const typename DiffDst::element_type> weights,
+                                             const shape_input& dst_shape,
+                                             const ConvolutionBackpropData_attributes& attributes,
+                                             tensor_view<typename DiffDst::element_type> diff_src,
+                                             const call_options& options = {}) noexcept {
+    return ConvolutionBackpropData<typename DiffDst::element_type>(diff_dst, weights, dst_shape, attributes, diff_src,
+                                                                   options);
 }
 
 // ------------------------------------------------------------------------------------------ ConvolutionBackwardWeights
@@ -158,7 +191,7 @@ template <class T, class G = T>
 }
 
 /// ConvolutionBackwardWeights in one call.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status ConvolutionBackwardWeights(tensor_view<const T> src,
                                                 std::type_identity_t<tensor_view<const T>> diff_dst,
                                                 const shape_input& weights_shape,
@@ -168,6 +201,17 @@ template <class T, class G>
     return translation::run_once(plan_ConvolutionBackwardWeights<T, G>(src.layout, diff_dst.layout, weights_shape,
                                                                        attributes, diff_weights.layout, options.plan),
                                  options, src.data, diff_dst.data, diff_weights.data);
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class G = typename Src::element_type>
+[[nodiscard]] status ConvolutionBackwardWeights(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
+                                                const shape_input& weights_shape,
+                                                const ConvolutionBackwardWeights_attributes& attributes,
+                                                tensor_view<G> diff_weights,
+                                                const call_options& options = {}) noexcept {
+    return ConvolutionBackwardWeights<typename Src::element_type, G>(src, diff_dst, weights_shape, attributes,
+                                                                     diff_weights, options);
 }
 
 /// The other name of ConvolutionBackwardWeights, whose names errors carry.
@@ -190,7 +234,7 @@ template <class T, class G = T>
     return plan_ConvolutionBackwardWeights<T, G>(src, diff_dst, weights_shape, attributes, diff_weights, options);
 }
 /// ConvolutionBackwardWeights.
-template <class T, class G>
+template <class T, class G = T>
 [[nodiscard]] status ConvolutionBackpropFilters(tensor_view<const T> src,
                                                 std::type_identity_t<tensor_view<const T>> diff_dst,
                                                 const shape_input& weights_shape,
@@ -198,6 +242,17 @@ template <class T, class G>
                                                 tensor_view<G> diff_weights,
                                                 const call_options& options = {}) noexcept {
     return ConvolutionBackwardWeights<T, G>(src, diff_dst, weights_shape, attributes, diff_weights, options);
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src, class G = typename Src::element_type>
+[[nodiscard]] status ConvolutionBackpropFilters(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
+                                                const shape_input& weights_shape,
+                                                const ConvolutionBackpropFilters_attributes& attributes,
+                                                tensor_view<G> diff_weights,
+                                                const call_options& options = {}) noexcept {
+    return ConvolutionBackpropFilters<typename Src::element_type, G>(src, diff_dst, weights_shape, attributes,
+                                                                     diff_weights, options);
 }
 
 }  // namespace onednn_graph

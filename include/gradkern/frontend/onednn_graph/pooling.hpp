@@ -49,6 +49,13 @@ template <class T>
                                  dst.data);
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status AvgPool(const Src& src, const AvgPool_attributes& attributes,
+                             tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
+    return AvgPool<typename Src::element_type>(src, attributes, dst, options);
+}
+
 // ----------------------------------------------------------------------------------------------------- AvgPoolBackprop
 
 /// The shape of input_delta: the shape input, else the attribute; neither: missing_shape.
@@ -87,6 +94,16 @@ template <class T>
         options, output_delta.data, input_delta.data);
 }
 
+/// The same where `output_delta` is a view of mutable elements.
+template <mutable_view OutputDelta>
+[[nodiscard]] status AvgPoolBackprop(const OutputDelta& output_delta, const shape_input& input_shape,
+                                     const AvgPoolBackprop_attributes& attributes,
+                                     tensor_view<typename OutputDelta::element_type> input_delta,
+                                     const call_options& options = {}) noexcept {
+    return AvgPoolBackprop<typename OutputDelta::element_type>(output_delta, input_shape, attributes, input_delta,
+                                                               options);
+}
+
 /// The other name of AvgPoolBackprop, whose names errors carry.
 using AvgPoolBackward_attributes = AvgPoolBackprop_attributes;
 /// AvgPoolBackprop_plan.
@@ -114,6 +131,16 @@ template <class T>
                                      std::type_identity_t<tensor_view<T>> input_delta,
                                      const call_options& options = {}) noexcept {
     return AvgPoolBackprop<T>(output_delta, input_shape, attributes, input_delta, options);
+}
+
+/// The same where `output_delta` is a view of mutable elements.
+template <mutable_view OutputDelta>
+[[nodiscard]] status AvgPoolBackward(const OutputDelta& output_delta, const shape_input& input_shape,
+                                     const AvgPoolBackward_attributes& attributes,
+                                     tensor_view<typename OutputDelta::element_type> input_delta,
+                                     const call_options& options = {}) noexcept {
+    return AvgPoolBackward<typename OutputDelta::element_type>(output_delta, input_shape, attributes, input_delta,
+                                                               options);
 }
 
 // ------------------------------------------------------------------------------------------------------------- MaxPool
@@ -165,6 +192,13 @@ template <class T>
                                  dst.data);
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status MaxPool(const Src& src, const MaxPool_attributes& attributes,
+                             tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
+    return MaxPool<typename Src::element_type>(src, attributes, dst, options);
+}
+
 // ----------------------------------------------------------------------------------------------------- MaxPoolBackward
 
 /// The shape of diff_src: that of src.
@@ -202,6 +236,15 @@ template <class T>
         src.data, diff_dst.data, diff_src.data);
 }
 
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status MaxPoolBackward(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
+                                     const MaxPoolBackward_attributes& attributes,
+                                     tensor_view<typename Src::element_type> diff_src,
+                                     const call_options& options = {}) noexcept {
+    return MaxPoolBackward<typename Src::element_type>(src, diff_dst, attributes, diff_src, options);
+}
+
 /// The other name of MaxPoolBackward, whose names errors carry.
 using MaxPoolBackprop_attributes = MaxPoolBackward_attributes;
 /// MaxPoolBackward_plan.
@@ -228,6 +271,15 @@ template <class T>
                                      std::type_identity_t<tensor_view<T>> diff_src,
                                      const call_options& options = {}) noexcept {
     return MaxPoolBackward<T>(src, diff_dst, attributes, diff_src, options);
+}
+
+/// The same where `src` is a view of mutable elements.
+template <mutable_view Src>
+[[nodiscard]] status MaxPoolBackprop(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
+                                     const MaxPoolBackprop_attributes& attributes,
+                                     tensor_view<typename Src::element_type> diff_src,
+                                     const call_options& options = {}) noexcept {
+    return MaxPoolBackprop<typename Src::element_type>(src, diff_dst, attributes, diff_src, options);
 }
 
 }  // namespace onednn_graph

@@ -107,5 +107,13 @@ template <class T>
     return translation::translate(s.error(), translation::average_pool_grad.text);
 }
 
+/// The same where `dY` is a view of mutable elements.
+template <mutable_view DY>
+[[nodiscard]] status AveragePoolGrad(const DY& dY, const AveragePoolGrad_attributes& attributes,
+                                     tensor_view<typename DY::element_type> dX,
+                                     const call_options& options = {}) noexcept {
+    return AveragePoolGrad<typename DY::element_type>(dY, attributes, dX, options);
+}
+
 }  // namespace onnxruntime
 GRADKERN_ISA_NAMESPACE_END

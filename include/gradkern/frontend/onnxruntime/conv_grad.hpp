@@ -72,6 +72,15 @@ template <class T, class G = T, class B = G>
                                                                                                  dX, dW, dB, options);
 }
 
+/// The same where `dY` is a view of mutable elements.
+template <mutable_view DY, class G = typename DY::element_type, class B = G>
+[[nodiscard]] status ConvGrad(const DY& dY, tensor_view<const typename DY::element_type> X,
+                              tensor_view<const typename DY::element_type> W, const ConvGrad_attributes& attributes,
+                              tensor_view<typename DY::element_type> dX, std::type_identity_t<tensor_view<G>> dW = {},
+                              std::type_identity_t<tensor_view<B>> dB = {}, const call_options& options = {}) noexcept {
+    return ConvGrad<typename DY::element_type, G, B>(dY, X, W, attributes, dX, dW, dB, options);
+}
+
 // -------------------------------------------------------------------------------------------------- ConvTransposeGrad
 
 /// The shapes of dX, dW and dB: those of X, of W, and (OC).
@@ -127,6 +136,18 @@ template <class T, class G = T, class B = G>
                                        const call_options& options = {}) noexcept {
     return translation::run_conv_grad<ConvTransposeGrad_plan<T, G, B>, translation::conv_transpose_family<T, G, B>>(
         dY, X, W, attributes, dX, dW, dB, options);
+}
+
+/// The same where `dY` is a view of mutable elements.
+template <mutable_view DY, class G = typename DY::element_type, class B = G>
+[[nodiscard]] status ConvTransposeGrad(const DY& dY, tensor_view<const typename DY::element_type> X,
+                                       tensor_view<const typename DY::element_type> W,
+                                       const ConvTransposeGrad_attributes& attributes,
+                                       tensor_view<typename DY::element_type> dX,
+                                       std::type_identity_t<tensor_view<G>> dW = {},
+                                       std::type_identity_t<tensor_view<B>> dB = {},
+                                       const call_options& options = {}) noexcept {
+    return ConvTransposeGrad<typename DY::element_type, G, B>(dY, X, W, attributes, dX, dW, dB, options);
 }
 
 }  // namespace onnxruntime

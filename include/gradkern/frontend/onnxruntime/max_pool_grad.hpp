@@ -94,5 +94,13 @@ template <class T>
     return translation::translate(s.error(), translation::max_pool_grad.text);
 }
 
+/// The same where `dY` is a view of mutable elements.
+template <mutable_view DY>
+[[nodiscard]] status MaxPoolGrad(const DY& dY, tensor_view<const std::int64_t> indices,
+                                 const MaxPoolGrad_attributes& attributes, tensor_view<typename DY::element_type> dX,
+                                 const call_options& options = {}) noexcept {
+    return MaxPoolGrad<typename DY::element_type>(dY, indices, attributes, dX, options);
+}
+
 }  // namespace onnxruntime
 GRADKERN_ISA_NAMESPACE_END

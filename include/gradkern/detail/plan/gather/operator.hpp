@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/gather/gather.hpp>
 #include <gradkern/detail/plan/gather/make_plan.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
@@ -108,7 +109,7 @@ protected:
 };
 
 /// One gather operator over tensors of type T with a bias of type Bias.
-template <simd::float_element T, simd::float_element Bias>
+template <class T, class Bias>
 class gather_operator : public planned_gather {
 public:
     gather_operator() noexcept = default;
@@ -118,13 +119,17 @@ protected:
     [[nodiscard]] status prepare(const tensors& t, const shape::convolution_problem& p, shape::side outputs,
                                  bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
                                  const plan_options& options) noexcept {
-        return plan_memory({.bytes = sizeof(T),
-                            .bias_bytes = sizeof(Bias),
-                            .bias = element_traits<Bias>::type,
-                            .f32 = std::is_same_v<T, float>,
-                            .halves = is_half<lane_operand<T>>,
-                            .pairs = has_pairs<T>},
-                           t, p, outputs, transposed, format, w_format, options);
+        require_elements<T, Bias>();
+        if constexpr (takes_elements<T, Bias>) {
+            return plan_memory({.bytes = sizeof(T),
+                                .bias_bytes = sizeof(Bias),
+                                .bias = element_traits<Bias>::type,
+                                .f32 = std::is_same_v<T, float>,
+                                .halves = is_half<lane_operand<T>>,
+                                .pairs = has_pairs<T>},
+                               t, p, outputs, transposed, format, w_format, options);
+        }
+        return {};
     }
 
     [[nodiscard]] status execute(const T* in, const T* weights, const Bias* bias, T* out,
@@ -132,7 +137,8 @@ protected:
         const status s = check_run(op_, {{&in_, in}, {&weights_, weights}, {&bias_, bias}, {&out_, out}},
                                    workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        run_gather(plan_, in, weights, bias_.empty() ? nullptr : bias, out, workspace, executor);
+        if constexpr (takes_elements<T, Bias>)
+            run_gather(plan_, in, weights, bias_.empty() ? nullptr : bias, out, workspace, executor);
         return {};
     }
 };

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
 #include <gradkern/detail/plan/reduce/bias.hpp>
 #include <gradkern/detail/plan/reduce/reduce.hpp>
@@ -114,7 +115,7 @@ protected:
 };
 
 /// One weight-gradient operator over activations of type T with results of type G (T or float).
-template <simd::float_element T, simd::float_element G>
+template <class T, class G>
 class reduce_operator : public planned_reduce {
 public:
     reduce_operator() noexcept = default;
@@ -124,12 +125,16 @@ protected:
     [[nodiscard]] status prepare(const tensors& t, const shape::convolution_problem& p, bool transposed,
                                  gradkern::data_format format, gradkern::weights_format w_format,
                                  const plan_options& options) noexcept {
-        return plan_memory({.bytes = sizeof(T),
-                            .result_bytes = sizeof(G),
-                            .f32 = std::is_same_v<T, float>,
-                            .halves = is_half<lane_operand<T>>,
-                            .pairs = has_pairs<T>},
-                           t, p, transposed, format, w_format, options);
+        require_elements<T, G>();
+        if constexpr (takes_elements<T, G>) {
+            return plan_memory({.bytes = sizeof(T),
+                                .result_bytes = sizeof(G),
+                                .f32 = std::is_same_v<T, float>,
+                                .halves = is_half<lane_operand<T>>,
+                                .pairs = has_pairs<T>},
+                               t, p, transposed, format, w_format, options);
+        }
+        return {};
     }
 
     [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, G* diff_bias,
@@ -138,9 +143,11 @@ protected:
             op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}, {&diff_bias_, diff_bias}},
             workspace.size(), workspace_bytes(1), 2);
         if (!s) return s;
-        run_reduce(plan_, large, small, diff_weights, workspace, executor);
-        if (!diff_bias_.empty())
-            run_bias(bias_plan_, diff_dst_side_ == shape::side::large ? large : small, diff_bias, workspace, executor);
+        if constexpr (takes_elements<T, G>) {
+            run_reduce(plan_, large, small, diff_weights, workspace, executor);
+            const T* const diff_dst = diff_dst_side_ == shape::side::large ? large : small;
+            if (!diff_bias_.empty()) run_bias(bias_plan_, diff_dst, diff_bias, workspace, executor);
+        }
         return {};
     }
 };
