@@ -23,15 +23,19 @@ GRADKERN_NAMESPACE_BEGIN
 class thread_pool {
 public:
     /// `threads` threads including the one that calls parallel_for; at least 1. Fewer where the system refuses more:
-    /// see concurrency().
+    /// see concurrency(). (Compiled without exceptions, a thread that the system refuses ends the program.)
     explicit thread_pool(std::ptrdiff_t threads = hardware_threads()) {
         const std::ptrdiff_t others = threads < 1 ? 0 : threads - 1;
         workers_.reserve(static_cast<std::size_t>(others));
+#if defined(__cpp_exceptions)
         try {
-            for (std::ptrdiff_t i = 0; i < others; ++i) workers_.emplace_back([this] { work(); });
+            start(others);
         } catch (...) {
             // Those that were started do the work.
         }
+#else
+        start(others);
+#endif
     }
     thread_pool(const thread_pool&) = delete;
     thread_pool& operator=(const thread_pool&) = delete;
@@ -80,6 +84,10 @@ private:
     [[nodiscard]] static bool& inside() noexcept {
         thread_local bool value = false;
         return value;
+    }
+
+    void start(std::ptrdiff_t others) {
+        for (std::ptrdiff_t i = 0; i < others; ++i) workers_.emplace_back([this] { work(); });
     }
 
     void run(const job& j) noexcept {
