@@ -1,0 +1,41 @@
+# A document shows code as it is compiled.
+#
+#   cmake -D document=<file.md> -D code=<file> -P shows_code.cmake
+#
+# Where the code has regions, each from a line `// [name]` to a line `// [/name]`, the document must show every region in a
+# block of its own, without the indentation of the first line; else it must show the whole file.
+cmake_minimum_required(VERSION 3.20)
+
+file(READ "${document}" text)
+file(READ "${code}" wanted)
+
+function(require_shown what block)
+  string(FIND "${text}" "```cpp\n${block}```" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${document} does not show ${what} as it is")
+  endif()
+endfunction()
+
+string(REGEX MATCHALL "// \\[[a-z0-9_]+\\]" names "${wanted}")
+if(NOT names)
+  require_shown("${code}" "${wanted}")
+endif()
+foreach(begin IN LISTS names)
+  string(REPLACE "// [" "// [/" end "${begin}")
+  string(FIND "${wanted}" "${begin}\n" from)
+  string(FIND "${wanted}" "${end}\n" to)
+  if(from EQUAL -1 OR to LESS from)
+    message(FATAL_ERROR "${code}: ${begin} has no end, ${end}")
+  endif()
+  string(SUBSTRING "${wanted}" 0 ${to} block)
+  string(REGEX REPLACE "[ ]+$" "" block "${block}")
+  string(LENGTH "${begin}\n" length)
+  math(EXPR from "${from} + ${length}")
+  string(SUBSTRING "${block}" ${from} -1 block)
+  string(REGEX MATCH "^[ ]+" indentation "${block}")
+  if(indentation)
+    string(REPLACE "\n${indentation}" "\n" block "\n${block}")
+    string(SUBSTRING "${block}" 1 -1 block)
+  endif()
+  require_shown("${begin} of ${code}" "${block}")
+endforeach()

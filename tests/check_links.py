@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Checks README.md and docs/*.md: what they name exists, and the code they show is compiled.
+
+    check_links.py [ROOT]
+
+ROOT is the repository (default: the parent of this file's directory).
+
+- A link goes to a file that exists, and to a heading that exists where it names one. Web addresses are not followed.
+- A header named in `...` or <...> exists under include/, and so does any other path in `...` that begins with one of the
+  repository's own directories.
+- A block of C++ stands, whole lines and without indentation, in a source that a CMakeLists.txt names.
+"""
+
+import pathlib
+import re
+import sys
+import textwrap
+
+DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "tests", ".ci")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED = re.compile(r"`([^`\n]+)`|<(gradkern/[^>\n]*)>")
+
+
+def slug(heading):
+    """The anchor of a heading, as web pages of repositories make it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(path):
+    return {slug(h) for h in re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)}
+
+
+def broken_links(path, prose):
+    for target in LINK.findall(prose):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        to = path.parent / name if name else path
+        if not to.exists():
+            yield f"the link to {target} leads nowhere"
+        elif anchor and anchor not in anchors(to):
+            yield f"the link to {target} names no heading of {to.name}"
+
+
+def missing_files(root, text):
+    for match in NAMED.finditer(text):
+        name = (match[1] or match[2]).strip("<>").removesuffix("...")
+        if re.search(r"[\s*]", name) or name.startswith("xsimd/"):
+            continue
+        if name.startswith("gradkern/") and (name.endswith((".hpp", "/"))):
+            name = "include/" + name
+        elif re.fullmatch(r"[\w/]+\.hpp", name) and not name.startswith(DIRECTORIES):
+            name = "include/gradkern/" + name
+        if name.split("/")[0] in DIRECTORIES and "/" in name and not (root / name).exists():
+            yield f"{name} does not exist"
+
+
+def compiled_sources(root):
+    """The text of each source that a CMakeLists.txt of its directory or one above names."""
+    for directory in ("examples", "tests"):
+        for path in sorted((root / directory).rglob("*.cpp")):
+            parents = [p for p in path.parents if p == root / directory or root / directory in p.parents]
+            lists = [p / "CMakeLists.txt" for p in parents if (p / "CMakeLists.txt").exists()]
+            # A list may name it in a loop: `porting/${name}.cpp`.
+            words = "|".join((re.escape(path.name), r"\$\{name\}\.cpp"))
+            named = any(
+                re.search(rf"\b{re.escape(path.stem)}\b", text) and re.search(words, text)
+                for text in (p.read_text(encoding="utf-8") for p in lists)
+            )
+            if named:
+                yield path.read_text(encoding="utf-8")
+
+
+def shown(block, source):
+    """Whether the lines of the block follow one another in the source, at any indentation."""
+    first = block.splitlines()[0]
+    for match in re.finditer(rf"^([ ]*){re.escape(first)}$", source, re.MULTILINE):
+        lines = textwrap.indent(block, match[1])
+        if source.startswith(lines, match.start()):
+            return True
+    return False
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
+    sources = list(compiled_sources(root))
+    problems = []
+    blocks = 0
+    documents = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    for path in documents:
+        text = path.read_text(encoding="utf-8")
+        prose = FENCE.sub("", text)
+        found = [*broken_links(path, prose), *missing_files(root, text)]
+        for language, block in FENCE.findall(text):
+            if language != "cpp":
+                continue
+            blocks += 1
+            if not any(shown(block, s) for s in sources):
+                found.append(f"no compiled source holds the code that begins with {block.splitlines()[0]!r}")
+        problems += [f"{path.relative_to(root)}: {p}" for p in found]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"{len(documents)} documents, {blocks} blocks of C++, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
