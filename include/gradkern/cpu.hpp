@@ -52,7 +52,7 @@ GRADKERN_NAMESPACE_BEGIN
 
 /// Features of CPUs that compilers use unasked. Bit i is row i of the table of the architecture.
 struct cpu_features {
-    std::uint64_t bits = 0;
+    std::uint64_t bits = 0;  ///< a set of rows
 };
 
 namespace cpu {
