@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <limits>
 #include <span>
 #include <type_traits>
 
@@ -13,25 +15,43 @@
 
 GRADKERN_NAMESPACE_BEGIN
 
+/// A number that may stand in a list of extents: an integer of up to 64 bits, or an object that becomes one without loss.
+/// Truth values and characters are none, so that text is no shape.
+template <class I>
+concept extent_value = ((std::integral<I> && sizeof(I) <= sizeof(std::int64_t)) ||
+                        requires(const I& i) { std::int64_t{i}; }) &&
+                       !(std::same_as<I, bool> || std::same_as<I, char> || std::same_as<I, wchar_t> ||
+                         std::same_as<I, char8_t> || std::same_as<I, char16_t> || std::same_as<I, char32_t>);
+
+/// Whatever can be walked from begin to end and holds such numbers: std::vector, std::array, std::span, an array, ...
+template <class R>
+concept extent_range = requires(R& r) {
+    std::begin(r) != std::end(r);
+    requires extent_value<std::iter_value_t<decltype(std::begin(r))>>;
+};
+
 /// A short list of integers: a shape, strides, or an attribute with one entry per axis. Holds up to 5 entries and
-/// remembers how many it was given, so that operators can refuse longer ones.
+/// remembers how many it was given, so that operators can refuse longer ones. Unsigned numbers of 2^63 or more become
+/// 2^63 - 1, which as a size, a padding or a step between elements is refused, too.
 class extents {
 public:
     static constexpr std::size_t capacity = 5;  ///< batch, channels and three spatial axes
 
     constexpr extents() noexcept = default;
     /// From a braced list: `extents{1, 64, 56, 56}`.
-    constexpr extents(std::initializer_list<std::int64_t> values) noexcept
-        : extents(std::span<const std::int64_t>(values.begin(), values.size())) {}
-    /// From a run-time list; entries past the fifth are counted, not kept.
-    template <std::integral I>
-    constexpr explicit extents(std::span<const I> values) noexcept : rank_(values.size()) {
-        for (std::size_t i = 0; i < values.size() && i < capacity; ++i)
-            values_[i] = static_cast<std::int64_t>(values[i]);
+    template <extent_value... I>
+    requires(sizeof...(I) > 1) constexpr extents(const I&... values) noexcept { (push_back(number(values)), ...); }
+    /// From a braced list of one number, which is no number itself, or from an initializer list.
+    template <extent_value I>
+    constexpr extents(std::initializer_list<I> values) noexcept {
+        for (const I& v : values) push_back(number(v));
     }
-    /// From a run-time list; entries past the fifth are counted, not kept.
-    constexpr explicit extents(std::span<const std::int64_t> values) noexcept : rank_(values.size()) {
-        for (std::size_t i = 0; i < values.size() && i < capacity; ++i) values_[i] = values[i];
+    /// From a run-time list of any type: `extents(some_vector)`. Entries past the fifth are counted, not kept.
+    template <class R>
+    requires(extent_range<R>)
+        // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): `.kernel = vector`
+        constexpr extents(R&& values) noexcept {
+        for (const auto& v : values) push_back(number(v));
     }
 
     /// `count` times the same value.
@@ -69,6 +89,17 @@ public:
     }
 
 private:
+    /// The number as a signed one, the nearest there is.
+    template <class I>
+    [[nodiscard]] static constexpr std::int64_t number(const I& value) noexcept {
+        constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+        if constexpr (std::unsigned_integral<I> && sizeof(I) == sizeof(most)) {
+            return value > static_cast<I>(most) ? most : static_cast<std::int64_t>(value);
+        } else {
+            return static_cast<std::int64_t>(value);
+        }
+    }
+
     std::array<std::int64_t, capacity> values_{};
     std::size_t rank_ = 0;
 };
@@ -86,8 +117,19 @@ struct tensor_layout {
     constexpr tensor_layout(const extents& s) noexcept : shape(s) {}
     /// A tensor with strides of its own, one per axis.
     constexpr tensor_layout(const extents& s, const extents& t) noexcept : shape(s), strides(t) {}
-    /// A dense tensor: `tensor_layout{1, 64, 56, 56}`.
-    constexpr tensor_layout(std::initializer_list<std::int64_t> s) noexcept : shape(s) {}
+    /// A dense tensor: `tensor_layout{1, 64, 56, 56}`. (Templates, since `{{64}, {1}}` would be a list of two integers
+    /// for std::initializer_list<std::int64_t>, and is shape and strides, as `{{8, 64}, {64, 1}}` is.)
+    template <extent_value... I>
+    requires(sizeof...(I) > 1) constexpr tensor_layout(const I&... sizes) noexcept : shape(sizes...) {}
+    /// A dense tensor of one axis: `tensor_layout{64}`.
+    template <extent_value I>
+    constexpr tensor_layout(std::initializer_list<I> s) noexcept : shape(s) {}
+    /// A dense tensor whose shape is a run-time list of any type.
+    template <class R>
+    requires(extent_range<R>)
+        // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): as from extents
+        constexpr tensor_layout(R&& s) noexcept
+        : shape(s) {}
 
     /// True where no layout was given: an output whose shape is to be inferred, or an absent input.
     [[nodiscard]] constexpr bool empty() const noexcept { return shape.empty(); }

@@ -5,7 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <list>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -27,6 +30,91 @@ static_assert(gk::tensor_layout{}.empty() && gk::tensor_layout{1, 2, 3}.is_dense
 static_assert(std::is_convertible_v<gk::tensor_view<float>, gk::tensor_view<const float>>);
 static_assert(!std::is_convertible_v<gk::tensor_view<const float>, gk::tensor_view<float>>);
 static_assert(std::is_trivially_copyable_v<gk::tensor_view<float>>);
+
+// Braces mean the same for every rank: shape and strides, a shape alone, or nothing.
+static_assert(gk::tensor_layout{{64}, {1}}.shape == gk::extents{64});
+static_assert(gk::tensor_layout{{64}, {1}}.strides == gk::extents{1});
+static_assert(gk::tensor_layout{{8, 64}, {64, 1}} == gk::tensor_layout(gk::extents{8, 64}, gk::extents{64, 1}));
+static_assert(gk::tensor_layout{{2, 3, 4}, {12, 4, 1}} ==
+              gk::tensor_layout(gk::extents{2, 3, 4}, gk::extents{12, 4, 1}));
+static_assert(gk::tensor_layout{{2, 3, 4, 5}, {60, 20, 5, 1}}.strides == gk::extents{60, 20, 5, 1});
+static_assert(gk::tensor_layout{{2, 3, 4, 5, 6}, {360, 120, 30, 6, 1}}.shape.rank() == 5);
+static_assert(gk::tensor_layout{64}.shape == gk::extents{64} && gk::tensor_layout{64}.is_dense());
+static_assert(gk::tensor_layout{{64}} == gk::tensor_layout{64} &&
+              gk::tensor_layout{{8, 64}} == gk::tensor_layout{8, 64});
+static_assert(gk::tensor_layout{1, 64, 56, 56}.shape == gk::extents{1, 64, 56, 56});
+static_assert(gk::tensor_layout{1, 2, 3, 4, 5, 6}.shape.rank() == 6);
+static_assert(gk::tensor_layout{{}}.empty() && gk::tensor_layout{{}, {}}.empty() &&
+              gk::tensor_layout{{64}, {}}.is_dense());
+constexpr gk::tensor_layout from_call(const gk::tensor_layout& t) { return t; }
+static_assert(from_call({{64}, {1}}) == gk::tensor_layout{{64}, {1}} && from_call({64}) == gk::tensor_layout{64});
+static_assert(from_call({{8, 64}, {64, 1}}).strides == gk::extents{64, 1} && from_call({8, 64}).is_dense());
+static_assert(from_call({}).empty() && from_call({{64}}) == gk::tensor_layout{64});
+constexpr float element = 0;
+static_assert(gk::tensor_view{&element, {64}}.layout == gk::tensor_layout{64});
+static_assert(gk::tensor_view{&element, {{64}, {1}}}.layout == gk::tensor_layout{{64}, {1}});
+static_assert(gk::tensor_view{&element, {{64}, {-1}}}.layout.strides[0] == -1);
+static_assert(gk::tensor_view{&element, {8, 64}}.layout == gk::tensor_layout{8, 64});
+static_assert(gk::tensor_view{&element, {{8, 64}, {64, 1}}}.layout == gk::tensor_layout{{8, 64}, {64, 1}});
+// Strides in the place of a shape alone are refused for every rank.
+template <class Shape>
+concept takes_two_lists = requires {
+    Shape{{64}, {1}};
+};
+static_assert(takes_two_lists<gk::tensor_layout> && !takes_two_lists<gk::extents>);
+
+// One number is no list, and neither are text, truth values and numbers with fractions.
+static_assert(!std::is_constructible_v<gk::extents, int> && !std::is_constructible_v<gk::tensor_layout, int>);
+static_assert(!std::is_convertible_v<const char*, gk::extents> &&
+              !std::is_convertible_v<const char (&)[4], gk::extents>);
+static_assert(!std::is_convertible_v<std::string, gk::extents> &&
+              !std::is_convertible_v<std::vector<bool>, gk::extents>);
+static_assert(!std::is_convertible_v<std::vector<float>, gk::extents> &&
+              !std::is_constructible_v<gk::extents, float, float>);
+static_assert(!std::is_convertible_v<std::vector<std::vector<int>>, gk::extents>);
+
+// Lists of integers of any kind.
+static_assert(std::is_convertible_v<const std::vector<int>&, gk::extents> &&
+              std::is_convertible_v<std::vector<std::int64_t>, gk::tensor_layout>);
+static_assert(gk::extents(std::array<short, 3>{1, -2, 3}) == gk::extents{1, -2, 3});
+static_assert(gk::tensor_layout(std::array<long, 2>{8, 64}) == gk::tensor_layout{8, 64});
+static_assert(gk::extents(std::initializer_list<int>{1, 2}) == gk::extents{1, 2});
+static_assert(gk::extents(std::array<int, 7>{}).rank() == 7);
+static_assert(gk::extents{std::size_t{3}, 4, std::int8_t{-5}, 6U} == gk::extents{3, 4, -5, 6});
+constexpr std::uint64_t too_large = std::uint64_t{1} << 63;
+static_assert(gk::extents{too_large, 1}[0] == INT64_MAX && gk::extents{too_large - 1, 1}[0] == INT64_MAX);
+static_assert(gk::extents(std::array<std::uint64_t, 2>{too_large, ~std::uint64_t{0}}) ==
+              gk::extents{INT64_MAX, INT64_MAX});
+struct symbolic_size {
+    constexpr operator std::int64_t() const noexcept { return 7; }  // NOLINT(google-explicit-constructor)
+};
+static_assert(gk::extents{symbolic_size{}, 2} == gk::extents{7, 2});
+
+TEST(extents, goes_where_shapes_and_attributes_go) {
+    const std::vector<std::int64_t> shape{1, 5, 5, 2};
+    const std::vector<int> two{2, 2};
+    const std::list<unsigned> ones{1, 1};
+    const long weights[4]{2, 2, 2, 3};
+    const gk::convolution_attributes a{.strides = two, .dilations = ones};
+    EXPECT_EQ(a.strides, (gk::extents{2, 2}));
+    EXPECT_EQ(a.dilations, (gk::extents{1, 1}));
+    EXPECT_EQ(gk::infer_convolution(shape, weights, a).value(), (gk::extents{1, 2, 2, 3}));
+    EXPECT_TRUE(gk::plan_convolution<float>(shape, weights, {}, a));
+    std::vector<float> memory(50);
+    EXPECT_EQ((gk::tensor_view{memory.data(), shape}.layout), (gk::tensor_layout{1, 5, 5, 2}));
+    EXPECT_EQ((gk::tensor_layout{shape, shape}.strides), (gk::extents{1, 5, 5, 2}));
+    EXPECT_EQ(gk::extents(std::span<const std::int64_t>(shape).first(2)), (gk::extents{1, 5}));
+    EXPECT_EQ(gk::extents(std::vector<int>()), gk::extents{});
+    const std::vector<std::uint64_t> wrong{1, too_large, 5, 2};
+    EXPECT_EQ(gk::infer_convolution(wrong, weights, a).error().code, gk::errc::overflow) << "not negative";
+}
+
+// A bias with strides of its own.
+TEST(tensor_layout, a_bias_may_have_strides) {
+    const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
+    EXPECT_TRUE(gk::plan_convolution<float>({1, 5, 1}, {3, 1, 64}, {{64}, {2}}, a));
+    EXPECT_TRUE(gk::plan_convolution_backward_weights<float>({1, 5, 1}, {1, 3, 64}, a, {3, 1, 64}, {{64}, {-1}}));
+}
 
 TEST(extents, takes_run_time_lists_of_any_integers) {
     const std::vector<std::int64_t> wide{4, 5, 6};
