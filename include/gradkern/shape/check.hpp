@@ -22,7 +22,7 @@ namespace shape {
 using canonical_strides = std::array<std::int64_t, 5>;
 
 /// Reasons of errors that several checks share.
-inline constexpr std::string_view no_shape = "its shape was given neither as argument nor as attribute";
+inline constexpr std::string_view no_shape = "its shape cannot be inferred, and was not given";
 inline constexpr std::string_view no_memory = "the pointer is null, and the tensor has elements";
 inline constexpr std::string_view overlapping_strides =
     "its stride puts elements of the output on one another: it must be longer than all shorter ones together reach";
@@ -36,6 +36,8 @@ inline constexpr std::string_view uncountable_windows =
 
 inline constexpr std::string_view too_small_for_kernel =
     "the size with its padding must hold the effective kernel, (kernel - 1) * dilation + 1";
+inline constexpr std::string_view too_small_to_overhang =
+    "the size with its padding must hold the effective kernel, (kernel - 1) * dilation + 1, but for stride - 1";
 
 /// Why the small side of a window operator has the size it has.
 [[nodiscard]] constexpr std::string_view window_rule(auto_pad mode, rounding_type rounding) noexcept {
@@ -196,6 +198,12 @@ public:
 private:
     gradkern::error error_{};
 };
+
+/// An error that has no numbers, but a reason.
+[[nodiscard]] constexpr error error_because(errc code, std::string_view op, std::string_view argument,
+                                            std::string_view why, std::string_view other = {}) noexcept {
+    return {code, op, argument, -1, 0, 0, expectation::none, quantity::value, other, why};
+}
 
 /// The error of an index below -1, or not below `end`.
 [[nodiscard]] constexpr error bad_index(std::string_view op, std::int64_t index, std::int64_t end) noexcept {

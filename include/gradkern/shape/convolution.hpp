@@ -231,7 +231,8 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
     const std::int64_t small = q.small.empty() ? other.full : q.small[at];
     if (small != other.full || small % q.groups != 0) return;
     if (!q.large.empty() && !other.fit_large(q, q.large[at])) return;
-    const std::string_view hint = is_oix ? "as weights_format xio it would fit" : "as weights_format oix it would fit";
+    const std::string_view hint =
+        is_oix ? "its channels would fit as weights_format xio" : "its channels would fit as weights_format oix";
     if (!q.large.empty() && !own.fit_large(q, q.large[at]))
         checks.require_equal(errc::invalid_shape, q.weights_name, own.per_group_index, own.per_group,
                              q.large[at] / q.groups, {.other = q.large_name, .why = hint});
@@ -340,7 +341,7 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
     }
     check_other_format(checks, q, r);
     checks.require(q.groups > 0 && full % q.groups == 0, errc::invalid_shape, q.weights_name, filter.full_index, full,
-                   expectation::multiple_of, q.groups, {.why = "every group has as many channels"});
+                   expectation::multiple_of, q.groups, {.why = "the number of groups must divide it"});
     if (!q.small.empty())
         checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at], full,
                              {.other = q.weights_name});

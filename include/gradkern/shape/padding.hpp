@@ -21,8 +21,9 @@ enum class auto_pad : std::uint8_t {
 /// How the number of windows of a pool is rounded.
 enum class rounding_type : std::uint8_t {
     floor,      ///< only windows that fit the padded input
-    ceil,       ///< a last window may overhang
-    ceil_torch  ///< a last window may overhang unless it starts in the right padding (PyTorch, Ascend, current ONNX)
+    ceil,       ///< a last window may overhang, the first one must fit the padded input (oneDNN Graph)
+    ceil_torch  ///< a last window may overhang unless it starts in the right padding, and so may the only one, by less
+                ///< than the stride (PyTorch, Ascend, current ONNX)
 };
 
 /// The words that are taken, as an error lists them.
@@ -109,7 +110,13 @@ struct pads {
     return split(std::max<std::int64_t>(0, extent + output_padding - large), mode);
 }
 
-/// Number of windows over an explicitly padded axis, n = I + pb + pe - Ke >= 0:
+/// By how much one window may overhang the padded input of an axis: ceil_torch, which rounds n / s towards plus infinity
+/// as PyTorch and ONNX Runtime do, has a window for every n > -s; the others have none for n < 0.
+[[nodiscard]] constexpr std::int64_t window_overhang(std::int64_t stride, rounding_type rounding) noexcept {
+    return rounding == rounding_type::ceil_torch ? stride - 1 : 0;
+}
+
+/// Number of windows over an explicitly padded axis, n = I + pb + pe - Ke >= -window_overhang:
 /// floor(n / s) + 1, ceil(n / s) + 1, or the latter without a last window that starts at or behind I + pb.
 [[nodiscard]] constexpr std::int64_t window_count(std::int64_t n, std::int64_t stride, std::int64_t large,
                                                   std::int64_t pad_begin, rounding_type rounding) noexcept {

@@ -146,7 +146,7 @@ struct pooling_request {
             const std::int64_t room = a.large + a.pad_begin + a.pad_end - ke.value();
             if (is_same(q.auto_pad)) {
                 a.small = ceil_div(a.large, a.stride);
-            } else if (room >= 0) {
+            } else if (room >= -window_overhang(a.stride, q.rounding_type)) {
                 a.small = window_count(room, a.stride, a.large, a.pad_begin, q.rounding_type);
             }
             checks.fits(q.large_name, static_cast<int>(space_at + i), (checked(a.small) - 1) * a.stride + ke,
@@ -176,9 +176,10 @@ struct pooling_request {
             a.pad_begin = s.begin;
             a.pad_end = s.end;
         } else {
-            const std::int64_t room = a.large + a.pad_begin + a.pad_end - effective[i];
-            checks.require(room >= 0, errc::invalid_shape, q.large_name, index, a.large + a.pad_begin + a.pad_end,
-                           expectation::at_least, effective[i], {.why = too_small_for_kernel});
+            const bool one_may_overhang = q.rounding_type == rounding_type::ceil_torch;
+            checks.require_at_least(errc::invalid_shape, q.large_name, index, a.large + a.pad_begin + a.pad_end,
+                                    effective[i] - window_overhang(a.stride, q.rounding_type),
+                                    {.why = one_may_overhang ? too_small_to_overhang : too_small_for_kernel});
             if (!checks.ok()) return checks.error();
         }
         if (!q.small.empty())

@@ -56,8 +56,7 @@ struct placed_tensor {
                                       std::size_t workspace, std::size_t needed, std::ptrdiff_t outputs = 1) noexcept {
     for (const placed_tensor& t : tensors)
         if (t.data == nullptr && !t.memory->empty())
-            return error{errc::null_pointer, op, t.memory->name,  -1, 0, 0, expectation::none,
-                         quantity::value,    {}, shape::no_memory};
+            return shape::error_because(errc::null_pointer, op, t.memory->name, shape::no_memory);
     const auto first = [](const placed_tensor& t) {
         return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->low);
     };
@@ -68,16 +67,8 @@ struct placed_tensor {
         for (const placed_tensor* t = tensors.begin(); t != out; ++t) {
             if (t->memory->empty() || out->memory->empty()) continue;
             if (first(*t) < last(*out) && first(*out) < last(*t))
-                return error{errc::invalid_argument,
-                             op,
-                             out->memory->name,
-                             -1,
-                             0,
-                             0,
-                             expectation::none,
-                             quantity::value,
-                             t->memory->name,
-                             "shares memory with"};
+                return shape::error_because(errc::invalid_argument, op, out->memory->name, "shares memory with",
+                                            t->memory->name);
         }
     }
     if (workspace < needed) {

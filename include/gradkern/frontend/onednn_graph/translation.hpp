@@ -212,25 +212,22 @@ template <class Attributes, class Infer>
     // run the earlier ones.
     const result<extents> inferred = infer(*q, missing ? extents::filled(rank, 1) : extents{}, false);
     if (missing && !shape::precedes_types(inferred.error().code))
-        return error{errc::missing_shape, n.op, n.shape,        -1, 0, 0, expectation::none,
-                     quantity::value,     {},   shape::no_shape};
+        return shape::error_because(errc::missing_shape, n.op, n.shape,
+                                    "it was given neither as input nor as attribute");
+    error refused;          // by the core, for the output tensor
     if (!output.empty()) {  // sizes and volume of the output tensor have their place in the order, too
-        const error e = translate(infer(*q, output, true).error(), n, n.tensor, q->filter);
-        if (e.argument == n.tensor && place_of(e) < std::min(place_of(inferred.error()), place::consistency)) return e;
+        refused = translate(infer(*q, output, true).error(), n, n.tensor, q->filter);
+        if (refused.argument == n.tensor &&
+            place_of(refused) < std::min(place_of(inferred.error()), place::consistency))
+            return refused;
     }
     if (!inferred) return translate(inferred.error(), n, n.shape, q->filter);
     for (std::size_t i = 0; !output.empty() && i < rank; ++i) {
-        if (output[i] != (*inferred)[i]) {
-            return error{errc::invalid_shape,
-                         n.op,
-                         n.tensor,
-                         static_cast<int>(i),
-                         output[i],
-                         (*inferred)[i],
-                         expectation::equal,
-                         quantity::value,
-                         n.shape == n.tensor ? n.first : n.shape};
-        }
+        shape::operator_checks checks(n.op);
+        checks.require_equal(errc::invalid_shape, n.tensor, static_cast<int>(i), output[i], (*inferred)[i],
+                             {.other = n.shape == n.tensor ? std::string_view{} : n.shape});
+        // The core says the same at greater length where it finds this mistake first.
+        if (!checks.ok()) return checks.error() == refused ? refused : checks.error();
     }
     q.value().result = *inferred;
     return q;

@@ -318,16 +318,8 @@ private:
     };
 
     [[nodiscard]] static error not_planned(std::string_view name) noexcept {
-        return {errc::missing_shape,
-                Family::op,
-                name,
-                -1,
-                0,
-                0,
-                expectation::none,
-                quantity::value,
-                {},
-                "memory was given for a result that was not planned"};
+        return shape::error_because(errc::missing_shape, Family::op, name,
+                                    "memory was given for a result that was not planned");
     }
 
     detail::tensor_memory dY_{};
