@@ -252,14 +252,15 @@ void test_average_pool(plain::report& report, const call_options& options) {
 }
 
 void test_max_pool(plain::report& report, const call_options& options) {
-    // X (2, 3, 9, 7), kernel (3, 2), strides (2, 3), dilations (2, 1), pads [1, 1, 1, 0]
-    plain::tensor X({2, 3, 9, 7}, 1);
+    // X (2, 3, 11, 9), kernel (3, 2), strides (2, 3), dilations (2, 1), pads [1, 1, 1, 0]
+    plain::tensor X({2, 3, 11, 9}, 1);
     const std::array<std::int64_t, 2> kernel{3, 2}, strides{2, 3}, dilations{2, 1};
     const std::array<std::int64_t, 4> pads{1, 1, 1, 0};
-    const plain::windows h{.length = 9, .count = 4, .kernel = 3, .stride = 2, .pad = 1, .dilation = 2};
-    const plain::windows w{.length = 7, .count = 3, .kernel = 2, .stride = 3, .pad = 1};
-    for (const int storage_order : {0, 1}) {
-        plain::tensor Y({2, 3, 4, 3}), wanted(Y.shape);
+    for (const int mode : {0, 1, 2, 3}) {
+        const int ceil_mode = mode / 2, storage_order = mode % 2;
+        const plain::windows h{.length = 11, .count = 5, .kernel = 3, .stride = 2, .pad = 1, .dilation = 2};
+        const plain::windows w{.length = 9, .count = 3 + ceil_mode, .kernel = 2, .stride = 3, .pad = 1};
+        plain::tensor Y({2, 3, h.count, w.count}), wanted(Y.shape);
         std::vector<std::int64_t> indices(Y.values.size(), -2), want_indices(indices.size(), -1);
         for (float& v : wanted.values) v = -std::numeric_limits<float>::infinity();
         for (plain::size n = 0; n < 2; ++n)
@@ -268,11 +269,11 @@ void test_max_pool(plain::report& report, const call_options& options) {
                     float& best = wanted(n, c, oh, ow);
                     if (!(X(n, c, ih, iw) > best)) return;
                     best = X(n, c, ih, iw);
-                    const plain::size place = storage_order == 0 ? ih * 7 + iw : ih + iw * 9;
-                    want_indices[static_cast<std::size_t>(&best - wanted.data())] = (n * 3 + c) * 9 * 7 + place;
+                    const plain::size place = storage_order == 0 ? ih * 9 + iw : ih + iw * 11;
+                    want_indices[static_cast<std::size_t>(&best - wanted.data())] = (n * 3 + c) * 11 * 9 + place;
                 });
-        report.succeeded("MaxPool", MaxPool(X.view(), "NOTSET", 0, dilations, kernel, pads, storage_order, strides,
-                                            Y.view(), {indices.data(), Y.extents()}, options));
+        report.succeeded("MaxPool", MaxPool(X.view(), "NOTSET", ceil_mode, dilations, kernel, pads, storage_order,
+                                            strides, Y.view(), {indices.data(), Y.extents()}, options));
         report.equal("MaxPool", Y.values, wanted.values);
         report.holds("MaxPool: Indices", indices == want_indices);
     }

@@ -9,31 +9,31 @@ using namespace gradkern;
 namespace {
 
 // [depthwise_conv2d]
-// y = tf.nn.depthwise_conv2d(x, filter, strides=[1, 2, 2, 1], padding='SAME'), x of shape (2, 15, 15, 8) and a filter of
+// y = tf.nn.depthwise_conv2d(x, filter, strides=[1, 2, 2, 1], padding='SAME'), x of shape (2, 14, 14, 8) and a filter of
 // shape (3, 3, 8, 2). The filter (kH, kW, C, M) is XIO of C groups, (kH, kW, 1, C * M): the same memory.
 status depthwise_conv2d(const float* x, const float* filter, float* y, std::span<std::byte> memory) {
-    return convolution<float>({x, {2, 15, 15, 8}}, {filter, {3, 3, 1, 16}}, {},
+    return convolution<float>({x, {2, 14, 14, 8}}, {filter, {3, 3, 1, 16}}, {},
                               {.strides = {2, 2}, .dilations = {1, 1}, .auto_pad = auto_pad::same_upper, .groups = 8},
-                              {y, {2, 8, 8, 16}}, {.workspace = memory});
+                              {y, {2, 7, 7, 16}}, {.workspace = memory});
 }
 // [/depthwise_conv2d]
 
 // [conv2d_transpose]
-// y = tf.nn.conv2d_transpose(x, filter, output_shape=(2, 15, 15, 8), strides=2, padding='SAME'), x of shape (2, 8, 8, 16)
+// y = tf.nn.conv2d_transpose(x, filter, output_shape=(2, 14, 14, 8), strides=2, padding='SAME'), x of shape (2, 7, 7, 16)
 // and a filter of shape (3, 3, 8, 16). It is the gradient of the convolution that makes x from y, so its filter
 // (kH, kW, out, in) is the XIO filter of that convolution as it stands.
 status conv2d_transpose(const float* x, const float* filter, float* y, std::span<std::byte> memory) {
-    return convolution_backward_data<float>({x, {2, 8, 8, 16}}, {filter, {3, 3, 8, 16}},
+    return convolution_backward_data<float>({x, {2, 7, 7, 16}}, {filter, {3, 3, 8, 16}},
                                             {.strides = {2, 2}, .dilations = {1, 1}, .auto_pad = auto_pad::same_upper},
-                                            {y, {2, 15, 15, 8}}, {.workspace = memory});
+                                            {y, {2, 14, 14, 8}}, {.workspace = memory});
 }
 // [/conv2d_transpose]
 
-// 15 elements, stride 2, kernel 3, SAME: 8 windows, and one element of padding on either side.
-const plain::windows same{.length = 15, .count = 8, .kernel = 3, .stride = 2, .pad = 1};
+// 14 elements, stride 2, kernel 3, SAME: 7 windows, and one element of padding, at the end.
+const plain::windows same{.length = 14, .count = 7, .kernel = 3, .stride = 2, .pad = 0};
 
 void test_depthwise_conv2d(plain::report& report, std::span<std::byte> memory) {
-    plain::tensor x({2, 15, 15, 8}, 1), filter({3, 3, 8, 2}, 2), y({2, 8, 8, 16}), want_y(y.shape);
+    plain::tensor x({2, 14, 14, 8}, 1), filter({3, 3, 8, 2}, 2), y({2, 7, 7, 16}), want_y(y.shape);
     for (plain::size n = 0; n < 2; ++n)
         for (plain::size c = 0; c < 8; ++c)
             for (plain::size m = 0; m < 2; ++m)
@@ -45,7 +45,7 @@ void test_depthwise_conv2d(plain::report& report, std::span<std::byte> memory) {
 }
 
 void test_conv2d_transpose(plain::report& report, std::span<std::byte> memory) {
-    plain::tensor x({2, 8, 8, 16}, 3), filter({3, 3, 8, 16}, 4), y({2, 15, 15, 8}), want_y(y.shape);
+    plain::tensor x({2, 7, 7, 16}, 3), filter({3, 3, 8, 16}, 4), y({2, 14, 14, 8}), want_y(y.shape);
     for (plain::size n = 0; n < 2; ++n)
         for (plain::size out = 0; out < 8; ++out)
             for (plain::size in = 0; in < 16; ++in)

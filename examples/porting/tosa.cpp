@@ -148,7 +148,7 @@ void test_conv2d(plain::report& report, const call_options& options) {
 }
 
 void test_conv3d(plain::report& report, const call_options& options) {
-    // Four axes at a time: depth is the batch of the tensors of two images, each (D, H, W, C).
+    // One image: the first axis of these tensors is its depth.
     constexpr plain::size depth = 5, out_depth = 3;
     plain::tensor input({depth, 6, 7, 4}, 1), weight({8 * 2, 3, 3, 4}, 2),
         bias({1, 1, 1, 8}, 3);  // OC and KD are one axis
