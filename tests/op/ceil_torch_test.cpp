@@ -56,7 +56,8 @@ struct pool {
     [[nodiscard]] extents shape(const std::array<std::int64_t, 3>& size) const {
         extents e{n};
         if (ncx) e.push_back(c);
-        for (const std::int64_t s : list(size).values()) e.push_back(s);
+        const extents sizes = list(size);
+        for (const std::int64_t s : sizes.values()) e.push_back(s);
         if (!ncx) e.push_back(c);
         return e;
     }
