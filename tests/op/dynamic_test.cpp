@@ -7,6 +7,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -15,7 +17,9 @@
 #include <gradkern/error_text.hpp>
 
 #include "support/conv_cases.hpp"
+#include "support/executors.hpp"
 #include "support/guarded.hpp"
+#include "support/mosaic.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
 
@@ -242,6 +246,202 @@ TYPED_TEST(dynamic_operators, max_pools_have_the_bits_of_the_typed_ones) {
                         .ok());
         ASSERT_TRUE(scattered.equals(typed_scattered));
     }
+}
+
+// ---------------------------------------------------------------------------------------- outputs in the gaps of inputs
+
+/// A dense tensor of run-time type.
+struct dense_tensor {
+    data_type type = data_type::f32;
+    gk::extents shape{};
+    std::size_t element_bytes = 4;
+    std::vector<std::byte> bytes{};
+
+    template <class T>
+    [[nodiscard]] static dense_tensor of(const test_tensor<T>& t) {
+        dense_tensor d{gk::element_traits<T>::type, t.shape(), sizeof(T), {}};
+        d.bytes.resize(static_cast<std::size_t>(t.count()) * sizeof(T));
+        if (!d.bytes.empty()) std::memcpy(d.bytes.data(), t.data(), d.bytes.size());
+        return d;
+    }
+    template <class T>
+    [[nodiscard]] static dense_tensor sized(const gk::extents& shape) {
+        std::size_t count = 1;
+        for (const std::int64_t e : shape.values()) count *= static_cast<std::size_t>(e);
+        return {gk::element_traits<T>::type, shape, sizeof(T), std::vector<std::byte>(count * sizeof(T), std::byte{7})};
+    }
+};
+
+/// Runs an operator with all tensors apart, and again with all of them in one buffer, each in the gaps of the others: the
+/// same bits, and no byte written besides. `op(pointers and layouts, options)`; the last tensor is the output.
+template <class Operator>
+void same_bits_in_gaps(random_source& random, std::vector<dense_tensor> tensors, const Operator& op) {
+    std::vector<mosaic::part> apart;
+    apart.reserve(tensors.size());
+    for (dense_tensor& t : tensors) apart.push_back({t.bytes.data(), t.shape});
+    std::vector<std::byte> workspace(std::size_t{4} << 20);
+    ASSERT_TRUE(op(apart, gk::call_options{.workspace = workspace}).ok());
+
+    std::size_t slot = 0;
+    for (const dense_tensor& t : tensors) slot = std::max(slot, t.element_bytes);
+    const gk::extents& a = tensors[0].shape;
+    const gk::extents& b = tensors[1].shape;
+    const gk::extents& c = tensors.back().shape;
+    const mosaic shared(
+        random,
+        tensors.size() == 2 ? std::initializer_list<gk::extents>{a, b} : std::initializer_list<gk::extents>{a, b, c},
+        slot);
+    std::vector<mosaic::part> parts;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        parts.push_back(shared.at(i, tensors[i].shape, tensors[i].element_bytes));
+        if (i + 1 < tensors.size()) shared.put(parts[i], tensors[i].bytes.data(), tensors[i].element_bytes);
+    }
+    const auto before = shared.snapshot();
+    shared.put(parts.back(), tensors.back().bytes.data(), tensors.back().element_bytes);
+    const auto expected = shared.snapshot();
+    const auto run = [&](gk::executor_ref executor) {
+        if (!before.empty()) std::memcpy(shared.bytes().data(), before.data(), before.size());
+        const gk::status s = op(parts, gk::call_options{.workspace = workspace, .executor = executor});
+        ASSERT_TRUE(s.ok()) << gk::to_string(s);
+        ASSERT_TRUE(shared.snapshot() == expected);
+        ASSERT_TRUE(shared.bytes().zones_intact());
+    };
+    shuffling_executor shuffled(4);
+    const thread_executor threads(3);
+    run({});
+    run(shuffled);
+    if (random.chance(1, 4)) run(threads);
+}
+
+/// A tensor of a call, as views of run-time type.
+[[nodiscard]] gk::const_dynamic_view input(const dense_tensor& t, const mosaic::part& p) {
+    return {t.type, p.data, p.layout};
+}
+[[nodiscard]] gk::dynamic_view output(const dense_tensor& t, const mosaic::part& p) {
+    return {t.type, p.data, p.layout};
+}
+
+TYPED_TEST(dynamic_operators, convolutions_write_into_the_gaps_of_their_inputs) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::wide;
+    random_source random("dynamic.gaps.convolutions");
+    for (int i = 0; i < 90; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case c = random_conv_case(random, 40'000, all_conv_operators[static_cast<std::size_t>(i % 6)]);
+        const test_tensor<T> first(c.first());
+        const test_tensor<T> second(c.second());
+        first.fill_random(random);
+        second.fill_random(random);
+        const std::vector<dense_tensor> t{
+            dense_tensor::of(first), dense_tensor::of(second),
+            c.writes_weights() ? dense_tensor::sized<G>(c.result()) : dense_tensor::sized<T>(c.result())};
+        same_bits_in_gaps(random, t, [&](const std::vector<mosaic::part>& p, const gk::call_options& options) {
+            return call(c, input(t[0], p[0]), input(t[1], p[1]), {}, output(t[2], p[2]), options);
+        });
+        if (this->HasFatalFailure()) FAIL() << c.text();
+    }
+}
+
+TYPED_TEST(dynamic_operators, pools_write_into_the_gaps_of_their_inputs) {
+    using T = typename TypeParam::input;
+    random_source random("dynamic.gaps.pools");
+    for (int i = 0; i < 60; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const gk::extents kernel{random.integer(1, 3), random.integer(1, 4)};
+        const gk::extents strides{random.integer(1, 3), random.integer(1, 3)};
+        const auto format = random.pick({gk::data_format::ncx, gk::data_format::nxc});
+        const gk::avg_pool_attributes a{.kernel = kernel, .strides = strides, .data_format = format};
+        const gk::max_pool_attributes m{.kernel = kernel, .strides = strides, .data_format = format};
+        const extents large = activation(format, random.integer(1, 2), random.integer(1, 40),
+                                         {random.integer(3, 9), random.integer(4, 20)});
+        const extents small = *gk::infer_avg_pool(large, a);
+        const test_tensor<T> x(large);
+        const test_tensor<T> y(small);
+        x.fill_random(random);
+        y.fill_random(random);
+        const dense_tensor src = dense_tensor::of(x);
+        const dense_tensor diff_dst = dense_tensor::of(y);
+        const dense_tensor dst = dense_tensor::sized<T>(small);
+        const dense_tensor diff_src = dense_tensor::sized<T>(large);
+        using parts = std::vector<mosaic::part>;
+        const auto check = [&](const std::vector<dense_tensor>& t, const auto& op) {
+            same_bits_in_gaps(random, t, [&](const parts& p, const gk::call_options& o) { return op(t, p, o); });
+        };
+        check({src, dst}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::avg_pool(input(t[0], p[0]), a, output(t[1], p[1]), o);
+        });
+        check({diff_dst, diff_src}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::avg_pool_backward(input(t[0], p[0]), a, output(t[1], p[1]), o);
+        });
+        check({src, dst}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::max_pool(input(t[0], p[0]), m, output(t[1], p[1]), {}, o);
+        });
+        check({src, diff_dst, diff_src}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::max_pool_backward(input(t[0], p[0]), input(t[1], p[1]), m, output(t[2], p[2]), o);
+        });
+        // indices: beside the values that max_pool writes, and beside what the gradient reads
+        std::vector<std::int64_t> places(dst.bytes.size() / sizeof(T));
+        std::vector<std::byte> workspace(std::size_t{1} << 20);
+        {
+            test_tensor<T> values(small);
+            ASSERT_TRUE(
+                gk::max_pool<T>(x.const_view(), m, values.view(), {places.data(), small}, {.workspace = workspace})
+                    .ok());
+            const mosaic shared(random, {large, small, small}, sizeof(std::int64_t));
+            const mosaic::part in = shared.at(0, large, sizeof(T));
+            const mosaic::part out = shared.at(1, small, sizeof(T));
+            const mosaic::part at = shared.at(2, small, sizeof(std::int64_t));
+            shared.put(in, src.bytes.data(), sizeof(T));
+            const gk::status s =
+                gk::max_pool(input(src, in), m, output(dst, out), {reinterpret_cast<std::int64_t*>(at.data), at.layout},
+                             {.workspace = workspace});
+            ASSERT_TRUE(s.ok()) << gk::to_string(s);
+            std::vector<std::int64_t> got(places.size());
+            shared.get(at, got.data(), sizeof(std::int64_t));
+            ASSERT_EQ(got, places);
+            test_tensor<T> got_values(small);
+            shared.get(out, got_values.data(), sizeof(T));
+            ASSERT_TRUE(got_values.equals(values));
+        }
+        dense_tensor indices{data_type::f32, small, sizeof(std::int64_t), {}};
+        indices.bytes.resize(places.size() * sizeof(std::int64_t));
+        std::memcpy(indices.bytes.data(), places.data(), indices.bytes.size());
+        check({diff_dst, indices, diff_src}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::max_pool_backward_from_indices(input(t[0], p[0]),
+                                                      {reinterpret_cast<const std::int64_t*>(p[1].data), p[1].layout},
+                                                      {.data_format = format}, output(t[2], p[2]), o);
+        });
+        if (this->HasFatalFailure()) return;
+    }
+}
+
+// A bias gradient of one axis in a gap of every row of an image.
+TYPED_TEST(dynamic_operators, bias_gradients_write_into_the_gaps_of_their_input) {
+    using T = typename TypeParam::input;
+    random_source random("dynamic.gaps.bias");
+    constexpr std::int64_t channels = 5;
+    const extents shape{2, 3, 4, channels};
+    const test_tensor<T> x(shape);
+    x.fill_random(random);
+    std::array<T, channels> apart{};
+    ASSERT_TRUE((gk::bias_backward<T, T>(x.const_view(), {}, {apart.data(), {channels}}).ok()));
+    const test_tensor<T> wide({2, 3, 4, channels + 1});
+    const extents strides{3 * 4 * (channels + 1), 4 * (channels + 1), channels + 1, 1};
+    for (std::int64_t i = 0; i < x.count(); ++i) wide[i / channels * (channels + 1) + i % channels] = x[i];
+    const gk::const_dynamic_view in(gk::element_traits<T>::type, wide.data(), {shape, strides});
+    const gk::dynamic_view out(gk::element_traits<T>::type, wide.data() + channels,
+                               {extents{channels}, extents{channels + 1}});
+    std::vector<std::byte> workspace(std::size_t{1} << 16);
+    const gk::status s = gk::bias_backward(in, {}, out, {.workspace = workspace});
+    ASSERT_TRUE(s.ok()) << gk::to_string(s);
+    for (std::int64_t c = 0; c < channels; ++c)
+        EXPECT_TRUE(same_value(wide[c * (channels + 1) + channels], apart[static_cast<std::size_t>(c)]));
+    for (std::int64_t i = 0; i < x.count(); ++i)
+        EXPECT_TRUE(same_value(wide[i / channels * (channels + 1) + i % channels], x[i]));
+    // one element further they meet
+    const gk::dynamic_view on_top(gk::element_traits<T>::type, wide.data() + channels - 1,
+                                  {extents{channels}, extents{channels + 1}});
+    EXPECT_EQ(gk::bias_backward(in, {}, on_top, {.workspace = workspace}).code(), errc::invalid_argument);
 }
 
 // -------------------------------------------------------------------------------------------------------------- errors

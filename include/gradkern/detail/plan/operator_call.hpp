@@ -11,7 +11,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/detail/plan/tensor_memory.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>
 #include <gradkern/status.hpp>
@@ -20,57 +20,18 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The bytes a tensor occupies around its pointer: [low, high).
-struct tensor_memory {
-    std::string_view name{};
-    std::int64_t low = 0;
-    std::int64_t high = 0;
-
-    constexpr tensor_memory() noexcept = default;
-    constexpr tensor_memory(std::string_view tensor_name, const tensor_layout& t, std::int64_t element_bytes) noexcept
-        : name(tensor_name) {
-        const extents s = shape::strides_of(t);
-        for (std::size_t i = 0; i < t.shape.rank(); ++i) {
-            if (t.shape[i] == 0) {
-                low = high = 0;
-                return;
-            }
-            (s[i] < 0 ? low : high) += (t.shape[i] - 1) * s[i];
-        }
-        if (!t.empty()) ++high;
-        low *= element_bytes;
-        high *= element_bytes;
-    }
-    [[nodiscard]] constexpr bool empty() const noexcept { return low == high; }
-};
-
-/// A tensor's memory at an address.
-struct placed_tensor {
-    const tensor_memory* memory;
-    const void* data;
-};
-
-/// The checks of every run, all in constant time: pointers, outputs apart from inputs and from one another, workspace
-/// size. The last `outputs` of `tensors` are written.
+/// The checks of every run, all in constant time: pointers, outputs apart from inputs and from one
+/// another, workspace size. The last `outputs` of `tensors` are written.
 [[nodiscard]] inline status check_run(std::string_view op, std::initializer_list<placed_tensor> tensors,
                                       std::size_t workspace, std::size_t needed, std::ptrdiff_t outputs = 1) noexcept {
     for (const placed_tensor& t : tensors)
         if (t.data == nullptr && !t.memory->empty())
             return shape::error_because(errc::null_pointer, op, t.memory->name, shape::no_memory);
-    const auto first = [](const placed_tensor& t) {
-        return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->low);
-    };
-    const auto last = [](const placed_tensor& t) {
-        return reinterpret_cast<std::uintptr_t>(t.data) + static_cast<std::uintptr_t>(t.memory->high);
-    };
-    for (const placed_tensor* out = tensors.end() - outputs; out != tensors.end(); ++out) {
-        for (const placed_tensor* t = tensors.begin(); t != out; ++t) {
-            if (t->memory->empty() || out->memory->empty()) continue;
-            if (first(*t) < last(*out) && first(*out) < last(*t))
+    for (const placed_tensor* out = tensors.end() - outputs; out != tensors.end(); ++out)
+        for (const placed_tensor* t = tensors.begin(); t != out; ++t)
+            if (share_bytes(*out, *t))
                 return shape::error_because(errc::invalid_argument, op, out->memory->name, "shares memory with",
                                             t->memory->name);
-        }
-    }
     if (workspace < needed) {
         return error{errc::workspace_too_small,
                      op,

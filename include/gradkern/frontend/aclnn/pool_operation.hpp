@@ -86,8 +86,9 @@ public:
             [&](const auto& plan) -> aclnnStatus {
                 if constexpr (is_plan<decltype(plan)>) {
                     constexpr std::string_view op = "aclnnAvgPool2dBackward";
-                    detail::tensor_memory scratch;  // the workspace may not lie over a tensor either
-                    scratch.high = static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, INT64_MAX));
+                    // the workspace may not lie over a tensor either
+                    const auto scratch = detail::tensor_memory::of_bytes(
+                        "workspace", static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, INT64_MAX)));
                     status s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}}, 0, 0);
                     if (s)
                         s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}, {&scratch, workspace}}, 0,
