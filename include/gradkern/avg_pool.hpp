@@ -38,7 +38,8 @@ namespace detail {
 template <class T>
 class average_operator {
 public:
-    average_operator() noexcept = default;
+    /// A plan that nobody made.
+    explicit average_operator(std::string_view op) noexcept : op_(op) {}
 
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
@@ -63,17 +64,15 @@ public:
 
 protected:
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] status prepare(std::string_view op, std::string_view in_name, std::string_view out_name,
-                                 const tensor_layout& in, tensor_layout out, const shape::pooling_problem& p,
-                                 bool backward, const avg_pool_attributes& attributes,
-                                 const plan_options& options) noexcept {
+    [[nodiscard]] status prepare(std::string_view in_name, std::string_view out_name, const tensor_layout& in,
+                                 tensor_layout out, const shape::pooling_problem& p, bool backward,
+                                 const avg_pool_attributes& attributes, const plan_options& options) noexcept {
         require_elements<T>();
         if (out.empty()) out.shape = backward ? p.large_shape : p.small_shape;
-        shape::operator_checks checks(op);
+        shape::operator_checks checks(op_);
         checks.addresses(in_name, in, sizeof(T), false);
         checks.addresses(out_name, out, sizeof(T), true);
         if (!checks.ok()) return checks.error();
-        op_ = op;
         in_ = tensor_memory(in_name, in, sizeof(T));
         out_ = tensor_memory(out_name, out, sizeof(T));
         plan_ = make_average_plan(p, backward, attributes, shape::activation_strides(in, attributes.data_format),
@@ -114,6 +113,8 @@ private:
 template <class T>
 class avg_pool_plan : public detail::average_operator<T> {
 public:
+    avg_pool_plan() noexcept : detail::average_operator<T>("avg_pool") {}
+
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
     /// Sums in f32 in an order of their own (detail/plan/average/average.hpp), one rounding to T; the bits depend on shape and
@@ -139,7 +140,7 @@ template <class T>
     const auto p = shape::avg_pool_shapes(src.shape, attributes, dst.shape, true, sizeof(T));
     if (!p) return p.error();
     avg_pool_plan<T> plan;
-    const status s = plan.prepare("avg_pool", "src", "dst", src, dst, *p, false, attributes, options);
+    const status s = plan.prepare("src", "dst", src, dst, *p, false, attributes, options);
     if (!s) return s.error();
     return plan;
 }
@@ -178,6 +179,8 @@ template <mutable_view Src>
 template <class T>
 class avg_pool_backward_plan : public detail::average_operator<T> {
 public:
+    avg_pool_backward_plan() noexcept : detail::average_operator<T>("avg_pool_backward") {}
+
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
     /// All of it is written: positions that no window reaches become +0. Quotients and sums in f32 in an order of their
@@ -204,8 +207,7 @@ template <class T>
     const auto p = shape::avg_pool_backward_shapes(diff_dst.shape, attributes, diff_src.shape, true, sizeof(T));
     if (!p) return p.error();
     avg_pool_backward_plan<T> plan;
-    const status s =
-        plan.prepare("avg_pool_backward", "diff_dst", "diff_src", diff_dst, diff_src, *p, true, attributes, options);
+    const status s = plan.prepare("diff_dst", "diff_src", diff_dst, diff_src, *p, true, attributes, options);
     if (!s) return s.error();
     return plan;
 }

@@ -40,6 +40,8 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 template <class T, class Bias = T>
 class conv_transpose_plan : public detail::gather_operator<T, Bias> {
 public:
+    conv_transpose_plan() noexcept : detail::gather_operator<T, Bias>("conv_transpose") {}
+
     /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
     /// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
     ///
@@ -72,8 +74,8 @@ template <class T, class Bias = T>
                                                 std::max(sizeof(T), sizeof(Bias)), bias.shape);
     if (!p) return p.error();
     conv_transpose_plan<T, Bias> plan;
-    const status s = plan.prepare({"conv_transpose", "src", "dst", src, weights, bias, dst}, *p, shape::side::large,
-                                  true, attributes.data_format, attributes.weights_format, options);
+    const status s = plan.prepare({"src", "dst", src, weights, bias, dst}, *p, shape::side::large, true,
+                                  attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
@@ -122,6 +124,8 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 template <class T>
 class conv_transpose_backward_data_plan : public detail::gather_operator<T, T> {
 public:
+    conv_transpose_backward_data_plan() noexcept : detail::gather_operator<T, T>("conv_transpose_backward_data") {}
+
     /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
     ///
     /// Sums in f32, one rounding to T. The output must not overlap an input. Errors: null_pointer, invalid_argument
@@ -149,9 +153,8 @@ template <class T>
                                                               true, sizeof(T));
     if (!p) return p.error();
     conv_transpose_backward_data_plan<T> plan;
-    const status s =
-        plan.prepare({"conv_transpose_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p,
-                     shape::side::small, true, attributes.data_format, attributes.weights_format, options);
+    const status s = plan.prepare({"diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p, shape::side::small,
+                                  true, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
@@ -199,6 +202,9 @@ template <mutable_view DiffDst>
 template <class T, class G = T>
 class conv_transpose_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
+    conv_transpose_backward_weights_plan() noexcept
+        : detail::reduce_operator<T, G>("conv_transpose_backward_weights") {}
+
     /// diff_weights(oc, g*ICg+ic, k) = sum over n, o of src[n, g*ICg+ic, o] * diff_dst[n, g*OCg+oc, p(o,k)].
     ///
     /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
@@ -236,9 +242,8 @@ template <class T, class G = T>
                                                       std::max(sizeof(T), sizeof(G)), diff_bias.shape);
     if (!p) return p.error();
     conv_transpose_backward_weights_plan<T, G> plan;
-    const status s =
-        plan.prepare({"conv_transpose_backward_weights", "diff_dst", "src", diff_dst, src, diff_weights, diff_bias}, *p,
-                     true, attributes.data_format, attributes.weights_format, options);
+    const status s = plan.prepare({"diff_dst", "src", diff_dst, src, diff_weights, diff_bias}, *p, true,
+                                  attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }

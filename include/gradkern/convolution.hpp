@@ -53,6 +53,8 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 template <class T, class Bias = T>
 class convolution_plan : public detail::gather_operator<T, Bias> {
 public:
+    convolution_plan() noexcept : detail::gather_operator<T, Bias>("convolution") {}
+
     /// dst[n, g*OCg+oc, o] = bias[g*OCg+oc] + sum over ic, k of src[n, g*ICg+ic, p(o,k)] * weights(g*OCg+oc, ic, k).
     ///
     /// Sums in f32, one rounding to T. `bias` is read where the plan has one, else ignored. The output must not overlap
@@ -81,7 +83,7 @@ template <class T, class Bias = T>
                                              std::max(sizeof(T), sizeof(Bias)), bias.shape);
     if (!p) return p.error();
     convolution_plan<T, Bias> plan;
-    const status s = plan.prepare({"convolution", "src", "dst", src, weights, bias, dst}, *p, shape::side::small, false,
+    const status s = plan.prepare({"src", "dst", src, weights, bias, dst}, *p, shape::side::small, false,
                                   attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
@@ -126,6 +128,8 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 template <class T>
 class convolution_backward_data_plan : public detail::gather_operator<T, T> {
 public:
+    convolution_backward_data_plan() noexcept : detail::gather_operator<T, T>("convolution_backward_data") {}
+
     /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
     /// diff_dst[n, g*OCg+oc, o] * weights(g*OCg+oc, ic, k).
     ///
@@ -156,9 +160,8 @@ template <class T>
                                                            true, sizeof(T));
     if (!p) return p.error();
     convolution_backward_data_plan<T> plan;
-    const status s =
-        plan.prepare({"convolution_backward_data", "diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p,
-                     shape::side::large, false, attributes.data_format, attributes.weights_format, options);
+    const status s = plan.prepare({"diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p, shape::side::large,
+                                  false, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
@@ -205,6 +208,8 @@ template <mutable_view DiffDst>
 template <class T, class G = T>
 class convolution_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
+    convolution_backward_weights_plan() noexcept : detail::reduce_operator<T, G>("convolution_backward_weights") {}
+
     /// diff_weights(g*OCg+oc, ic, k) = sum over n, o of src[n, g*ICg+ic, p(o,k)] * diff_dst[n, g*OCg+oc, o].
     ///
     /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
@@ -241,9 +246,8 @@ template <class T, class G = T>
                                                               true, std::max(sizeof(T), sizeof(G)), diff_bias.shape);
     if (!p) return p.error();
     convolution_backward_weights_plan<T, G> plan;
-    const status s =
-        plan.prepare({"convolution_backward_weights", "src", "diff_dst", src, diff_dst, diff_weights, diff_bias}, *p,
-                     false, attributes.data_format, attributes.weights_format, options);
+    const status s = plan.prepare({"src", "diff_dst", src, diff_dst, diff_weights, diff_bias}, *p, false,
+                                  attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }

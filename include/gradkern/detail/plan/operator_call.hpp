@@ -20,10 +20,15 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The checks of every run, all in constant time: pointers, outputs apart from inputs and from one
-/// another, workspace size. The last `outputs` of `tensors` are written.
+/// The error of a plan that nobody made: default constructed, or out of a result that holds an error.
+[[nodiscard]] constexpr error never_planned(std::string_view op) noexcept {
+    return shape::error_because(errc::invalid_argument, op, "plan", "was never made");
+}
+/// The checks of every run, all in constant time: that it was planned at all, pointers, outputs apart from inputs and from one
+/// another, workspace size. The first of `tensors` has a name in every plan that was made; the last `outputs` are written.
 [[nodiscard]] inline status check_run(std::string_view op, std::initializer_list<placed_tensor> tensors,
                                       std::size_t workspace, std::size_t needed, std::ptrdiff_t outputs = 1) noexcept {
+    if (tensors.begin()->memory->name.empty()) return never_planned(op);
     for (const placed_tensor& t : tensors)
         if (t.data == nullptr && !t.memory->empty())
             return shape::error_because(errc::null_pointer, op, t.memory->name, shape::no_memory);

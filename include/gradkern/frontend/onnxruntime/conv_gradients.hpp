@@ -288,6 +288,7 @@ protected:
                                  const typename Family::element* W, typename Family::element* dX,
                                  typename Family::weights_gradient* dW, typename Family::bias_gradient* dB,
                                  std::span<std::byte> workspace, executor_ref executor) const noexcept {
+        if (dY_.name.empty()) return detail::never_planned(Family::op);
         if (dX != nullptr && !dX_.planned) return not_planned("dX");
         if (dW != nullptr && !dW_.planned) return not_planned("dW");
         if (dB != nullptr && !dB_.planned) return not_planned("dB");

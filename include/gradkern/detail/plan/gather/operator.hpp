@@ -49,7 +49,8 @@ public:
     }
 
 protected:
-    planned_gather() noexcept = default;
+    /// A plan that nobody made.
+    explicit planned_gather(std::string_view op) noexcept : op_(op) {}
 
     /// Types of tensors and bias.
     struct element_types {
@@ -62,7 +63,6 @@ protected:
     };
     /// Memory layouts of the tensors, in the order of the arguments of run().
     struct tensors {
-        std::string_view op;
         std::string_view in_name;
         std::string_view out_name;
         tensor_layout in;
@@ -76,7 +76,7 @@ protected:
                                      shape::side outputs, bool transposed, gradkern::data_format format,
                                      gradkern::weights_format w_format, const plan_options& options) noexcept {
         if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
-        shape::operator_checks checks(t.op);
+        shape::operator_checks checks(op_);
         checks.addresses(t.in_name, t.in, types.bytes, false);
         checks.addresses("weights", t.weights, types.bytes, false);
         checks.addresses("bias", t.bias, types.bias_bytes, false);
@@ -85,7 +85,6 @@ protected:
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
         checks.require_that(scratch_is_countable(reached), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
-        op_ = t.op;
         in_ = tensor_memory(t.in_name, t.in, types.bytes);
         weights_ = tensor_memory("weights", t.weights, types.bytes);
         bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
@@ -112,7 +111,8 @@ protected:
 template <class T, class Bias>
 class gather_operator : public planned_gather {
 public:
-    gather_operator() noexcept = default;
+    /// A plan that nobody made.
+    explicit gather_operator(std::string_view op) noexcept : planned_gather(op) {}
 
 protected:
     /// Checks memory and plans a checked problem.

@@ -53,7 +53,8 @@ public:
     }
 
 protected:
-    planned_reduce() noexcept = default;
+    /// A plan that nobody made.
+    explicit planned_reduce(std::string_view op) noexcept : op_(op) {}
 
     /// Types of activations and results.
     struct element_types {
@@ -65,7 +66,6 @@ protected:
     };
     /// Memory layouts: the tensors of the two sides and the results. `diff_bias` is empty for none.
     struct tensors {
-        std::string_view op;
         std::string_view large_name;
         std::string_view small_name;
         tensor_layout large;
@@ -79,14 +79,13 @@ protected:
                                      bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
                                      const plan_options& options) noexcept {
         if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
-        shape::operator_checks checks(t.op);
+        shape::operator_checks checks(op_);
         checks.addresses(t.large_name, t.large, types.bytes, false);
         checks.addresses(t.small_name, t.small, types.bytes, false);
         checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
         checks.addresses("diff_bias", t.diff_bias, types.result_bytes, true);
         checks.require_that(scratch_is_countable(p), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
-        op_ = t.op;
         large_ = tensor_memory(t.large_name, t.large, types.bytes);
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
@@ -118,7 +117,8 @@ protected:
 template <class T, class G>
 class reduce_operator : public planned_reduce {
 public:
-    reduce_operator() noexcept = default;
+    /// A plan that nobody made.
+    explicit reduce_operator(std::string_view op) noexcept : planned_reduce(op) {}
 
 protected:
     /// Checks memory and plans a checked problem.
