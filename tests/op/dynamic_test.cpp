@@ -444,6 +444,162 @@ TYPED_TEST(dynamic_operators, bias_gradients_write_into_the_gaps_of_their_input)
     EXPECT_EQ(gk::bias_backward(in, {}, on_top, {.workspace = workspace}).code(), errc::invalid_argument);
 }
 
+// -------------------------------------------------------------------------------------------------------- no channels
+
+/// Computes a case whose channels are 0 on one side or both, in every way there is, and compares with the definition: sums of
+/// nothing.
+template <class T, class G, class B>
+void sums_of_nothing(random_source& random, const conv_case& c) {
+    const conv_tensors<T, G, B> t(random, c, random.chance(1, 3));
+    t.fill_reals(random);
+    test_tensor<G> expected(c.result());
+    t.prepare(expected);
+    const std::size_t rank = c.result().rank();
+    const std::size_t at = gk::shape::channel_index(c.data_format(), rank - 2);
+    std::int64_t inner = 1;
+    for (std::size_t i = at + 1; i < rank; ++i) inner *= c.result()[i];
+    for (std::int64_t i = 0; i < expected.count(); ++i) {
+        float sum = t.has_bias ? t.bias.value(i / inner % c.result()[at]) : 0.0F;
+        if (t.mode == gk::output_mode::accumulate) sum = t.previous.value(i) + sum;
+        expected.set(i, sum);
+    }
+    test_tensor<G> out(c.result());
+    for (const gk::algorithm a : all_algorithms) {
+        const gk::status s = t.run(c, out, a);
+        ASSERT_TRUE(s.ok()) << gk::to_string(s);
+        ASSERT_TRUE(out.equals(expected)) << static_cast<int>(a);
+        ASSERT_TRUE(out.surroundings_intact());
+    }
+    ASSERT_TRUE(t.reference(c, out).ok());
+    ASSERT_TRUE(out.equals(expected)) << "the reference";
+    t.prepare(out);
+    const gk::status s = call(c, t.first.const_view(), t.second.const_view(), t.bias_view(), out.view(),
+                              {.plan = {.output = t.mode}});  // none of them needs a workspace
+    ASSERT_TRUE(s.ok()) << gk::to_string(s);
+    ASSERT_TRUE(out.equals(expected));
+    t.prepare(out);
+    const planned p = t.plan(c, out, gk::algorithm::automatic);
+    shuffling_executor lanes(5);
+    ASSERT_EQ(p.workspace_bytes(5), 0U);
+    ASSERT_TRUE(p.run({}, lanes).ok());
+    ASSERT_TRUE(out.equals(expected));
+}
+
+TYPED_TEST(dynamic_operators, convolutions_without_channels_are_sums_of_nothing) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::wide;
+    random_source random("dynamic.no_channels");
+    for (int i = 0; i < 300; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const bool small_is_none = random.chance(1, 2);
+        const std::int64_t some = random.pick<std::int64_t>({1, 3, 4, 8, 17});
+        const extents space = random.pick({extents{7}, extents{5, 6}, extents{3, 4, 3}, extents{1, 1}});
+        const conv_case c = make_case({.op = all_conv_operators[static_cast<std::size_t>(i % 6)],
+                                       .n = random.integer(0, 2),
+                                       .groups = random.integer(1, 3),
+                                       .small = small_is_none ? 0 : some,
+                                       .large = small_is_none && random.chance(3, 4) ? some : 0,
+                                       .space = space,
+                                       .kernel = random.integer(1, 3),
+                                       .stride = random.integer(1, 2),
+                                       .dilation = 1,
+                                       .pad = 1},
+                                      random.pick({gk::data_format::ncx, gk::data_format::nxc}),
+                                      random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+        if (c.writes_weights()) {
+            sums_of_nothing<T, G, T>(random, c);
+        } else {
+            sums_of_nothing<T, T, G>(random, c);
+        }
+        if (this->HasFatalFailure()) FAIL() << c.text();
+    }
+}
+
+// The weight gradient that a bias gradient comes with may be empty where that of the bias is not.
+TYPED_TEST(dynamic_operators, bias_gradients_of_layers_without_input_channels) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::wide;
+    random_source random("dynamic.no_channels.bias");
+    const test_tensor<T> src({2, 5, 4, 0});
+    const test_tensor<T> diff_dst({2, 5, 4, 3});
+    diff_dst.fill_random(random);
+    const test_tensor<G> diff_weights({1, 1, 0, 3});
+    const test_tensor<G> diff_bias({3});
+    const test_tensor<G> expected({3});
+    const gk::const_dynamic_view dy = diff_dst.const_view();
+    ASSERT_TRUE(gk::bias_backward(dy, {}, expected.view()).ok());
+    const gk::status s = gk::convolution_backward_weights(
+        src.const_view(), dy, {.strides = {1, 1}, .dilations = {1, 1}}, diff_weights.view(), diff_bias.view());
+    ASSERT_TRUE(s.ok()) << gk::to_string(s);
+    EXPECT_TRUE(diff_bias.equals(expected));
+}
+
+TYPED_TEST(dynamic_operators, pools_and_bias_gradients_without_channels_are_empty) {
+    using T = typename TypeParam::input;
+    for (const auto format : {gk::data_format::ncx, gk::data_format::nxc}) {
+        for (const auto mode : {gk::output_mode::overwrite, gk::output_mode::accumulate}) {
+            const gk::call_options options{.plan = {.output = mode}};
+            const gk::avg_pool_attributes a{.kernel = {3, 2}, .strides = {2, 1}, .data_format = format};
+            const gk::max_pool_attributes m{.kernel = {3, 2}, .strides = {2, 1}, .data_format = format};
+            const extents large = activation(format, 2, 0, {7, 5});
+            const auto inferred = gk::infer_avg_pool(large, a);
+            ASSERT_TRUE(inferred.has_value()) << gk::to_string(inferred.error());
+            const extents small = *inferred;
+            EXPECT_EQ(small, activation(format, 2, 0, {3, 4}));
+            EXPECT_EQ(*gk::infer_max_pool(large, m), small);
+            EXPECT_EQ(*gk::infer_avg_pool_backward(small, a, large), large);
+            EXPECT_EQ(*gk::infer_bias_backward(large, {.data_format = format}), extents{0});
+            const test_tensor<T> x(large);
+            const test_tensor<T> y(small);
+            const test_tensor<std::int64_t> places(small);
+            const gk::const_dynamic_view in = x.const_view();
+            const gk::const_dynamic_view dy = y.const_view();
+            const auto ok = [](const gk::status& s) { return s.ok() ? "ok" : gk::to_string(s); };
+            EXPECT_EQ(ok(gk::avg_pool(in, a, y.view(), options)), "ok");
+            EXPECT_EQ(ok(gk::avg_pool_backward(dy, a, x.view(), options)), "ok");
+            EXPECT_EQ(ok(gk::max_pool(in, m, y.view(), places.view(), options)), "ok");
+            EXPECT_EQ(ok(gk::max_pool_backward(in, dy, m, x.view(), options)), "ok");
+            for (const auto base : {gk::index_base::tensor, gk::index_base::plane, gk::index_base::image})
+                for (const auto check : {gk::index_check::first, gk::index_check::each})
+                    EXPECT_EQ(ok(gk::max_pool_backward_from_indices(
+                                  dy, places.const_view(), {.data_format = format, .index_base = base}, x.view(),
+                                  {.plan = {.output = mode, .index_check = check}})),
+                              "ok");
+            EXPECT_EQ(ok(gk::bias_backward(in, {.data_format = format},
+                                           {gk::element_traits<T>::type, nullptr, extents{0}}, options)),
+                      "ok");
+            EXPECT_EQ(ok(gk::ref::convolution<T>(
+                          x.const_view(), {nullptr, filter(gk::weights_format::xio, 0, 0, {1, 1})}, {},
+                          {.strides = {1, 1}, .dilations = {1, 1}, .data_format = format}, x.view(), options)),
+                      "ok");
+        }
+    }
+}
+
+// Spatial sizes and kernels of 0 stay errors, and so do negative channels.
+TYPED_TEST(dynamic_operators, only_batch_and_channels_may_be_0) {
+    const gk::avg_pool_attributes a{.kernel = {3, 2}, .strides = {2, 1}};
+    const auto refused = [](const gk::result<extents>& r, std::string_view argument, int axis, std::int64_t got,
+                            std::int64_t least) {
+        EXPECT_EQ(r.error().code, errc::invalid_shape);
+        EXPECT_EQ(r.error().argument, argument);
+        EXPECT_EQ(r.error().axis, axis);
+        EXPECT_EQ(r.error().got, got);
+        EXPECT_EQ(r.error().expected, least);
+        EXPECT_EQ(r.error().relation, expectation::at_least);
+    };
+    refused(gk::infer_avg_pool({1, 0, 5, 3}, a), "src", 1, 0, 1);
+    refused(gk::infer_avg_pool({1, 5, 5, -1}, a), "src", 3, -1, 0);
+    refused(gk::infer_avg_pool({-1, 5, 5, 3}, a), "src", 0, -1, 0);
+    const gk::convolution_attributes c{.strides = {1}, .dilations = {1}};
+    refused(gk::infer_convolution({1, 5, 3}, {0, 3, 4}, c), "weights", 0, 0, 1);
+    refused(gk::infer_convolution({1, 5, 3}, {2, -3, 4}, c), "weights", 1, -3, 0);
+    refused(gk::infer_convolution({1, 5, 3}, {2, 3, -4}, c), "weights", 2, -4, 0);
+    EXPECT_EQ(gk::infer_convolution({1, 5, 0}, {2, 0, 4}, c).value(), (extents{1, 4, 4}));
+    EXPECT_EQ(gk::infer_convolution({1, 5, 3}, {2, 3, 0}, c).value(), (extents{1, 4, 0}));
+    EXPECT_EQ(gk::infer_convolution({1, 5, 3}, {2, 0, 4}, c).error().axis, 2) << "channels that do not fit";
+}
+
 // -------------------------------------------------------------------------------------------------------------- errors
 
 /// An argument of an operator; the last one of a row is the output. Indices, which have one type, are no arguments.

@@ -49,8 +49,8 @@ struct bias_problem {
     if (!diff_bias.empty()) {
         checks.rank(tensor ? errc::unsupported : errc::invalid_shape, "diff_bias", diff_bias, 1);
     }
-    checks.sizes("diff_dst", diff_dst, r, true);
-    if (!diff_bias.empty()) checks.require_at_least(errc::invalid_shape, "diff_bias", 0, diff_bias[0], 1);
+    checks.sizes("diff_dst", diff_dst, r, spatial_index(a.data_format));
+    if (!diff_bias.empty()) checks.require_at_least(errc::invalid_shape, "diff_bias", 0, diff_bias[0], 0);
     checks.volume("diff_dst", diff_dst, element_bytes);
     checks.volume("diff_bias", diff_bias, element_bytes);
     if (!checks.ok()) return checks.error();

@@ -138,17 +138,19 @@ public:
     constexpr void has_shape(std::string_view argument, const extents& v) noexcept {
         require_that(!v.empty(), errc::missing_shape, argument, no_shape);
     }
-    /// Check 4: a shape vector of r + 2 entries, each at least 1 except the batch (index 0 of an activation).
-    constexpr void sizes(std::string_view argument, const extents& v, std::size_t r, bool has_batch) noexcept {
+    /// Check 4: a shape vector of r + 2 entries. The r of them from `space` on, which are spatial or a kernel's, are at least
+    /// 1; batch and channels may be 0.
+    constexpr void sizes(std::string_view argument, const extents& v, std::size_t r, std::size_t space) noexcept {
         rank(errc::invalid_shape, argument, v, r + 2);
         for (std::size_t i = 0; ok() && i < r + 2; ++i)
-            require_at_least(errc::invalid_shape, argument, static_cast<int>(i), v[i], has_batch && i == 0 ? 0 : 1);
+            require_at_least(errc::invalid_shape, argument, static_cast<int>(i), v[i],
+                             i >= space && i < space + r ? 1 : 0);
     }
     /// Check 5: a size that was computed without overflow. `what`: how the size comes about.
     constexpr void fits(std::string_view argument, int index, const checked& c, std::string_view what) noexcept {
         require(c.ok(), errc::overflow, argument, index, 0, expectation::none, 0, {.why = what});
     }
-    /// Check 5: elements and bytes of a dense tensor, as if the batch were at least 1.
+    /// Check 5: elements and bytes of a dense tensor, as if none of its sizes were 0.
     constexpr void volume(std::string_view argument, const extents& v, std::int64_t element_bytes) noexcept {
         checked bytes(element_bytes);
         for (const std::int64_t e : v.values()) bytes *= std::max<std::int64_t>(e, 1);

@@ -298,9 +298,11 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
     // 4: sizes
     for (const tensor& t : tensors)
         if (t.role != q.result || !t.shape->empty())
-            checks.sizes(t.name, *t.shape, r, t.role != convolution_result::weights);
+            checks.sizes(
+                t.name, *t.shape, r,
+                t.role == convolution_result::weights ? kernel_index(q.weights_format) : spatial_index(q.data_format));
 
-    if (!q.bias.empty()) checks.require_at_least(errc::invalid_shape, q.bias_name, 0, q.bias[0], 1);
+    if (!q.bias.empty()) checks.require_at_least(errc::invalid_shape, q.bias_name, 0, q.bias[0], 0);
 
     // 5: overflow of what is known; sizes still to be inferred are checked below
     for (const tensor& t : tensors)

@@ -110,10 +110,11 @@ struct pooling_request {
     if (q.backward) checks.has_shape(q.large_name, q.large);
 
     // 4: sizes
-    if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, true);
-    if (!q.small.empty()) checks.sizes(q.small_name, q.small, r, true);
-    if (!q.large_twin.empty()) checks.sizes(q.large_twin_name, q.large_twin, r, true);
-    if (!q.small_twin.empty()) checks.sizes(q.small_twin_name, q.small_twin, r, true);
+    const std::size_t space_at = spatial_index(q.data_format);
+    if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, space_at);
+    if (!q.small.empty()) checks.sizes(q.small_name, q.small, r, space_at);
+    if (!q.large_twin.empty()) checks.sizes(q.large_twin_name, q.large_twin, r, space_at);
+    if (!q.small_twin.empty()) checks.sizes(q.small_twin_name, q.small_twin, r, space_at);
 
     // 5: overflow
     checks.volume(q.large_name, q.large, q.element_bytes);
@@ -121,7 +122,6 @@ struct pooling_request {
     checks.volume(q.large_twin_name, q.large_twin, q.element_bytes);
     checks.volume(q.small_twin_name, q.small_twin, q.element_bytes);
     if (!checks.ok()) return checks.error();
-    const std::size_t space_at = spatial_index(q.data_format);
     const std::size_t channel_at = channel_index(q.data_format, r);
     pooling_problem p;
     p.rank = r;
@@ -214,9 +214,9 @@ struct pooling_request {
     checks.word("storage_order", a.storage_order, storage_order::column_major);
     const extents& large = diff_src.empty() ? a.diff_src_shape : diff_src;
     checks.has_shape("diff_src", large);
-    checks.sizes("diff_dst", diff_dst, r, true);
-    checks.sizes("indices", indices, r, true);
-    checks.sizes("diff_src", large, r, true);
+    checks.sizes("diff_dst", diff_dst, r, spatial_index(a.data_format));
+    checks.sizes("indices", indices, r, spatial_index(a.data_format));
+    checks.sizes("diff_src", large, r, spatial_index(a.data_format));
     const std::int64_t widest = std::max<std::int64_t>(element_bytes, sizeof(std::int64_t));
     checks.volume("diff_dst", diff_dst, widest);
     checks.volume("indices", indices, widest);

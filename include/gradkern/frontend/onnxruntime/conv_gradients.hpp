@@ -135,12 +135,14 @@ template <class Family>
     if (!checks.ok()) return checks.error();
 
     // 4: sizes
-    checks.sizes("dY", dY, r, true);
-    checks.sizes("X", X, r, true);
-    checks.sizes("W", W, r, false);
-    if (!out.dX.empty()) checks.sizes("dX", out.dX, r, true);
-    if (!out.dW.empty()) checks.sizes("dW", out.dW, r, false);
-    if (!out.dB.empty()) checks.require_at_least(errc::invalid_shape, "dB", 0, out.dB[0], 1);
+    const std::size_t space_at = shape::spatial_index(data_format::ncx);
+    const std::size_t kernel_at = shape::kernel_index(weights_format::oix);
+    checks.sizes("dY", dY, r, space_at);
+    checks.sizes("X", X, r, space_at);
+    checks.sizes("W", W, r, kernel_at);
+    if (!out.dX.empty()) checks.sizes("dX", out.dX, r, space_at);
+    if (!out.dW.empty()) checks.sizes("dW", out.dW, r, kernel_at);
+    if (!out.dB.empty()) checks.require_at_least(errc::invalid_shape, "dB", 0, out.dB[0], 0);
     if constexpr (Family::transposed) {
         if (!a.output_shape.empty()) {
             checks.require_equal(errc::invalid_shape, "output_shape", -1,

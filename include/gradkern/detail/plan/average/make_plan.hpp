@@ -37,6 +37,7 @@ namespace detail {
                                                        bool accumulate) noexcept {
     average_plan g;
     g.backward = backward;
+    if (p.channels == 0) return g;  // nothing to write
     g.accumulate = accumulate;
     g.exclude_pad = attributes.exclude_pad;
     g.divisor_override = attributes.divisor_override;

@@ -81,10 +81,28 @@ void stage_task(const gather_task& t, const staging_box& read, const T* src, flo
     }
 }
 
+/// Writes outputs that are sums of nothing, with the bias where there is one. A task is a plane.
+template <class T>
+void fill_outputs(const gather_plan& g, const void* bias, T* dst, executor_ref executor) noexcept {
+    const std::int64_t channels = g.total_out_channels();
+    run_tasks(executor, g.batch * channels, slices({}, 0), [&](std::byte*, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) {
+            const std::int64_t channel = task % channels;
+            const float value = bias == nullptr ? 0.0F : load_as_float(bias, g.bias_type, channel * g.bias_step);
+            T* const plane = dst + (task / channels * g.out[0] + channel * g.out[1]);
+            for (std::int64_t d = 0; d < g.extent(0); ++d)
+                for (std::int64_t h = 0; h < g.extent(1); ++h)
+                    for (std::int64_t w = 0; w < g.extent(2); ++w)
+                        store_result(plane + (d * g.out[2] + h * g.out[3] + w * g.out[4]), value, g.accumulate);
+        }
+    });
+}
+
 /// Runs a plan over typed tensors. All checks have passed.
 template <class T>
 void run_gather(const gather_plan& g, const T* src, const T* weights, const void* bias, T* dst,
                 std::span<std::byte> workspace, executor_ref executor) noexcept {
+    if (g.fills) return fill_outputs(g, bias, dst, executor);
     if (g.planewise) return run_gather_planes(g, src, weights, bias, dst, workspace, executor);
     if (g.positionwise) return run_gather_positions(g, src, weights, bias, dst, workspace, executor);
     const slices memory(workspace, g.slice_bytes);

@@ -292,6 +292,8 @@ constexpr void plan_slice(gather_plan& g) noexcept {
                                                      const plan_options& options) noexcept {
     const algorithm wanted = options.algorithm;
     gather_plan g = gather_problem(p, outputs, in, out, weights, options.output == output_mode::accumulate);
+    g.fills = g.in_channels == 0;
+    if (g.fills || g.out_channels == 0) return g;
     if (has_planes(g) && (wanted == algorithm::positionwise || (wanted == algorithm::automatic && planes_pay_off(g)))) {
         plan_planes(g);
         return g;

@@ -34,7 +34,8 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        const std::string_view path = plan_.planewise      ? "planewise"
+        const std::string_view path = plan_.fills          ? "fill"
+                                      : plan_.planewise    ? "planewise"
                                       : plan_.positionwise ? "positionwise"
                                       : plan_.shared       ? "channelwise, shared"
                                       : plan_.sliding      ? "channelwise, sliding"

@@ -37,6 +37,7 @@ struct gather_plan {
     std::int64_t bias_step = 1;
     bool accumulate = false;
 
+    bool fills = false;  // there are no channels to sum over: outputs are the bias, or +0
     bool channelwise = false;
     bool shared = false;   // channelwise, groups of as many input as output channels, whose lanes share them
     bool halves = false;   // channelwise: whole panels read and write 16-bit tensors as they are, in one part

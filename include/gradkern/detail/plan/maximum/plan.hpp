@@ -326,6 +326,7 @@ constexpr void reserve_max(max_plan& m) noexcept {
     const shape::canonical_strides& indices, const plan_options& options) noexcept {
     max_plan m;
     m.backward = backward;
+    if (p.channels == 0) return m;  // nothing to write
     m.ignore_nan = attributes.ignore_nan;
     m.accumulate = options.output == output_mode::accumulate;
     m.axes = p.axes;

@@ -73,7 +73,7 @@ struct bias_plan {
         slice.reserve<float>(piece_positions * narrow_lanes);
         b.at_wide = slice.reserve<float>(f32 ? 0 : piece_positions * narrow_lanes);
     }
-    b.slice_bytes = slice.bytes();
+    b.slice_bytes = b.tasks() == 0 ? 0 : slice.bytes();
     return b;
 }
 

@@ -221,6 +221,7 @@ struct reduce_types {
     r.large = large;
     r.weights = weights;
     r.accumulate = options.output == output_mode::accumulate;
+    if (r.small_channels == 0 || r.large_channels == 0) return r;  // nothing to write
     if (options.algorithm == algorithm::automatic && !pairs) r.swap_sides();
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);

@@ -140,6 +140,7 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
                                                        const shape::canonical_strides& out, bool f32,
                                                        const plan_options& options) noexcept {
     scatter_plan g;
+    if (p.channels == 0) return g;  // nothing to write
     for (std::size_t i = 0; i < 3; ++i) {
         g.small[i] = p.axes[i].small;
         g.large[i] = p.axes[i].large;
