@@ -77,7 +77,7 @@ protected:
         out_ = tensor_memory(out_name, out, sizeof(T));
         plan_ = make_average_plan(p, backward, attributes, shape::activation_strides(in, attributes.data_format),
                                   shape::activation_strides(out, attributes.data_format), std::is_same_v<T, float>,
-                                  options.output == output_mode::accumulate);
+                                  options);
         return {};
     }
 
@@ -149,11 +149,11 @@ template <class T>
 template <class T>
 [[nodiscard]] status avg_pool(tensor_view<const T> src, const avg_pool_attributes& attributes,
                               std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
-    const auto plan = plan_avg_pool<T>(src.layout, attributes, dst.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, dst.data, workspace, options.executor);
-    });
+    return detail::run_call<true>(
+        options, [&](const plan_options& how) { return plan_avg_pool<T>(src.layout, attributes, dst.layout, how); },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(src.data, dst.data, workspace, options.executor);
+        });
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -217,11 +217,14 @@ template <class T>
 [[nodiscard]] status avg_pool_backward(tensor_view<const T> diff_dst, const avg_pool_attributes& attributes,
                                        std::type_identity_t<tensor_view<T>> diff_src,
                                        const call_options& options = {}) noexcept {
-    const auto plan = plan_avg_pool_backward<T>(diff_dst.layout, attributes, diff_src.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(diff_dst.data, diff_src.data, workspace, options.executor);
-    });
+    return detail::run_call<true>(
+        options,
+        [&](const plan_options& how) {
+            return plan_avg_pool_backward<T>(diff_dst.layout, attributes, diff_src.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(diff_dst.data, diff_src.data, workspace, options.executor);
+        });
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

@@ -120,11 +120,14 @@ template <class T, class G = T>
 template <class T, class G = T>
 [[nodiscard]] status bias_backward(tensor_view<const T> diff_dst, const bias_attributes& attributes,
                                    tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
-    const auto plan = plan_bias_backward<T, G>(diff_dst.layout, attributes, diff_bias.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(diff_dst.data, diff_bias.data, workspace, options.executor);
-    });
+    return detail::run_call<true>(
+        options,
+        [&](const plan_options& how) {
+            return plan_bias_backward<T, G>(diff_dst.layout, attributes, diff_bias.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(diff_dst.data, diff_bias.data, workspace, options.executor);
+        });
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

@@ -88,12 +88,14 @@ template <class T, class Bias = T>
                                     const conv_transpose_attributes& attributes,
                                     std::type_identity_t<tensor_view<T>> dst,
                                     const call_options& options = {}) noexcept {
-    const auto plan =
-        plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, weights.data, bias.data, dst.data, workspace, options.executor);
-    });
+    return detail::run_call<false>(
+        options,
+        [&](const plan_options& how) {
+            return plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(src.data, weights.data, bias.data, dst.data, workspace, options.executor);
+        });
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -166,12 +168,15 @@ template <class T>
                                                   const conv_transpose_attributes& attributes,
                                                   std::type_identity_t<tensor_view<T>> diff_src,
                                                   const call_options& options = {}) noexcept {
-    const auto plan = plan_conv_transpose_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
-                                                           options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(diff_dst.data, weights.data, diff_src.data, workspace, options.executor);
-    });
+    return detail::run_call<false>(
+        options,
+        [&](const plan_options& how) {
+            return plan_conv_transpose_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
+                                                        how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(diff_dst.data, weights.data, diff_src.data, workspace, options.executor);
+        });
 }
 
 /// The same where `diff_dst` is a view of mutable elements.
@@ -257,12 +262,15 @@ template <class T, class G = T>
                                                      tensor_view<G> diff_weights,
                                                      std::type_identity_t<tensor_view<G>> diff_bias = {},
                                                      const call_options& options = {}) noexcept {
-    const auto plan = plan_conv_transpose_backward_weights<T, G>(src.layout, diff_dst.layout, attributes,
-                                                                 diff_weights.layout, diff_bias.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
-    });
+    return detail::run_call<false>(
+        options,
+        [&](const plan_options& how) {
+            return plan_conv_transpose_backward_weights<T, G>(src.layout, diff_dst.layout, attributes,
+                                                              diff_weights.layout, diff_bias.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
+        });
 }
 
 /// The same where `src` is a view of mutable elements.

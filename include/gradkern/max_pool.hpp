@@ -139,11 +139,14 @@ template <class T>
 [[nodiscard]] status max_pool(tensor_view<const T> src, const max_pool_attributes& attributes,
                               std::type_identity_t<tensor_view<T>> dst, tensor_view<std::int64_t> indices = {},
                               const call_options& options = {}) noexcept {
-    const auto plan = plan_max_pool<T>(src.layout, attributes, dst.layout, indices.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, dst.data, indices.data, workspace, options.executor);
-    });
+    return detail::run_call<true>(
+        options,
+        [&](const plan_options& how) {
+            return plan_max_pool<T>(src.layout, attributes, dst.layout, indices.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(src.data, dst.data, indices.data, workspace, options.executor);
+        });
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -231,11 +234,14 @@ template <class T>
                                        const max_pool_attributes& attributes,
                                        std::type_identity_t<tensor_view<T>> diff_src,
                                        const call_options& options = {}) noexcept {
-    const auto plan = plan_max_pool_backward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(src.data, diff_dst.data, diff_src.data, workspace, options.executor);
-    });
+    return detail::run_call<true>(
+        options,
+        [&](const plan_options& how) {
+            return plan_max_pool_backward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(src.data, diff_dst.data, diff_src.data, workspace, options.executor);
+        });
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -358,12 +364,15 @@ template <class T>
                                                     const max_pool_indices_attributes& attributes,
                                                     std::type_identity_t<tensor_view<T>> diff_src,
                                                     const call_options& options = {}) noexcept {
-    const auto plan = plan_max_pool_backward_from_indices<T>(diff_dst.layout, indices.layout, attributes,
-                                                             diff_src.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(diff_dst.data, indices.data, diff_src.data, workspace, options.executor);
-    });
+    return detail::run_call<false>(
+        options,
+        [&](const plan_options& how) {
+            return plan_max_pool_backward_from_indices<T>(diff_dst.layout, indices.layout, attributes, diff_src.layout,
+                                                          how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return plan.run(diff_dst.data, indices.data, diff_src.data, workspace, options.executor);
+        });
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

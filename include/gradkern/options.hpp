@@ -55,6 +55,15 @@ enum class index_check : std::uint8_t {
             ///< output is left partly written. Accumulating plans check first all the same
 };
 
+/// How much scratch memory a plan asks for. The bits of a strict result are the same either way.
+enum class scratch_use : std::uint8_t {
+    fast,  ///< as much as makes it fast
+    /// As little as it can do with: at most 40 KiB for each lane of a pool, whatever its size (but for
+    /// max_pool_backward_from_indices); some take many times as long. `algorithm` is not looked at, and where dot products of
+    /// bf16 are taken it is `fast`. Calls without a workspace fall back on it
+    least
+};
+
 /// Options of a plan. None of them changes a shape. Numbers that name no enumerator are not looked for: they count as one of
 /// those there are.
 struct plan_options {
@@ -62,12 +71,17 @@ struct plan_options {
     gradkern::precision precision = precision::strict;       ///< numerical contract
     gradkern::algorithm algorithm = algorithm::automatic;    ///< path; the result does not depend on it
     gradkern::index_check index_check = index_check::first;  ///< what a bad index may leave behind
+    scratch_use scratch = scratch_use::fast;                 ///< how much workspace is asked for
 };
 
 /// Options of a one-call operator: the plan's, scratch memory and threads.
 struct call_options {
     plan_options plan{};               ///< as for plan_X
-    std::span<std::byte> workspace{};  ///< may be empty while the plan needs no more than 16 KiB (32 for AVX-512)
+    /// May be empty for avg_pool, max_pool and bias_backward and the gradients of pools, but for
+    /// max_pool_backward_from_indices with planes of more than 10240 places; for convolutions where the plan with
+    /// scratch_use::least needs no more than 40 KiB on a CPU with vectors of 16 floats. So the problem alone decides, on every
+    /// CPU. 40 KiB of the stack serve then
+    std::span<std::byte> workspace{};
     executor_ref executor{};           ///< serial by default
 };
 

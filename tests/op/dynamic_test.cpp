@@ -493,17 +493,18 @@ TYPED_TEST(dynamic_operators, convolutions_without_channels_are_sums_of_nothing)
         GRADKERN_TRACE_SEED(random);
         const bool small_is_none = random.chance(1, 2);
         const std::int64_t some = random.pick<std::int64_t>({1, 3, 4, 8, 17});
-        const extents space = random.pick({extents{7}, extents{5, 6}, extents{3, 4, 3}, extents{1, 1}});
+        const extents space = random.pick({extents{7}, extents{5, 6}, extents{3, 4, 3}, extents{4, 2}});
+        const std::int64_t kernel = random.integer(1, 3);
         const conv_case c = make_case({.op = all_conv_operators[static_cast<std::size_t>(i % 6)],
                                        .n = random.integer(0, 2),
                                        .groups = random.integer(1, 3),
                                        .small = small_is_none ? 0 : some,
                                        .large = small_is_none && random.chance(3, 4) ? some : 0,
                                        .space = space,
-                                       .kernel = random.integer(1, 3),
+                                       .kernel = kernel,
                                        .stride = random.integer(1, 2),
                                        .dilation = 1,
-                                       .pad = 1},
+                                       .pad = kernel / 3},
                                       random.pick({gk::data_format::ncx, gk::data_format::nxc}),
                                       random.pick({gk::weights_format::oix, gk::weights_format::xio}));
         if (c.writes_weights()) {

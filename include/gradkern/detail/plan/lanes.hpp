@@ -16,20 +16,30 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Least scratch (scratch_use::least) is counted as if vectors had 16 lanes, and is that many times larger where they have
+/// more: so the same problems fit the stack on every CPU.
+inline constexpr std::int64_t least_lanes = 16;
+inline constexpr std::int64_t least_times = std::max<std::int64_t>(1, simd::lanes / least_lanes);
+
 /// Byte offsets of the arrays in one lane's slice of the workspace, each on a cache line of its own.
 class slice_layout {
 public:
+    constexpr slice_layout() noexcept = default;
+    /// Arrays of least scratch, where `least`.
+    constexpr explicit slice_layout(bool least) noexcept : times_(least ? least_times : 1) {}
+
     /// Reserves `count` objects of type U and returns the byte offset of the first.
     template <class U>
     constexpr std::int64_t reserve(std::int64_t count) noexcept {
         const std::int64_t at = bytes_;
-        bytes_ += (count * static_cast<std::int64_t>(sizeof(U)) + cache_line - 1) / cache_line * cache_line;
+        bytes_ += (count * static_cast<std::int64_t>(sizeof(U)) + cache_line - 1) / cache_line * cache_line * times_;
         return at;
     }
     [[nodiscard]] constexpr std::int64_t bytes() const noexcept { return bytes_; }
 
 private:
     std::int64_t bytes_ = 0;
+    std::int64_t times_ = 1;
 };
 
 /// The array of type U at such an offset of a slice.
@@ -38,8 +48,12 @@ template <class U>
     return reinterpret_cast<U*>(slice + offset);
 }
 
-/// Bytes of the workspace that one-call forms have on the stack, where the caller gave none. Scratch grows with the vectors,
-/// so that what does without a workspace on AVX2 mostly does so on AVX-512, too.
+/// Bytes of the workspace that one-call forms have on the stack, where the caller gave none, and what a slice in it has of
+/// them on CPUs of up to 16 lanes. A problem is accepted if its least scratch fits: that follows from the problem alone.
+inline constexpr std::int64_t call_scratch = 40 * 1024;
+inline constexpr std::size_t call_workspace = static_cast<std::size_t>(call_scratch * least_times) + cache_line;
+
+/// Bytes that fast plans of few sums keep to where they can. Scratch grows with the vectors.
 inline constexpr std::size_t stack_workspace =
     (simd::lanes > 8 ? 32 : 16) * 1024 + cache_line;  // what any workspace may lose to alignment
 inline constexpr std::int64_t stack_slice = static_cast<std::int64_t>(stack_workspace) - cache_line;

@@ -12,6 +12,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/tensor_memory.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>
 #include <gradkern/status.hpp>
@@ -63,22 +64,42 @@ namespace detail {
     return bytes.ok();
 }
 
-/// Runs with the caller's workspace, or with one on the stack where the caller gave none and a small one is enough. What
-/// runs is compiled once for both, and the stack is used for the second alone.
+/// Runs a plan with a workspace on the stack. What runs is compiled once for both kinds of workspace, and the stack is used
+/// for this one alone.
 template <class Run>
 [[nodiscard]] GRADKERN_NOINLINE status call_run(const void* run, std::span<std::byte> workspace) noexcept {
     return (*static_cast<const Run*>(run))(workspace);
 }
 [[nodiscard]] GRADKERN_NOINLINE inline status run_on_stack(status (*call)(const void*, std::span<std::byte>) noexcept,
                                                            const void* run) noexcept {
-    alignas(64) std::array<std::byte, stack_workspace> bytes;
+    alignas(64) std::array<std::byte, call_workspace> bytes;
     return call(run, std::span<std::byte>(bytes));
 }
-template <class Run>
-[[nodiscard]] inline status run_with_workspace(std::span<std::byte> workspace, std::size_t needed,
-                                               const Run& run) noexcept {
-    if (workspace.empty() && needed != 0 && needed <= stack_workspace) return run_on_stack(&call_run<Run>, &run);
-    return call_run<Run>(&run, workspace);
+
+/// Whether a call without a workspace is accepted, where `plan` is `make(options)`: if the plan with the least scratch fits
+/// the stack, which follows from the problem alone. `plan` becomes that one where it does not fit itself. `always`: the
+/// least one always does.
+template <bool always, class Plan, class Make>
+[[nodiscard]] bool fit_stack(Plan& plan, plan_options options, const Make& make) noexcept {
+    const bool fits = plan->workspace_bytes() <= call_workspace;
+    if ((always && fits) || plan->workspace_bytes() == 0) return true;
+    options.scratch = scratch_use::least;
+    const auto least = make(options);
+    if (!least || least->workspace_bytes() > call_workspace) return false;
+    if (!fits) plan = least;
+    return true;
+}
+
+/// A one-call form: `run(plan, workspace)` of the plan `make(plan_options)`, or of one that fits the stack.
+template <bool always, class Make, class Run>
+[[nodiscard]] status run_call(const call_options& options, const Make& make, const Run& run) noexcept {
+    auto plan = make(options.plan);
+    if (!plan) return plan.error();
+    const auto with = [&](std::span<std::byte> workspace) { return run(*plan, workspace); };
+    using call_type = decltype(with);
+    const bool on_stack =
+        options.workspace.empty() && plan->workspace_bytes() != 0 && fit_stack<always>(plan, options.plan, make);
+    return on_stack ? run_on_stack(&call_run<call_type>, &with) : call_run<call_type>(&with, options.workspace);
 }
 
 #define GRADKERN_DETAIL_TEXT2(x) #x

@@ -45,8 +45,9 @@ template <class T>
 template <class T>
 [[nodiscard]] status AvgPool(tensor_view<const T> src, const AvgPool_attributes& attributes,
                              std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
-    return translation::run_once(plan_AvgPool<T>(src.layout, attributes, dst.layout, options.plan), options, src.data,
-                                 dst.data);
+    return translation::run_once<true>(
+        [&](const plan_options& how) { return plan_AvgPool<T>(src.layout, attributes, dst.layout, how); }, options,
+        src.data, dst.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -89,8 +90,10 @@ template <class T>
                                      const AvgPoolBackprop_attributes& attributes,
                                      std::type_identity_t<tensor_view<T>> input_delta,
                                      const call_options& options = {}) noexcept {
-    return translation::run_once(
-        plan_AvgPoolBackprop<T>(output_delta.layout, input_shape, attributes, input_delta.layout, options.plan),
+    return translation::run_once<true>(
+        [&](const plan_options& how) {
+            return plan_AvgPoolBackprop<T>(output_delta.layout, input_shape, attributes, input_delta.layout, how);
+        },
         options, output_delta.data, input_delta.data);
 }
 
@@ -188,8 +191,9 @@ template <class T>
 template <class T>
 [[nodiscard]] status MaxPool(tensor_view<const T> src, const MaxPool_attributes& attributes,
                              std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
-    return translation::run_once(plan_MaxPool<T>(src.layout, attributes, dst.layout, options.plan), options, src.data,
-                                 dst.data);
+    return translation::run_once<true>(
+        [&](const plan_options& how) { return plan_MaxPool<T>(src.layout, attributes, dst.layout, how); }, options,
+        src.data, dst.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -231,9 +235,11 @@ template <class T>
                                      const MaxPoolBackward_attributes& attributes,
                                      std::type_identity_t<tensor_view<T>> diff_src,
                                      const call_options& options = {}) noexcept {
-    return translation::run_once(
-        plan_MaxPoolBackward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, options.plan), options,
-        src.data, diff_dst.data, diff_src.data);
+    return translation::run_once<true>(
+        [&](const plan_options& how) {
+            return plan_MaxPoolBackward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, how);
+        },
+        options, src.data, diff_dst.data, diff_src.data);
 }
 
 /// The same where `src` is a view of mutable elements.

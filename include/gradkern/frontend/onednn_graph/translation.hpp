@@ -279,13 +279,11 @@ private:
     Core core_{};
 };
 
-/// The face X: a planned operator in one call.
-template <class Plan, class... Pointers>
-[[nodiscard]] status run_once(const result<Plan>& plan, const call_options& options,
-                              const Pointers&... tensors) noexcept {
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(tensors..., workspace, options.executor);
+/// The face X in one call: the plan that `make(plan_options)` gives, run. `always`: as for run_call.
+template <bool always, class Make, class... Pointers>
+[[nodiscard]] status run_once(const Make& make, const call_options& options, const Pointers&... tensors) noexcept {
+    return detail::run_call<always>(options, make, [&](const auto& plan, std::span<std::byte> workspace) {
+        return plan.run(tensors..., workspace, options.executor);
     });
 }
 

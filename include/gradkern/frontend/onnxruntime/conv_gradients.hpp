@@ -356,12 +356,15 @@ template <class Plan, class Family>
     settle(dX, X.layout.shape);
     settle(dW, W.layout.shape);
     settle(dB, {dY.layout.shape[1]});
-    const auto plan = conv_gradients<Family>::make(dY.layout, X.layout, W.layout, attributes, dX.layout, dW.layout,
-                                                   dB.layout, options.plan);
-    if (!plan) return plan.error();
-    return detail::run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return Plan(*plan).run(dY.data, X.data, W.data, dX.data, dW.data, dB.data, workspace, options.executor);
-    });
+    return detail::run_call<false>(
+        options,
+        [&](const plan_options& how) {
+            return conv_gradients<Family>::make(dY.layout, X.layout, W.layout, attributes, dX.layout, dW.layout,
+                                                dB.layout, how);
+        },
+        [&](const auto& plan, std::span<std::byte> workspace) {
+            return Plan(plan).run(dY.data, X.data, W.data, dX.data, dW.data, dB.data, workspace, options.executor);
+        });
 }
 
 }  // namespace translation

@@ -11,6 +11,7 @@
 #include <gradkern/detail/plan/average/plan_axes.hpp>
 #include <gradkern/detail/plan/average/plan_joined.hpp>
 #include <gradkern/detail/plan/average/plan_segments.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/pooling.hpp>
@@ -34,11 +35,12 @@ namespace detail {
                                                        const avg_pool_attributes& attributes,
                                                        const shape::canonical_strides& in,
                                                        const shape::canonical_strides& out, bool f32,
-                                                       bool accumulate) noexcept {
+                                                       const plan_options& options) noexcept {
     average_plan g;
     g.backward = backward;
     if (p.channels == 0) return g;  // nothing to write
-    g.accumulate = accumulate;
+    g.accumulate = options.output == output_mode::accumulate;
+    g.least = options.scratch == scratch_use::least;
     g.exclude_pad = attributes.exclude_pad;
     g.divisor_override = attributes.divisor_override;
     g.divisor_axes = p.axes;
@@ -63,6 +65,10 @@ namespace detail {
     // Lines of few columns are slow one by one. Those whose windows move by few positions are computed as one; else
     // channels are transposed.
     const bool transposes = wants_to_transpose(g);
+    if (g.least) {
+        cut_lines(g, f32);
+        return g;
+    }
     if (g.inner == 1 && join_planes(g)) return g;
     if (g.inner == 1 && join_lines(g, transposes)) return g;
     g.transposes = transposes;

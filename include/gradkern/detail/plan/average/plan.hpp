@@ -22,6 +22,7 @@ inline constexpr std::int64_t average_reach = 16384;  ///< floats of a scratch l
 inline constexpr std::int64_t average_ring = 131072;  ///< floats of the ring of quotient lines at most
 inline constexpr std::int64_t average_task = 32768;   ///< floats of output that make a task worth its overhead
 inline constexpr std::int64_t average_runs = 1024;    ///< output columns of a segment where each may be its own run
+inline constexpr std::int64_t average_least = 16;  ///< least scratch: of the first two and of the last so small a part
 
 /// Everything a run needs but pointers. Made by make_average_plan from a checked problem.
 struct average_plan {
@@ -42,6 +43,7 @@ struct average_plan {
     std::int64_t in_inner = 1;
     std::int64_t out_inner = 1;
 
+    bool least = false;          // scratch of at most stack_workspace
     bool is_large = false;       // more is read than the last cache would hold of floats
     bool joined_lines = false;   // lines are computed many at a time
     bool joined_planes = false;  // small planes are computed many at a time
@@ -77,6 +79,16 @@ struct average_plan {
     std::int64_t at_ring = 0;  // joined lines: quotients of the rows that a block reads; joined planes: what it reads
     std::int64_t slice_bytes = 0;
 
+    /// Floats of a scratch line that are aimed at and at most, and columns that may each be a run of their own.
+    [[nodiscard]] constexpr std::int64_t line_floats() const noexcept {
+        return average_line / (least ? average_least : 1);
+    }
+    [[nodiscard]] constexpr std::int64_t most_line_floats() const noexcept {
+        return average_reach / (least ? 2 * average_least : 1);
+    }
+    [[nodiscard]] constexpr std::int64_t run_columns() const noexcept {
+        return average_runs / (least ? average_least : 1);
+    }
     [[nodiscard]] constexpr shape::side outputs() const noexcept {
         return backward ? shape::side::large : shape::side::small;
     }

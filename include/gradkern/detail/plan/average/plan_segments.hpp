@@ -70,15 +70,15 @@ namespace detail {
 constexpr void choose_segment(average_plan& g) noexcept {
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t stride = g.axes[2].stride;
-    g.inner_block = std::min<std::int64_t>(g.inner, g.transposes ? 64 : g.direct_tiles ? average_line : 1024);
-    while (g.inner_block > 16 && !is_long_enough(g, longest_segment(g, average_line / g.inner_block)))
+    g.inner_block = std::min<std::int64_t>(g.inner, g.transposes ? 64 : g.direct_tiles ? g.line_floats() : 1024);
+    while (g.inner_block > 16 && !is_long_enough(g, longest_segment(g, g.line_floats() / g.inner_block)))
         g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
     if (g.inner_block < g.inner) {  // strips of nearly one size
         const std::int64_t even = shape::even_part(g.inner, g.inner_block);
         g.inner_block = std::min(g.inner_block, shape::ceil_div(even, 16) * 16);
     }
-    g.segment = longest_segment(g, average_line / g.inner_block);
-    if (!is_long_enough(g, g.segment)) g.segment = longest_segment(g, average_reach / g.inner_block);
+    g.segment = longest_segment(g, g.line_floats() / g.inner_block);
+    if (!is_long_enough(g, g.segment)) g.segment = longest_segment(g, g.most_line_floats() / g.inner_block);
     if (g.segment > 0) g.segment = shape::even_part(columns, g.segment);
     if (g.tiles && g.segment < columns && g.segment > stride) g.segment -= g.segment % stride;
 }
@@ -93,7 +93,7 @@ constexpr void choose_segment(average_plan& g) noexcept {
     const auto whole = static_cast<double>(taps) * static_cast<double>(columns);
     const auto inside =
         static_cast<double>(g.backward ? a.small : columns) * static_cast<double>(std::min(a.kernel, a.large));
-    if (columns_spanned(g, g.segment) > average_reach / g.inner_block || (taps > 16 && whole > 8 * inside))
+    if (columns_spanned(g, g.segment) > g.most_line_floats() / g.inner_block || (taps > 16 && whole > 8 * inside))
         return false;
     const std::int64_t shift = g.backward ? reach / a.stride + 1 : a.pad_begin;
     const shape::checked shifted = shape::checked(shift) * a.stride + a.pad_begin + columns;
@@ -116,12 +116,12 @@ constexpr void choose_sums(average_plan& g) noexcept {
     g.by_taps = g.segment == 0 || columns_spanned_inside(g, g.segment) / 8 / column_reads(g) > g.segment;
     if (g.by_taps) {
         g.tiles = g.direct_tiles = false;
-        g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, average_runs / g.inner_block));
+        g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, g.run_columns() / g.inner_block));
         g.reads = g.segment;
         return;
     }
     g.extended = !g.tiles && extend_lines(g);
-    if (!g.tiles && !g.extended) g.segment = std::min(g.segment, average_runs);
+    if (!g.tiles && !g.extended) g.segment = std::min(g.segment, g.run_columns());
     g.reads = g.extended ? columns_spanned(g, g.segment) : columns_spanned_inside(g, g.segment);
 }
 /// Runs of a segment at most.
@@ -135,9 +135,9 @@ constexpr void choose_sums(average_plan& g) noexcept {
 constexpr void choose_whole_windows(average_plan& g) noexcept {
     g.whole_windows = true;
     g.run_axis = g.axes[2];
-    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, average_line), 16) * 16);
-    g.segment =
-        shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(average_line / g.inner_block, 1, average_runs));
+    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, g.line_floats()), 16) * 16);
+    g.segment = shape::even_part(g.out_extent(2),
+                                 std::clamp<std::int64_t>(g.line_floats() / g.inner_block, 1, g.run_columns()));
     g.reads = columns_spanned_inside(g, g.segment);
 }
 
@@ -147,15 +147,15 @@ constexpr void choose_tasks(average_plan& g) noexcept {
     const std::int64_t line_floats = g.segment * g.inner_block;
     const shape::axis& h = g.axes[1];
     const std::int64_t halo = g.backward ? (h.kernel - 1) * h.dilation / h.stride + 1 : 1;
-    g.line_block =
-        std::min({lines, average_runs, std::max(4 * average_task / line_floats, std::min(halo, average_runs) * 8)});
+    g.line_block = std::min(
+        {lines, g.run_columns(), std::max(4 * average_task / line_floats, std::min(halo, g.run_columns()) * 8)});
     g.line_block = shape::even_part(lines, g.line_block);
     g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / line_floats / lines) : 1;
 }
 
 /// Keeps lines of quotients in a ring, if several output lines read them and they are few.
 constexpr void choose_ring(average_plan& g) noexcept {
-    if (!g.backward) return;
+    if (!g.backward || g.least) return;
     const shape::axis& d = g.axes[0];
     const shape::axis& h = g.axes[1];
     const std::int64_t rows = std::min(h.small, (h.kernel - 1) * h.dilation / h.stride + 1);

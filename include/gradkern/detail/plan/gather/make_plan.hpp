@@ -153,17 +153,25 @@ constexpr void choose_lanes(gather_plan& g, const gather_types& types, algorithm
     g.terms = g.pairs ? shape::ceil_div(g.in_channels, std::int64_t{2}) : g.in_channels;
 }
 
+/// Floats from tap to tap in packed panels of so many lanes. A multiple of 4 KB would send the stores of all taps to one cache
+/// set. Not where there is one block of channels: taps that follow one another in both memories then join into long stretches.
+[[nodiscard]] constexpr std::int64_t pitch_of_taps(const gather_plan& g, std::int64_t width) noexcept {
+    const std::int64_t pitch = std::min(g.terms, channel_block) * width;
+    return pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
+}
+
 /// Panels of weights: how wide they are, how many there are, and how one lies in memory.
 constexpr void choose_panels(gather_plan& g, const gather_types& types, algorithm wanted) noexcept {
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool forward = g.outputs == shape::side::small;
     const std::int64_t width = g.lane_channels();
-    g.out_staged = !forward && !g.positionwise && g.axes[2].stride > 1 && g.out[1] != 1;
+    g.out_staged = !g.least && !forward && !g.positionwise && g.axes[2].stride > 1 && g.out[1] != 1;
     // Packed weights of a panel stay in L2.
     const bool narrow_panels = g.terms * g.taps() > most_packed(g.w_out != 1) / tile_lanes;
     g.halves = types.halves && g.channelwise && g.is_depthwise() && g.in[1] == 1 && g.out[1] == 1 &&
                g.taps() <= part_terms && wanted != algorithm::dense_staged;
-    g.panel_width = g.positionwise   ? 1
+    g.panel_width = g.least          ? lanes
+                    : g.positionwise ? 1
                     : !g.channelwise ? panel_lanes(width, narrow_panels)
                     : g.halves       ? half_lanes
                     : g.pairs        ? octet_lanes
@@ -171,10 +179,7 @@ constexpr void choose_panels(gather_plan& g, const gather_types& types, algorith
                                      : narrow_lanes;
     if (g.positionwise) g.panel_rows = g.out_channels <= position_rows ? position_rows : tile_rows;
     g.panels = shape::ceil_div(width, g.panel_rows * g.panel_width);
-    // A tap pitch of a multiple of 4 KB would send the stores of all taps to one cache set.
-    // Not where there is one block of channels: taps that follow one another in both memories then join into long stretches.
-    const std::int64_t pitch = std::min(g.terms, channel_block) * g.panel_width;
-    g.tap_pitch = pitch % 1024 == 0 && g.channel_blocks() > 1 ? pitch + 32 : pitch;
+    g.tap_pitch = pitch_of_taps(g, g.panel_width);
     g.panel_floats = g.panel_width + g.channel_blocks() * g.taps() * g.tap_pitch;  // room for the bias first
 }
 
@@ -197,13 +202,14 @@ constexpr void choose_task_panels(gather_plan& g, algorithm wanted) noexcept {
     // Panels of several groups that read and write parts of the same lines go over the tensor together: in place, or, where
     // their lanes are the channels, staged together.
     const bool plain_lanes = g.channelwise && (g.is_depthwise() || g.shared);
-    g.together = g.groups > 1 && g.in[1] == 1 && g.out[1] == 1 && !g.positionwise &&
+    g.together = !g.least && g.groups > 1 && g.in[1] == 1 && g.out[1] == 1 && !g.positionwise &&
                  (!g.staged || (plain_lanes && !g.pairs && wanted == algorithm::automatic));
     // Where no two windows share a position, panels that go together, over positions they write side by side, read
     // activations from memory once.
     const auto apart = [](const shape::axis& a) { return a.kernel == 1 || (a.dilation == 1 && a.kernel <= a.stride); };
     const bool apart_windows = g.taps() == 1 || (apart(g.axes[0]) && apart(g.axes[1]) && apart(g.axes[2]));
-    g.same_lines = g.groups == 1 && apart_windows && !g.channelwise && !g.positionwise && g.in[1] == 1 && g.out[1] == 1;
+    g.same_lines = !g.least && g.groups == 1 && apart_windows && !g.channelwise && !g.positionwise && g.in[1] == 1 &&
+                   g.out[1] == 1;
     g.joint_panels = g.all_panels();
     if (g.has_joint_panels()) {
         if (g.channelwise && !g.staged && !g.last_is_whole()) --g.joint_panels;
@@ -233,7 +239,9 @@ constexpr void choose_blocks(gather_plan& g) noexcept {
     // Panels are packed again for each block. From 2 MB of weights on, half as many blocks gain more than an area in L2.
     const bool many_weights =
         g.in_channels * g.taps() >= shape::ceil_div(4 * most_staged, std::max<std::int64_t>(g.out_channels, 1));
-    const std::int64_t staging = many_weights && !g.positionwise ? 2 * most_staged : most_staged;
+    const std::int64_t staging = g.least                           ? least_staged
+                                 : many_weights && !g.positionwise ? 2 * most_staged
+                                                                   : most_staged;
     // packing the panels costs about 1 % of their use
     const std::int64_t block_positions = g.together ? 512 : g.same_lines ? 1024 : g.out_staged ? 2048 : 4096;
     std::array<std::int64_t, 3> extents = g.extents();
@@ -260,7 +268,7 @@ constexpr void plan_slice(gather_plan& g) noexcept {
     const bool any = g.blocks.count() > 0;
     const std::array<std::int64_t, 3> box{g.blocks.box(0), g.blocks.box(1), g.blocks.box(2)};
     const std::int64_t slack = g.positionwise ? 8 * lanes : 0;  // read by lanes without a position
-    slice_layout slice;
+    slice_layout slice(g.least);
     const std::array<std::int64_t, 3> staged_box{box[0], box[1], g.points_in_place ? 1 : box[2]};
     g.at_staging =
         slice.reserve<float>(any && g.may_stage() ? staged_floats(g, g.blocks.images(), staged_box) + slack : 0);
@@ -280,7 +288,9 @@ constexpr void plan_slice(gather_plan& g) noexcept {
     const std::int64_t room = slice.bytes() < stack_slice ? stack_slice - slice.bytes() : stack_slice / 2;
     const std::int64_t fit = room / (g.panel_floats * static_cast<std::int64_t>(sizeof(float)));
     g.lone_panels = g.staged ? g.task_panels : std::clamp(fit, g.task_panels, g.lone_panels);
-    g.at_panel = slice.reserve<float>(g.weights_in_place ? 0 : g.lone_panels * g.panel_rows * g.panel_floats);
+    const std::int64_t panels = g.lone_panels * g.panel_rows * g.panel_floats;
+    const std::int64_t least = least_lanes + g.channel_blocks() * g.taps() * pitch_of_taps(g, least_lanes);
+    g.at_panel = slice.reserve<float>(g.least ? least : g.weights_in_place ? 0 : panels);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
 }
 
@@ -290,10 +300,12 @@ constexpr void plan_slice(gather_plan& g) noexcept {
                                                      const shape::canonical_strides& out,
                                                      const shape::canonical_strides& weights, const gather_types& types,
                                                      const plan_options& options) noexcept {
-    const algorithm wanted = options.algorithm;
     gather_plan g = gather_problem(p, outputs, in, out, weights, options.output == output_mode::accumulate);
     g.fills = g.in_channels == 0;
     if (g.fills || g.out_channels == 0) return g;
+    // Bits of relaxed results depend on the path: that stays.
+    g.least = options.scratch == scratch_use::least && !types.pairs;
+    const algorithm wanted = g.least ? algorithm::dense : options.algorithm;
     if (has_planes(g) && (wanted == algorithm::positionwise || (wanted == algorithm::automatic && planes_pay_off(g)))) {
         plan_planes(g);
         return g;

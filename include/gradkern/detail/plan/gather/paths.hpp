@@ -23,6 +23,9 @@ namespace detail {
 /// Floats of a staging area: lines of less are too short for a CPU to fetch them ahead.
 inline constexpr std::int64_t most_staged = 128 * 1024;
 
+/// The same where scratch is the least: lines are short, but for single positions that read more.
+inline constexpr std::int64_t least_staged = 1024;
+
 /// Floats of the packed weights of a panel that stay in L2 beside what they meet. Weights whose lanes lie apart in the
 /// tensor share 1 MB of it with what they come from, too.
 [[nodiscard]] constexpr std::int64_t most_packed(bool apart) noexcept {

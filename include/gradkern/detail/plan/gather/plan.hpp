@@ -37,6 +37,7 @@ struct gather_plan {
     std::int64_t bias_step = 1;
     bool accumulate = false;
 
+    bool least = false;  // least scratch: dense, one vector of outputs at a time, few activations staged
     bool fills = false;  // there are no channels to sum over: outputs are the bias, or +0
     bool channelwise = false;
     bool shared = false;   // channelwise, groups of as many input as output channels, whose lanes share them

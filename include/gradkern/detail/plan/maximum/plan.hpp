@@ -35,6 +35,7 @@ namespace detail {
 inline constexpr std::int64_t max_results = 8 * 1024;   ///< floats of the windows of a line that are computed at once
 inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< floats of a staging area, and of sums, that are aimed at
 inline constexpr std::int64_t max_held = 32 * 1024;     ///< floats of slices held at a time that are aimed at
+inline constexpr std::int64_t max_least = 2048;         ///< least scratch: floats of a staging area, of sums, of slices
 inline constexpr std::int64_t max_outputs = 4096;       ///< windows of a box at most
 inline constexpr std::int64_t max_rows = 64;            ///< rows of a window whose maxima are kept
 inline constexpr std::int64_t most_pulled = simd::lanes * 3 / 2;  ///< windows whose gradients a position pulls
@@ -53,6 +54,7 @@ struct max_plan {
     shape::canonical_strides indices{};
     index_rule index{};
 
+    bool least = false;  // scratch of at most stack_workspace
     bool staged = false;
     bool gathered = false;
     std::int64_t panel_width = 0;  // lanes
@@ -84,6 +86,9 @@ struct max_plan {
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
+    /// Floats of the windows of a line that are computed at once, and of slices held at a time.
+    [[nodiscard]] constexpr std::int64_t most_results() const noexcept { return least ? max_least / 4 : max_results; }
+    [[nodiscard]] constexpr std::int64_t most_held() const noexcept { return least ? max_least : max_held; }
 };
 
 /// Neighbouring windows of one axis, or positions.
@@ -162,18 +167,13 @@ constexpr void choose_max_path(max_plan& m, algorithm wanted) noexcept {
     m.staged = m.src[1] != 1 || wanted == algorithm::dense_staged;
     // Where tensors are staged, turning them takes most of the time, and adding to sums in the cache is no slower; but
     // along one axis these would slide by few positions at a time.
-    m.pulls = m.backward && few_windows(m.axes) && (!m.staged || m.slide == 2);
+    m.pulls = m.backward && !m.least && few_windows(m.axes) && (!m.staged || m.slide == 2);
 }
 
-/// Chooses the width of panels, and whether windows are gathered. Returns the floats that a box may hold.
-[[nodiscard]] constexpr std::int64_t choose_max_panels(max_plan& m, algorithm wanted) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+/// Narrows panels that are not the least, so that boxes fit the scratch that is aimed at. Returns the floats that a box may
+/// hold; gathers windows where even the smallest would hold more.
+[[nodiscard]] constexpr std::int64_t choose_max_budget(max_plan& m, std::int64_t lanes) noexcept {
     const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
-    const std::int64_t plane = whole[0] * whole[1] * whole[2];
-    m.asks_ahead = m.batch * m.channels * plane > l2_cache / static_cast<std::int64_t>(sizeof(float));
-    // Neighbouring channels in place are walked together: they lie in the same pages.
-    m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(m.channels, lanes) * lanes);
-    m.gathered = wanted == algorithm::channelwise || plane >= place_limit;
     // Backward a window that reaches several boxes is computed for each: boxes are larger there.
     std::int64_t budget = m.backward && !m.staged && !m.pulls ? 4 * max_scratch : max_scratch;
     if (!m.gathered && (m.staged || m.backward)) {
@@ -188,11 +188,32 @@ constexpr void choose_max_path(max_plan& m, algorithm wanted) noexcept {
         budget = std::max(budget, 4 * least * m.panel_width);
         m.gathered = budget > 16 * max_scratch;
     }
+    return budget;
+}
+
+/// Chooses the width of panels, and whether windows are gathered. Returns the floats that a box may hold.
+[[nodiscard]] constexpr std::int64_t choose_max_panels(max_plan& m, algorithm wanted) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::array<std::int64_t, 3> whole{m.axes[0].large, m.axes[1].large, m.axes[2].large};
+    const std::int64_t plane = whole[0] * whole[1] * whole[2];
+    m.asks_ahead = m.batch * m.channels * plane > l2_cache / static_cast<std::int64_t>(sizeof(float));
+    // Neighbouring channels in place are walked together: they lie in the same pages.
+    m.panel_width = std::min(m.staged ? 4 * lanes : 128, shape::ceil_div(m.channels, lanes) * lanes);
+    m.gathered = wanted == algorithm::channelwise || plane >= place_limit;
+    std::int64_t budget = max_least;
+    if (m.least) {
+        m.panel_width = lanes;
+        std::array<std::int64_t, 3> smallest{1, 1, 1};
+        if (m.backward) smallest[m.slide] = whole[m.slide];  // it is never cut for the sake of scratch
+        m.gathered = m.gathered || ((m.staged || m.backward) && positions_held(m, smallest) > max_least / lanes);
+    } else {
+        budget = choose_max_budget(m, lanes);
+    }
     if (m.gathered) {
         m.staged = false;
         m.pulls = false;
         m.panel_width = lanes;
-        budget = 64 * max_scratch;
+        budget = m.least ? max_least : 64 * max_scratch;
     }
     m.scaled = !m.backward && !m.gathered && plane < place_limit / std::max<std::int64_t>(m.index.per_place, 1);
     m.sum_width = m.gathered ? std::min(lanes, m.channels) : m.panel_width;
@@ -248,13 +269,13 @@ constexpr void cut_boxes(max_plan& m, std::int64_t budget) noexcept {
     const std::int64_t floats = m.gathered             ? box[0] * box[1] * box[2] * m.sum_width
                                 : m.pulls && !m.staged ? 0
                                                        : positions_held(m, box) * m.sum_width;
-    m.columns = std::clamp<std::int64_t>(max_results / m.panel_width, 1, m.axes[2].small);
+    m.columns = std::clamp<std::int64_t>(m.most_results() / m.panel_width, 1, m.axes[2].small);
     if (m.gathered) m.held = box[m.slide];
     if (m.gathered || !m.backward || m.pulls) return floats;
     const std::int64_t whole = hull_at_most(slices, box[m.slide]);
     const std::int64_t least = least_held(slices, box[m.slide]);
     const std::int64_t slice_floats = floats / least;
-    m.held = std::clamp(max_held / slice_floats, least, whole);
+    m.held = std::clamp(m.most_held() / slice_floats, least, whole);
     // the columns that a segment reads are held together
     if (m.slide == 2 && m.held < whole)
         m.columns = std::min(m.columns, (m.held - (slices.kernel - 1) * slices.dilation - 1) / slices.stride + 1);
@@ -263,8 +284,8 @@ constexpr void cut_boxes(max_plan& m, std::int64_t budget) noexcept {
 
 /// Keeps maxima of rows of windows, if that saves comparisons and they fit.
 constexpr void choose_rows_first(max_plan& m, slice_layout& slice) noexcept {
-    if (m.gathered || m.axes[0].kernel > max_rows / m.axes[1].kernel || !saves_comparisons(m.axes[1], m.axes[2]) ||
-        m.columns != m.axes[2].small)
+    if (m.least || m.gathered || m.axes[0].kernel > max_rows / m.axes[1].kernel ||
+        !saves_comparisons(m.axes[1], m.axes[2]) || m.columns != m.axes[2].small)
         return;
     const std::int64_t floats = 2 * m.axes[0].kernel * m.axes[1].kernel * m.columns * m.panel_width;
     slice_layout with_rows = slice;
@@ -279,8 +300,8 @@ constexpr void choose_rows_first(max_plan& m, slice_layout& slice) noexcept {
 /// Forward: whether the results of several lines may leave together, which is quicker than short lines one by one.
 [[nodiscard]] constexpr bool lines_wait(const max_plan& m) noexcept {
     const std::int64_t columns = m.axes[2].small;
-    return m.joins_lines && !m.backward && !m.gathered && m.small[1] != 1 && columns > 1 && m.columns == columns &&
-           m.panel_width * columns <= max_results && m.small[3] == columns * m.small[4];
+    return m.joins_lines && !m.least && !m.backward && !m.gathered && m.small[1] != 1 && columns > 1 &&
+           m.columns == columns && m.panel_width * columns <= max_results && m.small[3] == columns * m.small[4];
 }
 
 /// Lays out the scratch of one lane.
@@ -329,6 +350,7 @@ constexpr void reserve_max(max_plan& m) noexcept {
     if (p.channels == 0) return m;  // nothing to write
     m.ignore_nan = attributes.ignore_nan;
     m.accumulate = options.output == output_mode::accumulate;
+    m.least = options.scratch == scratch_use::least;
     m.axes = p.axes;
     for (shape::axis& a : m.axes) {  // steps that nobody takes: products with strides of memory stay small
         if (a.kernel == 1) a.dilation = 1;

@@ -31,7 +31,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// Positions packed at a time: small enough for one-call workspaces on the stack, long enough for whole cache lines.
-inline constexpr std::int64_t piece_positions = 64;
+inline constexpr std::int64_t piece_positions = simd::lanes > 16 ? 16 : 64;
 
 /// Everything a run needs but pointers. Made by make_bias_plan from a checked problem.
 struct bias_plan {

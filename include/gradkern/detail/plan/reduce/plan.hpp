@@ -201,6 +201,32 @@ struct reduce_types {
     bool pairs = false;
 };
 
+/// The rest of a plan with the least scratch: dense tasks of one vector of the small side, and as many channels of the large
+/// side as fit the stack.
+constexpr void plan_least(reduce_plan& r, bool f32) noexcept {
+    r.chunks = chunk_grid(r.batch * r.axes[0].small * r.axes[1].small, r.axes[2].small);
+    r.panel_width = simd::lanes;
+    r.panels = shape::ceil_div(r.small_channels, r.panel_width);
+    r.staged = !f32;
+    r.positions = std::min(chunk_positions, r.chunks.lines * r.axes[2].small);
+    slice_layout slice(true);
+    r.at_small = slice.reserve<float>(r.positions * least_lanes);
+    r.at_list = slice.reserve<stretch>(std::min(r.chunks.lines_per_chunk, std::max<std::int64_t>(r.chunks.lines, 1)));
+    const std::int64_t sums = r.taps() * least_lanes;
+    const std::int64_t each = (r.two_levels() ? 2 : 1) * sums + (r.staged ? row_pitch(r.positions) : 0);
+    constexpr std::int64_t lines_of_arrays = 3 * cache_line;
+    const std::int64_t room = call_scratch - slice.bytes() / least_times - lines_of_arrays;
+    r.task_channels =
+        std::clamp<std::int64_t>(room / each / static_cast<std::int64_t>(sizeof(float)), 1, r.large_channels);
+    r.task_channels = shape::even_part(r.large_channels, r.task_channels);
+    r.sum_floats = r.task_channels * r.taps() * r.panel_width;
+    r.staged_floats = r.staged ? r.window_floats(r.positions, std::min(channel_block, r.task_channels)) : 0;
+    r.at_large = slice.reserve<float>(r.staged_floats);
+    r.at_sum = slice.reserve<float>(r.task_channels * sums);
+    r.at_total = slice.reserve<float>(r.two_levels() ? r.task_channels * sums : 0);
+    r.slice_bytes = slice.bytes();
+}
+
 /// Chooses path, tasks and scratch.
 [[nodiscard]] constexpr reduce_plan make_reduce_plan(const shape::convolution_problem& p,
                                                      const shape::canonical_strides& large,
@@ -222,6 +248,10 @@ struct reduce_types {
     r.weights = weights;
     r.accumulate = options.output == output_mode::accumulate;
     if (r.small_channels == 0 || r.large_channels == 0) return r;  // nothing to write
+    if (options.scratch == scratch_use::least && !pairs) {  // bits of relaxed results depend on the path: that stays
+        plan_least(r, f32);
+        return r;
+    }
     if (options.algorithm == algorithm::automatic && !pairs) r.swap_sides();
 
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);

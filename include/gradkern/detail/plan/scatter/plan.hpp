@@ -31,6 +31,9 @@ inline constexpr std::int64_t scatter_joined = scatter_held / 8;
 /// Floats of sums that are small enough for a workspace on the stack.
 inline constexpr std::int64_t scatter_small = 3 * 1024;
 
+/// Floats of sums where scratch is the least: what a workspace on the stack holds.
+inline constexpr std::int64_t scatter_least = call_scratch / 4;
+
 /// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
 struct scatter_plan {
     std::array<std::int64_t, 3> small{};  // spatial sizes
@@ -168,7 +171,8 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     if (g.out[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
     g.panel_width = g.width;
     if (!g.direct) {
-        g.panel_width = std::clamp<std::int64_t>(scatter_sums / g.block, 1, g.panel_width);
+        const std::int64_t most = options.scratch == scratch_use::least ? scatter_least : scatter_sums;
+        g.panel_width = std::clamp<std::int64_t>(most / g.block, 1, g.panel_width);
         if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
     }
     g.panels = shape::ceil_div(g.channels, g.panel_width);
@@ -176,7 +180,7 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     g.held = g.block;
     g.behind = g.plane;
     if (!g.direct && g.tasks() > 0) {
-        slice_layout slice;
+        slice_layout slice(options.scratch == scratch_use::least);
         g.sums = std::max(g.block * g.panel_width, std::min(scatter_small, g.batch * g.channels * g.plane));
         static_cast<void>(slice.reserve<float>(g.sums));
         g.slice_bytes = slice.bytes();
