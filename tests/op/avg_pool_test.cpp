@@ -263,6 +263,57 @@ TYPED_TEST(AvgPoolAgainstReference, long_lines_and_kernels) {
     }
 }
 
+/// Windows of more than 512 taps, and positions that more than 512 windows reach, along one axis or several.
+TYPED_TEST(AvgPoolAgainstReference, long_windows) {
+    random_source random("avg_pool.long_windows");
+    for (int i = 0; i < share<TypeParam> / 20 && !this->HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        pool_case p;
+        avg_pool_attributes& a = p.attributes;
+        const std::int64_t rank = random.integer(1, 3);
+        const std::int64_t long_axis = random.integer(0, rank - 1);
+        const bool by_product = rank > 1 && random.chance(1, 3);  // no axis is long by itself
+        a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
+        a.exclude_pad = random.chance(1, 2);
+        if (random.chance(1, 6)) a.divisor_override = 5;
+        const std::int64_t channels = random.pick<std::int64_t>({1, 2, 3, 7, 16, 40});
+        extents space;
+        for (std::int64_t axis = 0; axis < rank; ++axis) {
+            const bool is_long = !by_product && axis == long_axis;
+            std::int64_t size = random.integer(1, 3);
+            std::int64_t kernel = random.integer(1, 3);
+            if (is_long) {
+                size = random.pick<std::int64_t>({513, 600, 1024, 1025, 1700, 20'000});
+                kernel = random.pick<std::int64_t>({512, 513, 700, 1024, 1025, size, 3 * size});
+            } else if (by_product) {
+                size = rank == 2 ? random.integer(20, 40) : random.integer(8, 14);
+                kernel = random.integer(size / 2, size + 2);
+            }
+            space.push_back(size);
+            a.kernel.push_back(kernel);
+            const std::int64_t most = kernel * 2 > size && random.chance(1, 2) ? kernel : kernel / 3;
+            a.pads_begin.push_back(random.chance(1, 2) ? random.integer(0, most) : 0);
+            a.pads_end.push_back(random.chance(1, 2) ? random.integer(0, most) : 0);
+            a.dilations.push_back(random.pick<std::int64_t>({1, 1, 1, 2, 3}));
+            a.strides.push_back(is_long ? random.pick<std::int64_t>({1, 1, 2, 3, 7, 300, kernel})
+                                        : random.integer(1, 3));
+        }
+        p.src = {random.integer(1, 2)};
+        if (a.data_format == data_format::ncx) p.src.push_back(channels);
+        for (const std::int64_t v : space.values()) p.src.push_back(v);
+        if (a.data_format == data_format::nxc) p.src.push_back(channels);
+        const auto dst = gradkern::infer_avg_pool(p.src, a);
+        if (!dst) continue;
+        p.dst = *dst;
+        std::int64_t work = 1;  // of the reference
+        for (const std::int64_t v : p.dst.values()) work *= v;
+        for (const std::int64_t k : a.kernel.values()) work *= k;
+        if (work > 6'000'000) continue;
+        check<TypeParam>(random, true, p, random.chance(1, 4));
+        check<TypeParam>(random, false, p, random.chance(1, 4));
+    }
+}
+
 /// Planes narrower than a vector, of many channels that lie far apart.
 TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     random_source random("avg_pool.narrow");

@@ -3,12 +3,15 @@
 // The same arguments, shapes and errors as avg_pool.hpp (overlapping tensors are not looked for), also for double; no
 // workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in the order that the operators keep
 // too, so that both give the same bits: per column of the window (kw, or ow) ascending, the sum over (kd, kh), or
-// (od, oh), row-major; then the sum of the columns; every sum starts from +0.
+// (od, oh), row-major; then the sum of the columns; every sum starts from +0, and long ones are cut into parts
+// (sum_of_parts): those of columns, where a sum may have more than 512 at all, so that columns outside count, too.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
@@ -50,25 +53,26 @@ template <class T>
     const shape::axis& d = p->axes[0];
     const shape::axis& h = p->axes[1];
     const shape::axis& w = p->axes[2];
+    const bool may_be_long = std::min(w.kernel, w.large) > 512;  // sums of columns
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({d.small, h.small, w.small}, [&](const index3& o) {
                 const shape::tap_sequence kd = d.inside_taps(o[0]);
                 const shape::tap_sequence kh = h.inside_taps(o[1]);
                 const shape::tap_sequence kw = w.inside_taps(o[2]);
-                sum_type total = 0;
+                sum_of_parts<sum_type> total(may_be_long ? kw.first : 0);
                 for (std::int64_t j = kw.first; j < kw.first + kw.count; ++j) {
-                    sum_type column = 0;
+                    sum_of_parts<sum_type> column;
                     for_each_index({kd.count, kh.count, 1}, [&](const index3& k) {
-                        column += x(n, c,
-                                    {d.position(o[0], kd.first + k[0]), h.position(o[1], kh.first + k[1]),
-                                     w.position(o[2], j)});
+                        column.add(x(n, c,
+                                     {d.position(o[0], kd.first + k[0]), h.position(o[1], kh.first + k[1]),
+                                      w.position(o[2], j)}));
                     });
-                    total += column;
+                    total.add(column.value());
                 }
                 const bool is_empty = kd.count == 0 || kh.count == 0 || kw.count == 0;
                 const auto divisor = static_cast<sum_type>(average_divisor(*p, attributes, o));
-                store(y.at(n, c, o), is_empty ? sum_type{0} : total / divisor, options.plan.output);
+                store(y.at(n, c, o), is_empty ? sum_type{0} : total.value() / divisor, options.plan.output);
             });
         }
     }
@@ -80,6 +84,12 @@ template <mutable_view Src>
 [[nodiscard]] status avg_pool(const Src& src, const avg_pool_attributes& attributes,
                               tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
     return ref::avg_pool<typename Src::element_type>(src, attributes, dst, options);
+}
+
+/// How many windows before window o would reach position q, were there any before window 0.
+[[nodiscard]] constexpr std::int64_t windows_before(const shape::axis& a, std::int64_t q, std::int64_t o) noexcept {
+    const std::int64_t first = shape::ceil_div(q + a.pad_begin - (a.kernel - 1) * a.dilation, a.stride);
+    return (o - first) / (a.dilation / std::gcd(a.stride, a.dilation));
 }
 
 /// diff_src[n, c, q] = sum over windows o that reach q of diff_dst[n, c, o] / divisor(o); +0 where there are none.
@@ -99,24 +109,28 @@ template <class T>
 
     const tensor5<const T> y{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<T> x{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
+    const shape::axis& w = p->axes[2];
+    const std::int64_t phases = w.stride / std::gcd(w.stride, w.dilation);
+    const bool may_be_long = std::min(shape::ceil_div(w.kernel, phases), w.small) > 512;  // sums of columns
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({p->axes[0].large, p->axes[1].large, p->axes[2].large}, [&](const index3& q) {
-                sum_type total = 0;
-                sum_type column = 0;
+                std::optional<sum_of_parts<sum_type>> total;
+                sum_of_parts<sum_type> column;
                 std::int64_t ow = -1;  // column of the windows being added
                 // The windows of one column must follow each other: for_each_window with the axes as (w, d, h).
-                for_each_window(
-                    {p->axes[2], p->axes[0], p->axes[1]}, {q[2], q[0], q[1]}, [&](const index3&, const index3& o) {
-                        if (o[0] != ow) {
-                            total += column;
-                            column = 0;
-                            ow = o[0];
-                        }
-                        const index3 window{o[1], o[2], o[0]};
-                        column += y(n, c, window) / static_cast<sum_type>(average_divisor(*p, attributes, window));
-                    });
-                store(x.at(n, c, q), total + column, options.plan.output);
+                for_each_window({w, p->axes[0], p->axes[1]}, {q[2], q[0], q[1]}, [&](const index3&, const index3& o) {
+                    if (!total) total.emplace(may_be_long ? windows_before(w, q[2], o[0]) : 0);
+                    if (o[0] != ow && ow != -1) {
+                        total->add(column.value());
+                        column = sum_of_parts<sum_type>();
+                    }
+                    ow = o[0];
+                    const index3 window{o[1], o[2], o[0]};
+                    column.add(y(n, c, window) / static_cast<sum_type>(average_divisor(*p, attributes, window)));
+                });
+                if (total) total->add(column.value());
+                store(x.at(n, c, q), total ? total->value() : sum_type{0}, options.plan.output);
             });
         }
     }

@@ -5,6 +5,7 @@
 // Loops: stretch of eight, four, two or one vectors > line.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -147,6 +148,24 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
         simd::store_narrow_partial(out + x, finished(finish, x, sum), n - x);
     }
 }
+
+/// Lines of totals in f64 of long sums, whose parts are lines of f32 (plan/summation.hpp). They start from +0.
+class line_totals {
+public:
+    line_totals(double* totals, std::ptrdiff_t n) noexcept : totals_(totals), n_(n) { std::fill_n(totals, n, 0.0); }
+    void add(const float* part) noexcept { add(part, 0, n_); }
+    /// Adds to the totals [at, at + n) alone.
+    void add(const float* part, std::ptrdiff_t at, std::ptrdiff_t n) noexcept {
+        for (std::ptrdiff_t x = 0; x < n; ++x) totals_[at + x] += static_cast<double>(part[x]);
+    }
+    void round_to(float* out) const noexcept {
+        for (std::ptrdiff_t x = 0; x < n_; ++x) out[x] = static_cast<float>(totals_[x]);
+    }
+
+private:
+    double* totals_;
+    std::ptrdiff_t n_;
+};
 
 /// Adds any number of lines of n elements into out, which starts from +0.
 template <simd::float_element In, ahead Reads = ahead::ask>

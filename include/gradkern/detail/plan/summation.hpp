@@ -23,6 +23,16 @@ inline constexpr std::int64_t part_terms = 576;
 inline constexpr std::int64_t chunk_positions = 256;
 inline constexpr std::int64_t chunks_per_sum = 32;
 
+// Pools. A sum runs in f32 while it has few terms. A longer one is cut into parts of 512 terms, of which the last ones may
+// have fewer: each is summed from zero in f32, and the parts are added up in f64, so that the error does not grow with
+// their number. The total is rounded to f32 once.
+inline constexpr std::int64_t pool_part = 512;
+
+// Gradients of max pools go where the values lead: nobody knows beforehand how many of them meet. Sums are f32; where more
+// than pool_part windows reach one element, or, where indices are given, could name it, since there are more than
+// many_windows, they are f64, which is rounded to f32 once.
+inline constexpr std::int64_t many_windows = 1 << 18;
+
 /// Positions of the small side cut into chunks. Lines are numbered row-major over (batch, depth, height).
 struct chunk_grid {
     std::int64_t lines = 0;            ///< N * D * H

@@ -3,8 +3,9 @@
 //     forward    out[o]  =  (sum over columns kw of (sum over kd, kh of in[p(o, k)]))  /  div(o)
 //     backward   out[q]  =   sum over columns ow of (sum over od, oh of in[o] / div(o))     windows o that reach q
 //
-// Every sum starts from +0 and runs in ascending order: this order is the definition of the result, the same for every
-// layout, type and path. Both tensors are seen as lines [outer][D][H][columns][inner]: inner = channels where those are
+// Every sum starts from +0 and runs in ascending order, the vertical ones over the lines that are inside, the horizontal
+// ones over the columns, inside or not; long ones in parts (plan/summation.hpp). This order is the definition of the result,
+// the same for every layout, type and path. Both tensors are seen as lines [outer][D][H][columns][inner]: inner = channels where those are
 // neighbours in memory, else 1. Loops, outermost first:
 //
 //     task       strip: a block of inner; segment: a block of output columns (average/segment.hpp); some items
@@ -47,6 +48,7 @@
 #include <gradkern/detail/plan/average/vertical.hpp>
 #include <gradkern/detail/plan/average/windows.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/shape/axis.hpp>
 
@@ -67,7 +69,8 @@ public:
           horizontal_(s_, slice),
           output_(s_, slice),
           sums_(array_at<float>(slice, plan.at_vertical)),
-          result_(array_at<float>(slice, plan.at_result)) {}
+          result_(array_at<float>(slice, plan.at_result)),
+          totals_(array_at<double>(slice, plan.at_column_totals)) {}
     average_lane(const average_lane&) = delete;  // its parts refer to one another
     average_lane& operator=(const average_lane&) = delete;
 
@@ -169,7 +172,7 @@ private:
 
     /// True where sums may go to the output without a stop in result_.
     [[nodiscard]] bool is_direct() const noexcept {
-        return (p_.backward || p_.uniform || s_.inner > 1) && !p_.accumulate &&
+        return (p_.backward || p_.uniform || s_.inner > 1) && !p_.accumulate && s_.parts() <= 1 &&
                s_.is_dense(p_.out, p_.out_inner, s_.columns) && !p_.tiles && !p_.by_taps && !s_.is_narrow() &&
                s_.most_reads <= lines_at_once;
     }
@@ -194,16 +197,31 @@ private:
     /// Horizontal sums where no scratch line holds all columns: tap by tap, in ascending order of the columns read.
     void sum_by_taps(std::int64_t h, const axis_reads& rows) noexcept {
         std::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
+        line_totals totals(totals_, p_.long_columns ? s_.columns * s_.inner : 0);
         shape::tap_class_walk walk(p_.axes[2], p_.outputs(), s_.first_column, s_.first_column + s_.columns);
         for (shape::tap_class c; walk.next(c);) {
             const axis_reads r = reads_of_class(c, 0);
+            const std::int64_t skipped = p_.long_columns ? reads_skipped(p_.axes[2], p_.backward, c) % pool_part : 0;
             for (std::int64_t k = 0; k < r.count; ++k) {
+                if (p_.long_columns && k > 0 && (skipped + k) % pool_part == 0) close_part(totals, c);
                 const input_columns read{r.first + k * p_.read_step(2), c.positions == 1 ? 1 : p_.advance(),
                                          c.positions};
                 if (p_.backward) divisors_.count(read);
                 vertical_.sum(h, rows, read, sums_);
                 add_columns(c.positions, result_ + (c.first_position - s_.first_column) * s_.inner);
             }
+        }
+        if (!p_.long_columns) return;
+        totals.add(result_);
+        totals.round_to(result_);
+    }
+    /// Adds the sums of a class to the totals, and lets them start from zero.
+    void close_part(line_totals& totals, const shape::tap_class& c) const noexcept {
+        const std::int64_t first = (c.first_position - s_.first_column) * s_.inner;
+        for (std::int64_t i = 0; i < c.positions; ++i) {
+            const std::int64_t at = first + i * c.position_step * s_.inner;
+            totals.add(result_ + at, at, s_.inner);
+            std::fill_n(result_ + at, s_.inner, 0.0F);
         }
     }
     /// Adds `count` columns of vertical sums to those of a class of output columns.
@@ -285,8 +303,9 @@ private:
     vertical_sums<T> vertical_;
     horizontal_sums horizontal_;
     average_output<T> output_;
-    float* sums_;    // the scratch line: vertical sums
-    float* result_;  // a line of results; direct tiles: a column of zeros
+    float* sums_;     // the scratch line: vertical sums
+    float* result_;   // a line of results; direct tiles: a column of zeros
+    double* totals_;  // by taps: of a line of long sums
     axis_reads same_as_last_{-1, -1};
 };
 

@@ -29,18 +29,22 @@ namespace detail {
 
 class horizontal_sums {
 public:
-    horizontal_sums(const average_segment& s, std::byte* slice) noexcept
-        : p_(s.p), s_(s), phases_(array_at<float>(slice, s.p.at_phases)) {}
+    horizontal_sums(average_segment& s, std::byte* slice) noexcept
+        : p_(s.p),
+          s_(s),
+          phases_(array_at<float>(slice, s.p.at_phases)),
+          totals_(array_at<double>(slice, s.p.at_column_totals)) {}
 
     /// out = the horizontal sums of all columns of the segment, from the line `sums`.
-    void sum(const float* sums, float* out) const noexcept {
-        if (!s_.is_narrow()) {
-            sum_runs(sums, 0, s_.columns, out);
-        } else if (p_.backward) {
-            sum_phases(sums, out);
-        } else {
-            sum_strided(sums, out);
+    void sum(const float* sums, float* out) noexcept {
+        if (s_.parts() <= 1) return sum_part(sums, out);
+        line_totals totals(totals_, s_.columns * s_.inner);
+        for (std::int64_t part = 0; part < s_.parts(); ++part) {
+            s_.set_part(part);
+            sum_part(sums, out);
+            totals.add(out);
         }
+        totals.round_to(out);
     }
 
     /// The same where a position's values fill vectors, or neighbours read neighbours: those of columns [begin, end) of
@@ -70,6 +74,17 @@ public:
     }
 
 private:
+    /// The sums of what `runs` says.
+    void sum_part(const float* sums, float* out) const noexcept {
+        if (!s_.is_narrow()) {
+            sum_runs(sums, 0, s_.columns, out);
+        } else if (p_.backward) {
+            sum_phases(sums, out);
+        } else {
+            sum_strided(sums, out);
+        }
+    }
+
     /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
     template <class In, class Out, class Finish = as_it_is>
     void sum_stretches(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
@@ -150,8 +165,9 @@ private:
     }
 
     const average_plan& p_;
-    const average_segment& s_;
-    float* phases_;  // of the stride
+    average_segment& s_;
+    float* phases_;   // of the stride
+    double* totals_;  // of sums of many columns
 };
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <gradkern/detail/plan/average/plan_axes.hpp>
 #include <gradkern/detail/plan/average/plan_joined.hpp>
 #include <gradkern/detail/plan/average/plan_segments.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -28,6 +29,13 @@ namespace detail {
     const std::int64_t in_columns = g.in_extent(2);
     return g.planes >= enough_channels && std::max(columns, in_columns) <= few_columns &&
            (columns == 1 || g.out[4] == 1) && (in_columns == 1 || g.in[4] == 1);
+}
+
+/// Finds out which sums may be so long that they are cut into parts.
+constexpr void find_long_sums(average_plan& g) noexcept {
+    const auto reads = [&](std::size_t i) { return most_reads(g.axes[i], g.backward); };
+    g.long_lines = reads(0) > pool_part || reads(1) > pool_part || reads(0) * reads(1) > pool_part;
+    g.long_columns = reads(2) > pool_part;
 }
 
 /// Chooses what lies on the lines, their blocks and scratch. `f32` says whether elements are floats.
@@ -56,6 +64,7 @@ namespace detail {
         // a single window has no next one: its stride may be anything, also a number too large to add to others
         if (a.small == 1) a.stride = (a.kernel - 1) * a.dilation + 1;
     }
+    find_long_sums(g);
     choose_divisor(g);
     lay_channels(g, p.channels);
     turn_columns(g);

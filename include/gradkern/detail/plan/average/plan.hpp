@@ -52,6 +52,8 @@ struct average_plan {
     bool transposes = false;  // channels lie on the lines, but not in memory
     bool tiles = false;       // backward: no position is reached by two columns of windows
     bool direct_tiles = false;   // they go to the output without a stop, column by column
+    bool long_lines = false;     // sums over depth and height may be cut into parts (summation.hpp)
+    bool long_columns = false;   // sums over columns may be
     bool by_taps = false;        // the columns a segment reads are too many or too sparse for a scratch line
     bool extended = false;       // columns behind the borders are read as zeros
     shape::axis run_axis{};      // width axis whose reads define the runs: extended, nothing is clipped
@@ -74,6 +76,9 @@ struct average_plan {
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
     std::int64_t at_runs = 0;
+    std::int64_t at_long_runs = 0;
+    std::int64_t at_line_totals = 0;  // of long sums
+    std::int64_t at_column_totals = 0;
     std::int64_t at_inside = 0;  // joined lines: the columns in which each tap is inside; joined planes: the elements
     std::int64_t at_lines = 0;
     std::int64_t at_ring = 0;  // joined lines: quotients of the rows that a block reads; joined planes: what it reads

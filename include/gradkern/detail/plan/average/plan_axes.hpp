@@ -64,9 +64,10 @@ constexpr void lay_channels(average_plan& g, std::int64_t channels) noexcept {
     return a.large == 1 && a.small == 1 && a.inside_taps(0).count == 1;
 }
 
-/// Lets columns and lines change roles where that changes no order of summation: rows of one element lie badly.
+/// Lets columns and lines change roles where that changes no order of summation: rows of one element lie badly. (Parts of
+/// long sums of lines are cut elsewhere than those of columns.)
 constexpr void turn_columns(average_plan& g) noexcept {
-    if (!is_single(g.axes[0]) || !is_single(g.axes[2]) || is_single(g.axes[1])) return;
+    if (g.long_lines || !is_single(g.axes[0]) || !is_single(g.axes[2]) || is_single(g.axes[1])) return;
     std::swap(g.axes[1], g.axes[2]);
     std::swap(g.divisor_axes[1], g.divisor_axes[2]);
     std::swap(g.in[3], g.in[4]);

@@ -36,7 +36,7 @@ namespace detail {
     const bool repeats = windows_repeat(g);
     // Phases are separated or interleaved in registers.
     const bool can_stride = g.backward ? repeats || (w.stride == 2 && w.dilation == 1) : w.stride == 2 || w.stride == 4;
-    if (g.accumulate || !(w.stride == 1 || can_stride) || lines == 1 || columns > longest ||
+    if (g.accumulate || g.long_lines || !(w.stride == 1 || can_stride) || lines == 1 || columns > longest ||
         (g.backward && w.stride > columns) || in_columns * g.position_step() != g.advance() * columns ||
         columns * lines < least ||
         (!repeats && (w.kernel > lines_at_once || (w.kernel - 1) * w.dilation > in_columns / 2)) ||

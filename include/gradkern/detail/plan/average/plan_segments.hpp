@@ -186,13 +186,16 @@ constexpr void reserve_lines(average_plan& g, bool f32) noexcept {
         const std::int64_t phases = std::min(a.stride, g.segment);
         g.at_phases = slice.reserve<float>(phases * shape::ceil_div(g.segment, a.stride) * narrow_block);
     } else if (narrow) {
-        g.separates = narrow_block == 1 && a.stride <= 16 && a.kernel >= a.stride / 2;
+        g.separates = !g.long_columns && narrow_block == 1 && a.stride <= 16 && a.kernel >= a.stride / 2;
         g.at_phases = slice.reserve<float>(g.separates ? shape::ceil_div(g.reads, a.stride) * a.stride : 0);
     }
     // vectors of divisors are read whole
     g.at_divisors = slice.reserve<float>(divided == 0 ? 0 : divided + lanes);
     g.at_counts = slice.reserve<std::int64_t>(divided);
     g.at_runs = slice.reserve<column_run>(most_runs(g));
+    g.at_long_runs = slice.reserve<long_run>(g.long_columns ? most_runs(g) : 0);
+    g.at_line_totals = slice.reserve<double>(g.long_lines ? row : 0);
+    g.at_column_totals = slice.reserve<double>(g.long_columns && !g.tiles ? line_floats : 0);
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.at_ring = slice.reserve<float>(g.ring_depths * g.ring_lines * row);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();

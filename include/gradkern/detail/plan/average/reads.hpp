@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -66,6 +67,19 @@ using read_range = shape::axis::position_range;
 [[nodiscard]] constexpr read_range clipped(read_range r, std::int64_t extent) noexcept {
     const std::int64_t first = std::clamp<std::int64_t>(r.first, 0, extent);
     return {first, std::clamp<std::int64_t>(r.last, first, extent)};
+}
+
+/// How many reads of a class lie behind the border, before its first one.
+[[nodiscard]] constexpr std::int64_t reads_skipped(const shape::axis& a, bool backward,
+                                                   const shape::tap_class& c) noexcept {
+    if (c.taps == 0) return 0;
+    const std::int64_t step = backward ? a.dilation / std::gcd(a.stride, a.dilation) : a.dilation;
+    return (c.first_read - range_read(a, backward, c.first_position, c.first_position + 1).first) / step;
+}
+/// Entries that a position of an axis reads at most.
+[[nodiscard]] constexpr std::int64_t most_reads(const shape::axis& a, bool backward) noexcept {
+    const std::int64_t step = backward ? a.stride / std::gcd(a.stride, a.dilation) : 1;
+    return std::min(shape::ceil_div(a.kernel, step), backward ? a.small : a.large);
 }
 
 }  // namespace detail

@@ -10,6 +10,7 @@
 #include <gradkern/detail/plan/average/plan.hpp>
 #include <gradkern/detail/plan/average/reads.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -24,12 +25,34 @@ struct input_columns {
     std::int64_t count;
 };
 
+/// A run of columns that may read more than pool_part columns each: their sums are cut into parts.
+struct long_run {
+    column_run run;
+    /// Reads of the first part before the first one inside. Parts are cut where reads behind the border count, too, so that
+    /// all columns of a segment may be summed as one where they read zeros there.
+    std::int64_t skipped;
+
+    [[nodiscard]] constexpr std::int64_t parts() const noexcept {
+        return shape::ceil_div(skipped + run.count, pool_part);
+    }
+    /// Part number i of what every column of the run reads.
+    [[nodiscard]] constexpr column_run part(std::int64_t i, std::int64_t column_step) const noexcept {
+        const std::int64_t first = std::clamp<std::int64_t>(i * pool_part - skipped, 0, run.count);
+        const std::int64_t last = std::clamp<std::int64_t>((i + 1) * pool_part - skipped, first, run.count);
+        column_run r = run;
+        r.count = last - first;
+        r.first = r.count == 0 ? 0 : run.first + first * column_step;
+        return r;
+    }
+};
+
 /// One lane's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
 /// values each.
 struct average_segment {
     average_segment(const average_plan& plan, std::byte* slice) noexcept
         : p(plan),
           runs(array_at<column_run>(slice, plan.at_runs)),
+          long_runs(array_at<long_run>(slice, plan.at_long_runs)),
           line_reads(array_at<axis_reads>(slice, plan.at_lines)) {}
 
     /// Turns to the columns of a segment and the channels of a strip.
@@ -68,6 +91,24 @@ struct average_segment {
                 f(depths.first + i * p.read_step(0), rows.first + j * p.read_step(1));
     }
 
+    /// The same for lines [first, last) of them; there are some.
+    template <class F>
+    void for_each_line_read(const axis_reads& rows, std::int64_t first, std::int64_t last, const F& f) const noexcept {
+        const std::int64_t begin = first / rows.count;
+        for (std::int64_t i = begin; i * rows.count < last; ++i) {
+            const std::int64_t end = std::min(rows.count, last - i * rows.count);
+            for (std::int64_t j = i == begin ? first - begin * rows.count : 0; j < end; ++j)
+                f(depths.first + i * p.read_step(0), rows.first + j * p.read_step(1));
+        }
+    }
+
+    /// Parts of the longest sum of columns.
+    [[nodiscard]] std::int64_t parts() const noexcept { return most_parts_; }
+    /// Leaves one part of what each column reads in `runs`.
+    void set_part(std::int64_t part) noexcept {
+        for (std::int64_t r = 0; r < run_count; ++r) runs[r] = long_runs[r].part(part, column_step());
+    }
+
     /// Calls f(run, first, last) for the runs of the segment's columns [begin, end): their positions in there. (Steps of one
     /// column; else the columns are all.)
     template <class F>
@@ -96,7 +137,8 @@ struct average_segment {
     }
 
     const average_plan& p;
-    column_run* runs;        // of the segment's columns
+    column_run* runs;        // of the segment's columns; of long sums, a part of them
+    long_run* long_runs;     // of a plan with long sums of columns: all of them
     axis_reads* line_reads;  // of the block's lines
 
     std::int64_t first_inner = 0;
@@ -119,15 +161,24 @@ private:
     void set_runs() noexcept {
         run_count = 0;
         most_reads = 0;
+        most_parts_ = 0;
         if (p.tiles || p.by_taps) return;
         shape::tap_class_walk walk(p.run_axis, p.outputs(), first_column, first_column + columns);
         for (shape::tap_class c; walk.next(c);) {
             const axis_reads r = reads_of_class(c, 0);
-            runs[run_count++] = {c.first_position - first_column, c.positions,
+            const column_run run{c.first_position - first_column, c.positions,
                                  r.count == 0 ? 0 : r.first - p.run_shift - origin, r.count};
+            runs[run_count] = run;
+            if (p.long_columns) {
+                long_runs[run_count] = {run, p.extended ? 0 : reads_skipped(p.axes[2], p.backward, c) % pool_part};
+                most_parts_ = std::max(most_parts_, long_runs[run_count].parts());
+            }
+            ++run_count;
             most_reads = std::max(most_reads, r.count);
         }
     }
+
+    std::int64_t most_parts_ = 0;
 };
 
 }  // namespace detail

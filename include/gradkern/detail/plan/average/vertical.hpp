@@ -24,6 +24,7 @@
 #include <gradkern/detail/plan/average/reads.hpp>
 #include <gradkern/detail/plan/average/segment.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 
@@ -40,6 +41,7 @@ public:
           divisors_(divisors),
           packed_(array_at<float>(slice, s.p.at_packed)),
           wide_(array_at<float>(slice, s.p.at_wide)),
+          totals_(array_at<double>(slice, s.p.at_line_totals)),
           ring_(array_at<float>(slice, s.p.at_ring)) {}
 
     /// Turns to another image or depth; `image`: element of the strip's first channel at the image's origin.
@@ -50,13 +52,14 @@ public:
 
     /// out = the vertical sums of these columns that output line h needs, which reads `rows`.
     void sum(std::int64_t h, const axis_reads& rows, const input_columns& c, float* out) noexcept {
-        if (!p_.backward) {
-            sum_source(rows, c, out);
-        } else if (p_.ring_lines != 0 && !p_.by_taps) {
-            sum_ring(h, rows, c, out);
-        } else {
-            sum_quotients(rows, c, out);
+        const std::int64_t lines = s_.depths.count * rows.count;
+        if (lines <= pool_part) return sum_part(h, rows, {0, lines}, c, out);
+        line_totals totals(totals_, c.count * s_.inner);
+        for (std::int64_t first = 0; first < lines; first += pool_part) {
+            sum_part(h, rows, {first, std::min(lines, first + pool_part)}, c, out);
+            totals.add(out);
         }
+        totals.round_to(out);
     }
 
     /// The first of these columns in line (d, h) of the input.
@@ -68,6 +71,23 @@ private:
     static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     /// Elements of a channel in a short run, at most.
     static constexpr std::int64_t turned_columns = 64;
+
+    /// Some of the lines that an output line reads: [first, last) in the order of its sums.
+    struct line_range {
+        std::int64_t first;
+        std::int64_t last;
+    };
+
+    void sum_part(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
+                  float* out) noexcept {
+        if (!p_.backward) {
+            sum_source(rows, part, c, out);
+        } else if (p_.ring_lines != 0 && !p_.by_taps) {
+            sum_ring(h, rows, part, c, out);
+        } else {
+            sum_quotients(rows, part, c, out);
+        }
+    }
 
     // ---------------------------------------------------------------------------------------------- lines of the input
 
@@ -100,33 +120,34 @@ private:
 
     // --------------------------------------------------------------------------------------------------------- forward
 
-    void sum_source(const axis_reads& rows, const input_columns& c, float* out) const noexcept {
+    void sum_source(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
         if (in_place(c)) {
-            sum_in_place(rows, c, out);
+            sum_in_place(rows, part, c, out);
         } else if (is_short_run(rows, c)) {
             sum_short_run(line_at(s_.depths.first, rows.first, c), rows.count, c.count, out);
         } else {
-            sum_packed(rows, c, out);
+            sum_packed(rows, part, c, out);
         }
     }
 
-    void sum_in_place(const axis_reads& rows, const input_columns& c, float* out) const noexcept {
+    void sum_in_place(const axis_reads& rows, const line_range& part, const input_columns& c,
+                      float* out) const noexcept {
         const std::int64_t step = step_of(c);
         const std::int64_t pieces = step == s_.inner ? 1 : c.count;
         const std::int64_t length = step == s_.inner ? c.count * s_.inner : s_.inner;
         with_ahead(windows_overlap(p_.axes[1]), [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
             for (std::int64_t x = 0; x < pieces; ++x) {
                 line_list<T, Reads> list(length, out + x * s_.inner);
-                s_.for_each_line_read(rows,
+                s_.for_each_line_read(rows, part.first, part.last,
                                       [&](std::int64_t d, std::int64_t h) { list.push(line_at(d, h, c) + x * step); });
                 list.finish();
             }
         });
     }
 
-    void sum_packed(const axis_reads& rows, const input_columns& c, float* out) const noexcept {
+    void sum_packed(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
         bool is_first = true;
-        s_.for_each_line_read(rows, [&](std::int64_t d, std::int64_t h) {
+        s_.for_each_line_read(rows, part.first, part.last, [&](std::int64_t d, std::int64_t h) {
             const float* const line = pack(line_at(d, h, c), c);
             if (is_first) {
                 sum_lines<false>(&line, 1, c.count * s_.inner, out);
@@ -173,9 +194,9 @@ private:
         }
     }
 
-    void sum_quotients(const axis_reads& rows, const input_columns& c, float* out) noexcept {
+    void sum_quotients(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) noexcept {
         bool is_first = true;
-        s_.for_each_line_read(rows, [&](std::int64_t d, std::int64_t h) {
+        s_.for_each_line_read(rows, part.first, part.last, [&](std::int64_t d, std::int64_t h) {
             if (is_first) {
                 divide_line<addend::zero>(d, h, c, out);
             } else {
@@ -185,7 +206,8 @@ private:
         });
     }
 
-    void sum_ring(std::int64_t h, const axis_reads& rows, const input_columns& c, float* out) noexcept {
+    void sum_ring(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
+                  float* out) noexcept {
         const std::int64_t pitch = p_.reads * p_.inner_block;
         const auto slot = [&](std::int64_t depth, std::int64_t row) {
             return ring_ + (depth * p_.ring_lines + (row & (p_.ring_lines - 1))) * pitch;
@@ -196,8 +218,11 @@ private:
             for (std::int64_t i = 0; i < s_.depths.count; ++i)
                 divide_line<addend::zero>(s_.depths.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
         line_list<float, ahead::leave> list(c.count * s_.inner, out);
-        for (std::int64_t i = 0; i < s_.depths.count; ++i)
-            for (std::int64_t j = 0; j < rows.count; ++j) list.push(slot(i, rows.first + j * p_.read_step(1)));
+        const std::int64_t begin = part.first / rows.count;
+        for (std::int64_t i = begin; i * rows.count < part.last; ++i)
+            for (std::int64_t j = i == begin ? part.first - begin * rows.count : 0;
+                 j < std::min(rows.count, part.last - i * rows.count); ++j)
+                list.push(slot(i, rows.first + j * p_.read_step(1)));
         list.finish();
     }
 
@@ -206,6 +231,7 @@ private:
     average_divisors& divisors_;
     float* packed_;
     float* wide_;
+    double* totals_;  // of sums of many lines
     float* ring_;
     std::int64_t ring_next_ = 0;  // the ring holds quotients of lines before this one
     const T* image_ = nullptr;

@@ -24,7 +24,8 @@ namespace detail {
 /// Whether windows are summed whole: they hardly overlap along the columns, and read few lines. 16-bit elements are widened
 /// for each window that reads them, so that overlapping windows had better read very few. `f32`: whether elements are floats.
 [[nodiscard]] constexpr bool sums_whole_windows(const average_plan& g, bool f32) noexcept {
-    if (g.backward || g.accumulate || g.inner < simd::lanes || g.in_inner != 1 || g.out_inner != 1) return false;
+    if (g.backward || g.accumulate || g.long_columns || g.inner < simd::lanes || g.in_inner != 1 || g.out_inner != 1)
+        return false;
     const shape::axis& w = g.axes[2];
     const bool overlap = w.small > 1 && windows_overlap(w);
     if (overlap && w.kernel / 2 >= w.stride) return false;
