@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
@@ -113,6 +114,23 @@ template <mutable_view Src>
     return ref::max_pool<typename Src::element_type>(src, attributes, dst, indices, options);
 }
 
+/// A sum of gradients whose number nobody knows beforehand: in Sum, or in f64, rounded once, where they may be very many.
+template <class Sum>
+class scattered_sum {
+public:
+    constexpr explicit scattered_sum(bool in_f64) noexcept : in_f64_(in_f64) {}
+    constexpr void add(Sum term) noexcept {
+        plain_ += term;
+        exact_ += static_cast<double>(term);
+    }
+    [[nodiscard]] constexpr Sum value() const noexcept { return in_f64_ ? static_cast<Sum>(exact_) : plain_; }
+
+private:
+    bool in_f64_;
+    Sum plain_ = 0;
+    double exact_ = 0;
+};
+
 /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
 template <class T>
 [[nodiscard]] status max_pool_backward(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> diff_dst,
@@ -132,15 +150,21 @@ template <class T>
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<T> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
+    std::int64_t meet = 1;  // windows that reach one position, at most
+    for (const shape::axis& a : p->axes) {
+        const std::int64_t step = a.stride / std::gcd(a.stride, a.dilation);
+        meet *= std::min<std::int64_t>({a.small, shape::ceil_div(a.kernel, step), 513});
+    }
+    const bool in_f64 = meet > 512;
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({p->axes[0].large, p->axes[1].large, p->axes[2].large}, [&](const index3& q) {
-                accumulate_t<T> sum = 0;
+                scattered_sum<accumulate_t<T>> sum(in_f64);
                 for_each_window(p->axes, q, [&](const index3&, const index3& o) {
                     const auto best = max_of_window<T>(x, *p, attributes.ignore_nan, n, c, o);
-                    if (best.position == q) sum += dy(n, c, o);
+                    if (best.position == q) sum.add(dy(n, c, o));
                 });
-                store(dx.at(n, c, q), sum, options.plan.output);
+                store(dx.at(n, c, q), sum.value(), options.plan.output);
             });
         }
     }
@@ -193,23 +217,24 @@ template <class T>
             });
     if (!bad) return bad;
 
+    const bool in_f64 = small[0] * small[1] * small[2] > 1 << 18;
     // Every element of diff_src looks for the gradients that belong to it: quadratic, and beyond doubt.
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index(large, [&](const index3& q) {
                 const std::int64_t own =
                     index_of(*p, attributes.data_format, attributes.index_base, attributes.storage_order, n, c, q);
-                accumulate_t<T> sum = 0;
+                scattered_sum<accumulate_t<T>> sum(in_f64);
                 for (std::int64_t m = 0; m < p->batch; ++m) {
                     for (std::int64_t k = 0; k < p->channels; ++k) {
                         if (attributes.index_base != index_base::tensor && m != n) continue;
                         if (attributes.index_base == index_base::plane && k != c) continue;
                         for_each_index(small, [&](const index3& o) {
-                            if (index(m, k, o) == own) sum += dy(m, k, o);
+                            if (index(m, k, o) == own) sum.add(dy(m, k, o));
                         });
                     }
                 }
-                store(dx.at(n, c, q), sum, options.plan.output);
+                store(dx.at(n, c, q), sum.value(), options.plan.output);
             });
         }
     }

@@ -259,6 +259,20 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
     }
 }
 
+/// The same of f64, each rounded to f32 on the way; in_step <= 128.
+template <class T>
+inline void unpack_lanes(const double* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
+                         std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+    std::array<float, 1024> rounded;
+    const std::ptrdiff_t most = static_cast<std::ptrdiff_t>(rounded.size()) / in_step;
+    for (std::ptrdiff_t x = 0; x < count; x += most) {
+        const std::ptrdiff_t here = std::min(most, count - x);
+        for (std::ptrdiff_t i = 0; i < here * in_step; ++i)
+            rounded[static_cast<std::size_t>(i)] = static_cast<float>(in[x * in_step + i]);
+        unpack_lanes(rounded.data(), in_step, lanes, here, out + x * out_step, lane_step, out_step, accumulate);
+    }
+}
+
 /// to[i] += from[i], then from[i] = 0: one level of a fixed-order sum into the next.
 GRADKERN_NOINLINE inline void fold(float* from, float* to, std::ptrdiff_t count) noexcept {
     for (std::ptrdiff_t i = 0; i < count; ++i) {

@@ -7,7 +7,7 @@
 //
 //     pull       where few windows overlap: every position pulls the gradients of those whose maximum it is
 //                (window_pull.hpp), line of positions by line, as soon as all that reach it are there
-//     scatter    elsewhere: window by window, gradients are added to f32 sums at the places of the maxima, which are written
+//     scatter    elsewhere: window by window, gradients are added to f32 sums, or f64 ones, at the places of the maxima, which are written
 //                when no window to come reaches them (held_slices.hpp)
 //
 // Both add in ascending order of the windows: the bits depend on shape and values alone.
@@ -55,7 +55,13 @@ public:
         const T* const source = src + (box_.first_image * m_.src[0] + first_channel_ * m_.src[1]);
         const T* const gradients = diff_dst + (box_.first_image * y[0] + first_channel_ * y[1]);
         T* const to = diff_src + (box_.first_image * x[0] + first_channel_ * x[1]);
-        m_.pulls ? pull(source, gradients, to) : scatter(source, gradients, to);
+        if (m_.pulls) {
+            pull(source, gradients, to);
+        } else if (m_.in_f64) {
+            scatter(source, gradients, to, reinterpret_cast<double*>(sums_));
+        } else {
+            scatter(source, gradients, to, sums_);
+        }
     }
 
 private:
@@ -148,10 +154,11 @@ private:
     }
 
     /// Adds gradients to sums at the places of the maxima, and writes the sums.
-    void scatter(const T* source, const T* gradients, T* to) noexcept {
+    template <class Sum>
+    void scatter(const T* source, const T* gradients, T* to, Sum* sums) noexcept {
         const shape::canonical_strides& x = m_.large;
         const shape::canonical_strides& y = m_.small;
-        held_slices<T> slices(m_, box_, used_, sums_, staging_);
+        held_slices<T, Sum> slices(m_, box_, used_, sums, staging_);
         for_each_segment(windows_, [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
             const std::array<window_range, 3> line{{{d, d + 1}, {h, h + 1}, {first, last}}};
             slices.reach(source, to, line[m_.slide].first, line[m_.slide].last);
@@ -175,10 +182,10 @@ private:
             };
             const T* const gradient = gradients + (d * y[2] + h * y[3] + first * y[4]);
             if constexpr (std::is_same_v<T, float>) {
-                if (y[1] == 1) return add_gradients(held, last - first, gradient, y[4], ask);
+                if (y[1] == 1) return add_gradients(held, last - first, gradient, y[4], sums, ask);
             }
             pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, m_.panel_width);
-            add_gradients(held, last - first, gradient_, m_.panel_width, ask);
+            add_gradients(held, last - first, gradient_, m_.panel_width, sums, ask);
         });
         slices.finish(source, to);
     }
@@ -203,8 +210,8 @@ private:
 
     /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of `hull`. ask(w) comes before
     /// those of window w.
-    template <class Ask>
-    void add_gradients(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step,
+    template <class Sum, class Ask>
+    void add_gradients(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step, Sum* sums,
                        const Ask& ask) noexcept {
         if (!m_.gathered) {
             for (std::int64_t w = 0; w < count; ++w, gradient += step) {
@@ -213,7 +220,7 @@ private:
                 ask(w);
                 GRADKERN_UNROLL_FOUR
                 for (std::int64_t j = 0; j < used_; ++j)
-                    (sums_ + j)[std::bit_cast<std::uint32_t>(place[j])] += gradient[j];
+                    (sums + j)[std::bit_cast<std::uint32_t>(place[j])] += gradient[j];
             }
             return;
         }
@@ -230,7 +237,7 @@ private:
                 for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull.extent[i];
                 if (!inside) continue;
                 const std::int64_t in_box = (at[0] * hull.extent[1] + at[1]) * hull.extent[2] + at[2];
-                sums_[in_box * m_.sum_width + j] += gradient[w * step + j];
+                sums[in_box * m_.sum_width + j] += gradient[w * step + j];
             }
         }
     }

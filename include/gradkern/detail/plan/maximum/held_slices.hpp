@@ -20,10 +20,10 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The slices of a box that are held in scratch for sums: these, and elements of src where those are staged.
-template <class T>
+template <class T, class Sum>
 class held_slices {
 public:
-    held_slices(const max_plan& m, const box_grid::item& box, std::int64_t used, float* sums, float* staging) noexcept
+    held_slices(const max_plan& m, const box_grid::item& box, std::int64_t used, Sum* sums, float* staging) noexcept
         : m_(m), box_(box), used_(used), sums_(sums), staging_(staging) {
         hull_.images = 1;
         hull_.channels = m.sum_width;
@@ -76,7 +76,7 @@ private:
             first += done;
             if (first == end_) return;
             const std::int64_t fresh = std::min(m_.held, end_ - first) - kept;
-            std::fill_n(sums_ + kept * slice, fresh * slice, 0.0F);
+            std::fill_n(sums_ + kept * slice, fresh * slice, Sum{0});
             if (m_.staged) {
                 staging_box box = hull_;
                 box.first[m_.slide] = first + kept;
@@ -110,7 +110,7 @@ private:
     const max_plan& m_;
     const box_grid::item& box_;
     std::int64_t used_;
-    float* sums_;
+    Sum* sums_;
     float* staging_;
     staging_box hull_;
     std::int64_t end_ = 0;  // of the slices that the box needs

@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/cache.hpp>
@@ -23,6 +24,7 @@
 #include <gradkern/detail/pack/tile_rows.hpp>
 #include <gradkern/detail/plan/index_rule.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -45,6 +47,7 @@ struct max_plan {
     bool backward = false;
     bool ignore_nan = false;
     bool accumulate = false;
+    bool in_f64 = false;  // sums, in scratch: more than pool_part windows reach one position
     std::array<shape::axis, 3> axes{};
     std::int64_t batch = 0;
     std::int64_t channels = 0;
@@ -123,6 +126,16 @@ using window_range = shape::axis::position_range;
         windows *= of_axis;
     }
     return windows <= most_pulled;
+}
+
+/// Whether so many windows reach one position that sums are f64.
+[[nodiscard]] constexpr bool many_windows_meet(const std::array<shape::axis, 3>& axes) noexcept {
+    std::int64_t windows = 1;
+    for (const shape::axis& a : axes) {
+        const std::int64_t step = a.stride / std::gcd(a.stride, a.dilation);
+        windows *= std::min({a.small, shape::ceil_div(a.kernel, step), pool_part + 1});
+    }
+    return windows > pool_part;
 }
 
 /// Whether windows had better be computed row by row: a row serves all lines of windows that overlap there, and every
@@ -325,7 +338,7 @@ constexpr void reserve_max(max_plan& m) noexcept {
         }
         slice_layout slice;
         m.at_staging = slice.reserve<float>(m.staged ? held_floats : 0);
-        m.at_sums = slice.reserve<float>(sums);
+        m.at_sums = m.in_f64 ? slice.reserve<double>(sums) : slice.reserve<float>(sums);
         m.at_value = slice.reserve<float>(m.backward ? m.panel_width : results);
         m.at_place = slice.reserve<float>(results);
         m.at_high = slice.reserve<float>(m.gathered ? line : 0);
@@ -362,6 +375,7 @@ constexpr void reserve_max(max_plan& m) noexcept {
     m.small = small;
     m.large = large;
     m.indices = indices;
+    m.in_f64 = backward && many_windows_meet(m.axes);
     m.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
     choose_max_path(m, options.algorithm);
     const std::int64_t budget = choose_max_panels(m, options.algorithm);

@@ -1,10 +1,14 @@
 // The scatter engine where indices point into planes of other elements: right and slow.
 //
+// Sums are f32, or f64 where the tensor has very many elements (plan/summation.hpp). f32 outputs that are overwritten hold
+// their sums themselves, f32 between the visits of recent_sums: the scratch for all of them is not to be had.
+//
 // Loops: task = block of places of all planes > all elements, in row-major order of (n, c, o), of which each adds its gradient
 // if it points into the block.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,15 +49,49 @@ template <class T>
 }
 
 /// Computes the places [first, last) among all planes with their sums in scratch.
-template <class T>
+template <class T, class Sum>
 void scatter_block_anywhere(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
-                            std::int64_t first, std::int64_t last, float* sums) noexcept {
-    std::fill_n(sums, last - first, 0.0F);
+                            std::int64_t first, std::int64_t last, Sum* sums) noexcept {
+    std::fill_n(sums, last - first, Sum{0});
     for_each_target(g, indices, [&](std::int64_t place, std::int64_t from) {
         if (place >= first && place < last) sums[place - first] += load_element(gradient + from);
     });
-    for (std::int64_t i = first; i < last; ++i) store_result(element_at(g, out, i), sums[i - first], g.accumulate);
+    for (std::int64_t i = first; i < last; ++i)
+        store_result(element_at(g, out, i), static_cast<float>(sums[i - first]), g.accumulate);
 }
+
+/// Adds to sums in the output itself, by way of f64 sums of the places named last: where few places are named by very many
+/// elements, those are not added one by one.
+class recent_sums {
+public:
+    recent_sums(const scatter_plan& g, float* out) noexcept : g_(g), out_(out) {}
+    void add(std::int64_t place, float gradient) noexcept {
+        entry& e = entries_[static_cast<std::size_t>(place) % entries_.size()];
+        if (e.place != place) {
+            leave(e);
+            e = {place, 0.0};
+        }
+        e.sum += static_cast<double>(gradient);
+    }
+    void finish() noexcept {
+        for (const entry& e : entries_) leave(e);
+    }
+
+private:
+    struct entry {
+        std::int64_t place = -1;
+        double sum = 0.0;
+    };
+    void leave(const entry& e) noexcept {
+        if (e.place < 0) return;
+        float* const to = element_at(g_, out_, e.place);
+        *to = static_cast<float>(static_cast<double>(*to) + e.sum);
+    }
+
+    const scatter_plan& g_;
+    float* out_;
+    std::array<entry, 256> entries_{};
+};
 
 /// Runs a plan whose indices point anywhere in the tensor: every block of sums looks at all elements.
 template <class T>
@@ -63,20 +101,33 @@ void run_scatter_anywhere(const scatter_plan& g, const T* gradient, const std::i
     if constexpr (std::is_same_v<T, float>) {
         if (g.direct) {  // one pass, in the caller's thread
             for (std::int64_t i = 0; i < count; ++i) *element_at(g, out, i) = 0.0F;
+            if (g.anywhere_in_f64) {
+                recent_sums sums(g, out);
+                for_each_target(g, indices,
+                                [&](std::int64_t place, std::int64_t from) { sums.add(place, gradient[from]); });
+                sums.finish();
+                return;
+            }
             for_each_target(g, indices, [&](std::int64_t place, std::int64_t from) {
                 *element_at(g, out, place) += gradient[from];
             });
             return;
         }
     }
-    run_tasks(executor, shape::ceil_div(count, g.sums), slices(workspace, g.slice_bytes),
-              [&](std::byte* slice, auto&& next) {
-                  for (std::int64_t task = next(); task >= 0; task = next()) {
-                      const std::int64_t first = task * g.sums;
-                      scatter_block_anywhere(g, gradient, indices, out, first, std::min(count, first + g.sums),
-                                             reinterpret_cast<float*>(slice));
-                  }
-              });
+    const std::int64_t sum_bytes = g.anywhere_in_f64 ? sizeof(double) : sizeof(float);
+    const std::int64_t block = g.slice_bytes / sum_bytes;
+    run_tasks(
+        executor, shape::ceil_div(count, block), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
+            for (std::int64_t task = next(); task >= 0; task = next()) {
+                const std::int64_t first = task * block;
+                const std::int64_t last = std::min(count, first + block);
+                if (g.anywhere_in_f64) {
+                    scatter_block_anywhere(g, gradient, indices, out, first, last, reinterpret_cast<double*>(slice));
+                } else {
+                    scatter_block_anywhere(g, gradient, indices, out, first, last, reinterpret_cast<float*>(slice));
+                }
+            }
+        });
 }
 
 }  // namespace detail

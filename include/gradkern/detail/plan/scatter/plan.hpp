@@ -13,6 +13,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/index_rule.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
@@ -46,26 +47,30 @@ struct scatter_plan {
     index_rule index{};
     bool column_major = false;
     bool accumulate = false;
-    bool direct = false;        // sums in the output itself
-    bool look_first = true;     // at all indices, before the first write
-    bool places_run = false;    // row-major places are one stride apart in the output
-    bool all_within = false;    // of a run: every index is known to point into the plane of its own element
-    std::int64_t plane = 0;     // places
-    std::uint64_t inverse = 1;  // of the odd part of index.per_place, modulo 2^64
-    int shift = 0;              // per_place = odd part << shift
-    std::int64_t width = 1;     // of a panel at most: neighbouring channels
+    bool direct = false;           // sums in the output itself
+    bool in_f64 = false;           // sums, in scratch: a plane has very many windows
+    bool anywhere_in_f64 = false;  // sums of indices that point anywhere: the tensor has
+    bool look_first = true;        // at all indices, before the first write
+    bool places_run = false;       // row-major places are one stride apart in the output
+    bool all_within = false;       // of a run: every index is known to point into the plane of its own element
+    std::int64_t plane = 0;        // places
+    std::uint64_t inverse = 1;     // of the odd part of index.per_place, modulo 2^64
+    int shift = 0;                 // per_place = odd part << shift
+    std::int64_t width = 1;        // of a panel at most: neighbouring channels
     std::int64_t panel_width = 1;
     std::int64_t panels = 0;
     std::int64_t block = 1;  // places
     std::int64_t blocks = 0;
     std::int64_t held = 1;    // places of a block whose sums are in scratch at a time
     std::int64_t behind = 0;  // see index_findings; a plane where nobody has asked
-    std::int64_t sums = 0;    // floats of a slice
+    std::int64_t sums = 0;    // in a slice
     std::int64_t slice_bytes = 0;
 
+    /// Sums that stay in the cache beside all else.
+    [[nodiscard]] constexpr std::int64_t held_sums() const noexcept { return in_f64 ? scatter_held / 2 : scatter_held; }
     /// Whether the sums of a block are too many for the cache, so that they had better slide along it.
     [[nodiscard]] constexpr bool wants_to_slide() const noexcept {
-        return look_first && !direct && block * panel_width > scatter_held;
+        return look_first && !direct && block * panel_width > held_sums();
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
 
@@ -156,9 +161,12 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     g.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
     g.column_major = attributes.storage_order == storage_order::column_major;
     g.accumulate = options.output == output_mode::accumulate;
-    g.direct = f32 && !g.accumulate;
-    // a pass that went wrong can be done again only where it overwrites
-    g.look_first = g.accumulate || options.index_check == index_check::first;
+    const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
+    g.in_f64 = windows > many_windows;
+    g.anywhere_in_f64 = g.batch * g.channels * windows > many_windows;
+    g.direct = f32 && !g.accumulate && !g.in_f64;
+    // A pass that went wrong can be done again only where it overwrites. Sums of large planes had better slide along.
+    g.look_first = g.accumulate || g.in_f64 || options.index_check == index_check::first;
     g.plane = g.large[0] * g.large[1] * g.large[2];
     take_small_planes_together(g);
     g.places_run = !g.column_major && (g.large[1] == 1 || g.out[3] == g.large[2] * g.out[4]) &&
@@ -166,12 +174,13 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
     g.shift = std::countr_zero(per_place);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
-    g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums);
+    const std::int64_t share = g.in_f64 ? 2 : 1;  // floats that one sum takes
+    g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums / share);
     // Neighbouring channels share lines of memory: a panel of them is walked together.
     if (g.out[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
     g.panel_width = g.width;
     if (!g.direct) {
-        const std::int64_t most = options.scratch == scratch_use::least ? scatter_least : scatter_sums;
+        const std::int64_t most = options.scratch == scratch_use::least ? scatter_least / share : scatter_sums / share;
         g.panel_width = std::clamp<std::int64_t>(most / g.block, 1, g.panel_width);
         if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
     }
@@ -182,7 +191,7 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     if (!g.direct && g.tasks() > 0) {
         slice_layout slice(options.scratch == scratch_use::least);
         g.sums = std::max(g.block * g.panel_width, std::min(scatter_small, g.batch * g.channels * g.plane));
-        static_cast<void>(slice.reserve<float>(g.sums));
+        static_cast<void>(g.in_f64 ? slice.reserve<double>(g.sums) : slice.reserve<float>(g.sums));
         g.slice_bytes = slice.bytes();
     }
     return g;
@@ -196,7 +205,7 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     s.panel_width = g.width;
     while (s.panel_width > g.panel_width && least * s.panel_width > g.sums) s.panel_width /= 2;
     s.panels = shape::ceil_div(s.channels, s.panel_width);
-    s.held = std::max(least, scatter_held / 4 / s.panel_width);  // written early, they need little room
+    s.held = std::max(least, g.held_sums() / 4 / s.panel_width);  // written early, they need little room
     if (s.held >= g.plane || s.held * s.panel_width > g.sums) return g;
     s.block = s.plane;
     s.blocks = 1;

@@ -7,7 +7,7 @@
 //
 //     task       a block of places of diff_src, of one panel of channels of one image
 //     run        elements that are walked in one loop (scatter/runs.hpp)
-//     element    its gradient is added to the f32 sum at its index (scatter/sums.hpp)
+//     element    its gradient is added to the sum at its index (scatter/sums.hpp): f32, or f64 for very many windows
 //
 // Each sum runs in ascending order of the elements (n, c, o), whatever the blocks. Where indices keep roughly to the order of
 // memory, as those of any pool do, sums in scratch slide along a plane: few places are held at a time. f32 outputs that are
@@ -34,10 +34,10 @@ namespace detail {
 
 /// Adds the gradients of image n, channels [first, last), to the sums of one block, and finishes it. Returns what was
 /// found out about their indices.
-template <class T, bool direct>
+template <class T, bool direct, class Sum>
 [[nodiscard]] index_findings scatter_block(const scatter_plan& g, const T* gradient, const std::int64_t* indices,
                                            std::int64_t n, std::int64_t first, std::int64_t last,
-                                           block_sums<T, direct> sums) noexcept {
+                                           block_sums<T, direct, Sum> sums) noexcept {
     index_findings found;
     for_each_run(g, n, first, last, sums.takes_mixed_runs(), [&](const element_run& run) GRADKERN_INLINE_LAMBDA {
         if (!sums.add(run, gradient, indices)) found.note_strays(g, run, indices);
@@ -63,19 +63,23 @@ template <class T>
             const std::int64_t last_channel = std::min(g.channels, first_channel + g.panel_width);
             const std::int64_t first_place = task % g.blocks * g.block;
             const std::int64_t last_place = std::min(g.plane, first_place + g.block);
-            const auto scatter = [&]<bool direct>(std::bool_constant<direct>, float* scratch) {
+            const auto scatter = [&]<bool direct, class Sum>(std::bool_constant<direct>, Sum* scratch) {
                 T* const next_panel = lanes < g.tasks() - task ? panel_of(task + lanes) : nullptr;
-                all.add(scatter_block<T, direct>(
+                all.add(scatter_block<T, direct, Sum>(
                     g, gradient, indices, n, first_channel, last_channel,
                     {g, panel_of(task), next_panel, last_channel - first_channel, first_place, last_place, scratch}));
             };
             if constexpr (std::is_same_v<T, float>) {
                 if (g.direct) {
-                    scatter(std::true_type{}, nullptr);
+                    scatter(std::true_type{}, static_cast<float*>(nullptr));
                     continue;
                 }
             }
-            scatter(std::false_type{}, reinterpret_cast<float*>(slice));
+            if (g.in_f64) {
+                scatter(std::false_type{}, reinterpret_cast<double*>(slice));
+            } else {
+                scatter(std::false_type{}, reinterpret_cast<float*>(slice));
+            }
         }
     });
     return all.get();

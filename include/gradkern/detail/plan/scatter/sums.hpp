@@ -1,4 +1,4 @@
-// The f32 sums of one task of the scatter engine: cleared just before gradients are added to them, and written, where they
+// The sums of one task of the scatter engine: cleared just before gradients are added to them, and written, where they
 // are in scratch, when no gradient to come is added to them.
 //
 // Loops: run of elements (scatter/runs.hpp) > part of at most 256, of whole windows: find how far they reach, clear or
@@ -20,16 +20,16 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The f32 sums of a block of places of a panel: in the output itself (`direct`), or in scratch, all of them or those
+/// The sums of a block of places of a panel, f32, or f64 for very many windows: in the output itself (`direct`), or in scratch, all of them or those
 /// that are held while they slide along. They are cleared no further than runs have reached, so that they are still in
 /// the cache when gradients are added to them.
-template <class T, bool direct>
+template <class T, bool direct, class Sum = float>
 class block_sums {
 public:
     /// The block is [first, last) of the panel of `used` channels at `out`. The same lane is likely to write that at `next`
     /// after it, if there is one.
     block_sums(const scatter_plan& g, T* out, T* next, std::int64_t used, std::int64_t first, std::int64_t last,
-               float* scratch) noexcept
+               Sum* scratch) noexcept
         : g_(g),
           out_(out),
           used_(used),
@@ -48,7 +48,8 @@ public:
             place_step_ = g.panel_width;
         }
         // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches.
-        const std::int64_t most = direct && channels_ > 1 ? 4 * scatter_held : scatter_held;
+        const std::int64_t held = g.held_sums();
+        const std::int64_t most = direct && channels_ > 1 ? 4 * held : held;
         ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
         if (ready_) clear_to(places_);
         if (ready_ && channels_ == 1 && g.places_run && g.out[4] == 1) {
@@ -76,7 +77,7 @@ public:
             if (part.from_step == 1) simd::ask_to_read(gradients + part.from, part.count);
             ask_for(part.count);
             const bool within = ready_ || make_ready(part, indices);
-            float* const sums = data_ + e * run.channel_step * channel_step_;
+            Sum* const sums = data_ + e * run.channel_step * channel_step_;
             std::array<float, static_cast<std::size_t>(part_elements)> wide;
             const float* from = wide.data();
             std::int64_t from_step = 1;
@@ -182,23 +183,23 @@ private:
         if (place_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
             const std::int64_t count = (end - clean_) * place_step_;
             simd::ask_to_write(data_ + end * place_step_, std::min<std::int64_t>(count, 1024));
-            std::fill_n(data_ + clean_ * place_step_, count, 0.0F);
+            std::fill_n(data_ + clean_ * place_step_, count, Sum{0});
         } else {
             for (std::int64_t p = clean_; p < end; ++p)
-                for (std::int64_t c = 0; c < channels_; ++c) data_[offset_of(p) + c * channel_step_] = 0.0F;
+                for (std::int64_t c = 0; c < channels_; ++c) data_[offset_of(p) + c * channel_step_] = Sum{0};
         }
         clean_ = end;
     }
 
     /// Adds all gradients of a run within the block, where indices count what offsets count.
     GRADKERN_NOINLINE void add_all(const element_run& run, const float* from, std::int64_t from_step,
-                                   const std::int64_t* indices, float* sums) const noexcept {
+                                   const std::int64_t* indices, Sum* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
         const std::uint64_t first = run.own.origin + static_cast<std::uint64_t>(first_ * place_step_);
         // an address of index 0, which may be in front of the tensor: pointers could not say so
-        const auto zero = reinterpret_cast<std::uintptr_t>(sums) - first * sizeof(float);
-        const auto sum = [zero](std::int64_t i) GRADKERN_INLINE_LAMBDA -> float& {
-            return *reinterpret_cast<float*>(zero + static_cast<std::uintptr_t>(i) * sizeof(float));
+        const auto zero = reinterpret_cast<std::uintptr_t>(sums) - first * sizeof(Sum);
+        const auto sum = [zero](std::int64_t i) GRADKERN_INLINE_LAMBDA -> Sum& {
+            return *reinterpret_cast<Sum*>(zero + static_cast<std::uintptr_t>(i) * sizeof(Sum));
         };
         const std::int64_t drift = run.channel_step * channel_step_ - static_cast<std::int64_t>(run.origin_step);
         const std::int64_t n = run.count;
@@ -212,7 +213,7 @@ private:
     }
 
     void add_those_within(const element_run& run, const float* from, std::int64_t from_step,
-                          const std::int64_t* indices, float* sums) const noexcept {
+                          const std::int64_t* indices, Sum* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
         const std::int64_t sum_step = run.channel_step * channel_step_;
         scatter_plan::own_plane own = run.own;
@@ -230,7 +231,7 @@ private:
     std::int64_t places_;
     std::int64_t last_;
     std::int64_t written_;  // places before it are
-    float* data_ = nullptr;
+    Sum* data_ = nullptr;
     std::int64_t channels_ = 0;
     std::int64_t place_step_ = 0;
     std::int64_t channel_step_ = 1;
