@@ -76,13 +76,12 @@ struct plan_options {
 
 /// Options of a one-call operator: the plan's, scratch memory and threads.
 struct call_options {
-    plan_options plan{};               ///< as for plan_X
-    /// May be empty for avg_pool, max_pool and bias_backward and the gradients of pools, but for
-    /// max_pool_backward_from_indices with planes of more than 10240 places; for convolutions where the plan with
-    /// scratch_use::least needs no more than 40 KiB on a CPU with vectors of 16 floats. So the problem alone decides, on every
-    /// CPU. 40 KiB of the stack serve then
+    plan_options plan{};  ///< as for plan_X
+    /// May be empty for pools and bias gradients, and wherever scratch_use::least needs no more than 40 KiB, counted for
+    /// vectors of 16 floats. (Of max_pool_backward_from_indices: for f32 results that are overwritten, and for planes of up
+    /// to 10240 places.) So the problem alone decides, on every CPU. The 40 KiB are on the stack, more where vectors are longer
     std::span<std::byte> workspace{};
-    executor_ref executor{};           ///< serial by default
+    executor_ref executor{};  ///< serial by default
 };
 
 GRADKERN_NAMESPACE_END

@@ -295,7 +295,7 @@ TEST(abuse_convolution, backward_weights_of_nothing) {
 TEST(abuse_convolution, backward_data_with_an_empty_filter) {
     const convolution_attributes a = strided({1, 1}, auto_pad::same_upper);
     EXPECT_EQ(convolution_backward_data({52, 1, 1, 0}, {0, 1, 5, 0}, a, tensor<>{52, 1, 1, 5}),
-              (finding{errc::invalid_shape, "diff_dst", 3}));
+              (finding{errc::invalid_shape, "weights", 0}));
     EXPECT_EQ(convolution_backward_data({52, 1, 1, 1}, {0, 1, 5, 1}, a, tensor<>{52, 1, 1, 5}),
               (finding{errc::invalid_shape, "weights", 0}));
 }
@@ -312,7 +312,8 @@ TEST(abuse_convolution, forward_with_a_filter_without_columns) {
               (finding{errc::invalid_shape, "weights", 1}));
 }
 
-// CVE-2021-41209: convolutions divided by the sizes of an empty filter. Each of its sizes in turn, for each operator.
+// CVE-2021-41209: convolutions divided by the sizes of an empty filter. Each of its sizes in turn, for each operator. A kernel
+// of 0 is refused as such; filters without channels are no mistake, but do not fit these images.
 TEST(abuse_convolution, an_empty_filter_in_every_operator_and_axis) {
     const convolution_attributes a = strided({1, 1}, auto_pad::same_upper);
     const conv_transpose_attributes t{.strides = {1, 1}, .dilations = {1, 1}, .auto_pad = auto_pad::same_upper};
@@ -323,6 +324,16 @@ TEST(abuse_convolution, an_empty_filter_in_every_operator_and_axis) {
         const tensor<> image{1, 4, 4, 2};
         const finding empty{errc::invalid_shape, "weights", axis};
         const finding gradient{errc::invalid_shape, "diff_weights", axis};
+        if (axis >= 2) {
+            const auto misfits = [](const finding& f) { EXPECT_EQ(f.code, errc::invalid_shape); };
+            misfits(convolution(image, filter, a, tensor<>(image.shape)));
+            misfits(convolution_backward_data(image, filter, a, tensor<>(image.shape)));
+            misfits(convolution_backward_weights(image, image, a, tensor<>(shape)));
+            misfits(conv_transpose(image, filter, t, tensor<>(image.shape)));
+            misfits(conv_transpose_backward_data(image, filter, t, tensor<>(image.shape)));
+            misfits(conv_transpose_backward_weights(image, image, t, tensor<>(shape)));
+            continue;
+        }
         EXPECT_EQ(convolution(image, filter, a, tensor<>(image.shape)), empty);
         EXPECT_EQ(convolution_backward_data(image, filter, a, tensor<>(image.shape)), empty);
         EXPECT_EQ(convolution_backward_weights(image, image, a, tensor<>(shape)), gradient);
@@ -533,7 +544,7 @@ TEST(abuse_avg_pool, backward_of_windows_of_nothing) {
     EXPECT_EQ(avg_pool_backward({1, 1, 1, 1}, a, tensor<>{1, 0, 0, 0}),
               (finding{errc::invalid_argument, "strides", 0}));
     a.strides = {1, 1};
-    EXPECT_EQ(avg_pool_backward({1, 1, 1, 1}, a, tensor<>{1, 0, 0, 0}), (finding{errc::invalid_shape, "diff_src", 1}));
+    EXPECT_EQ(avg_pool_backward({1, 1, 1, 1}, a, tensor<>{1, 0, 0, 0}), (finding{errc::invalid_shape, "diff_src", 2}));
 }
 
 // CVE-2021-37684: pools divided by a divisor of 0. Here a divisor of 0 is refused, and an empty window divides nothing.

@@ -364,9 +364,10 @@ TEST(AvgPoolSpec, errors_in_order) {
     a.auto_pad = auto_pad::none;
     fails({1, 1, 0}, {1, 1, 6, 1}, errc::unsupported, "diff_src", -1, 4, 3);
     fails({1, 1, 0}, {}, errc::missing_shape, "diff_src", -1, 0, 0, expectation::none);
-    fails({-1, 0, 0}, {1, 0, 6}, errc::invalid_shape, "diff_src", 1, 0, 1, expectation::at_least);
-    fails({-1, 0, 0}, {1, 2, 6}, errc::invalid_shape, "diff_dst", 0, -1, 0, expectation::at_least);
-    fails({1, 0, 0}, {1, 2, 6}, errc::invalid_shape, "diff_dst", 1, 0, 1, expectation::at_least);
+    fails({-1, -1, 0}, {1, -1, 6}, errc::invalid_shape, "diff_src", 1, -1, 0, expectation::at_least);
+    fails({-1, -1, 0}, {1, 2, 6}, errc::invalid_shape, "diff_dst", 0, -1, 0, expectation::at_least);
+    fails({1, -1, 0}, {1, 2, 6}, errc::invalid_shape, "diff_dst", 1, -1, 0, expectation::at_least);
+    fails({1, 0, 0}, {1, 2, 6}, errc::invalid_shape, "diff_dst", 2, 0, 1, expectation::at_least);
     fails({7, 3, 9}, {big, big, big}, errc::overflow, "diff_src", -1, 0, 0, expectation::none);
     fails({big, big, big}, {2, 2, 6}, errc::overflow, "diff_dst", -1, 0, 0, expectation::none);
     a.kernel = {INT64_MAX};

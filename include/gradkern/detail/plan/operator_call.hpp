@@ -83,6 +83,9 @@ template <bool always, class Plan, class Make>
 [[nodiscard]] bool fit_stack(Plan& plan, plan_options options, const Make& make) noexcept {
     const bool fits = plan->workspace_bytes() <= call_workspace;
     if ((always && fits) || plan->workspace_bytes() == 0) return true;
+    if constexpr (requires { plan->is_small(); }) {
+        if (fits && plan->is_small()) return true;
+    }
     options.scratch = scratch_use::least;
     const auto least = make(options);
     if (!least || least->workspace_bytes() > call_workspace) return false;

@@ -31,6 +31,14 @@ public:
         return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
     }
 
+    /// Whether the least scratch is known to fit the stack of calls, without a plan of it: no more products per output than
+    /// that surely holds.
+    [[nodiscard]] bool is_small() const noexcept {
+        constexpr std::int64_t products = 352;
+        const std::int64_t blocks = plan_.taps() * plan_.channel_blocks();
+        return blocks <= products && blocks * std::min(plan_.terms, channel_block) <= products;
+    }
+
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);

@@ -34,6 +34,10 @@ public:
                         workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(lanes, bias_plan_.tasks())));
     }
 
+    /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many taps,
+    /// whatever else there is.
+    [[nodiscard]] bool is_small() const noexcept { return plan_.taps() <= 96; }
+
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
