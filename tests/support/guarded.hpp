@@ -11,13 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <sys/mman.h>
-#include <unistd.h>
-#define GRADKERN_TEST_GUARD_PAGES 1
-#else
-#define GRADKERN_TEST_GUARD_PAGES 0
-#endif
+#include "support/pages.hpp"
 
 namespace gradkern_test {
 
@@ -33,19 +27,14 @@ public:
     /// `shift` bytes are left between the contents and the guard page they would touch (to choose an alignment).
     explicit guarded_bytes(std::size_t size, touching side = touching::end, std::size_t shift = 0) : size_(size) {
 #if GRADKERN_TEST_GUARD_PAGES
-        const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-        const std::size_t inner = (size + shift + 1 + page - 1) / page * page;
-        mapped_ = inner + 2 * page;
-        void* base = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (base == MAP_FAILED) throw std::bad_alloc();
-        base_ = static_cast<std::byte*>(base);
-        zone_ = base_ + page;
-        zone_size_ = inner;
-        if (mprotect(zone_, zone_size_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+        const std::size_t page = page_size();
+        zone_size_ = (size + shift + 1 + page - 1) / page * page;
+        zone_ = map_between_guards(zone_size_);
+        if (zone_ == nullptr) throw std::bad_alloc();
 #else
         constexpr std::size_t page = 4096;
         zone_size_ = size + shift + 2 * page;
-        base_ = zone_ = static_cast<std::byte*>(::operator new(zone_size_));
+        zone_ = static_cast<std::byte*>(::operator new(zone_size_));
 #endif
         data_ = side == touching::end ? zone_ + (zone_size_ - size - shift) : zone_ + shift;
 #if !GRADKERN_TEST_GUARD_PAGES
@@ -57,21 +46,19 @@ public:
     guarded_bytes(const guarded_bytes&) = delete;
     guarded_bytes& operator=(const guarded_bytes&) = delete;
     guarded_bytes(guarded_bytes&& other) noexcept
-        : base_(other.base_),
-          zone_(other.zone_),
+        : zone_(other.zone_),
           data_(other.data_),
-          mapped_(other.mapped_),
           zone_size_(other.zone_size_),
           size_(other.size_) {
-        other.base_ = nullptr;
+        other.zone_ = nullptr;
     }
     guarded_bytes& operator=(guarded_bytes&&) = delete;
     ~guarded_bytes() {
-        if (base_ == nullptr) return;
+        if (zone_ == nullptr) return;
 #if GRADKERN_TEST_GUARD_PAGES
-        munmap(base_, mapped_);
+        unmap_between_guards(zone_, zone_size_);
 #else
-        ::operator delete(base_);
+        ::operator delete(zone_);
 #endif
     }
 
@@ -95,10 +82,8 @@ public:
     }
 
 private:
-    std::byte* base_ = nullptr;
     std::byte* zone_ = nullptr;
     std::byte* data_ = nullptr;
-    std::size_t mapped_ = 0;
     std::size_t zone_size_ = 0;
     std::size_t size_ = 0;
 };

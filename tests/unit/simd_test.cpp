@@ -3,8 +3,6 @@
 #include <gradkern/detail/simd.hpp>
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +14,8 @@
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "support/pages.hpp"
 
 namespace framework {
 
@@ -62,33 +62,22 @@ bool same_bits(float a, float b) { return bits_of(a) == bits_of(b) || (std::isna
 // One readable page between two that fault.
 class guarded_page {
 public:
-    guarded_page() : size_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-        void* const all = mmap(nullptr, 3 * size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (all == MAP_FAILED) return;
-        base_ = static_cast<unsigned char*>(all);
-        if (mprotect(base_ + size_, size_, PROT_READ | PROT_WRITE) != 0) {
-            munmap(base_, 3 * size_);
-            base_ = nullptr;
-        }
-    }
-    ~guarded_page() {
-        if (base_ != nullptr) munmap(base_, 3 * size_);
-    }
+    guarded_page() : size_(gradkern_test::page_size()), first_(gradkern_test::map_between_guards(size_)) {}
+    ~guarded_page() { gradkern_test::unmap_between_guards(first_, size_); }
     guarded_page(const guarded_page&) = delete;
     guarded_page& operator=(const guarded_page&) = delete;
 
-    explicit operator bool() const { return base_ != nullptr; }
+    explicit operator bool() const { return first_ != nullptr; }
 
     // n objects that end where the page ends, or begin where it begins.
     template <class T>
     T* place(std::ptrdiff_t n, bool at_end) const {
-        unsigned char* const first = base_ + size_;
-        return reinterpret_cast<T*>(at_end ? first + size_ - static_cast<std::size_t>(n) * sizeof(T) : first);
+        return reinterpret_cast<T*>(at_end ? first_ + size_ - static_cast<std::size_t>(n) * sizeof(T) : first_);
     }
 
 private:
     std::size_t size_;
-    unsigned char* base_ = nullptr;
+    std::byte* first_;
 };
 
 TEST(simd, lanes_and_memory) {
@@ -507,7 +496,7 @@ TEST(simd, transposes_one_block) {
     const guarded_page target_page;
     ASSERT_TRUE(source_page && target_page);
     for (const bool at_end : {false, true}) {
-        if (lanes * lanes * static_cast<std::ptrdiff_t>(sizeof(float)) > sysconf(_SC_PAGESIZE)) continue;
+        if (lanes * lanes * static_cast<std::ptrdiff_t>(sizeof(float)) > static_cast<std::ptrdiff_t>(gradkern_test::page_size())) continue;
         float* const from = source_page.place<float>(lanes * lanes, at_end);
         float* const to = target_page.place<float>(lanes * lanes, at_end);
         for (std::ptrdiff_t i = 0; i < lanes * lanes; ++i) from[i] = static_cast<float>(i) * 3.0f;
