@@ -12,15 +12,28 @@
 // (got: that of diff_bias, expected: that of diff_weights). The type of a bias without layout (an absent one) is not looked
 // at. The indices of max pools are std::int64_t here as well.
 //
+// A call whose plan needs more workspace than the library has on the stack fails with workspace_too_small. plan_X says how
+// much that is, and checks and plans once for many runs:
+//
+//     const auto plan = plan_avg_pool(src, {.kernel = {2, 2}, .strides = {2, 2}}, dst);   // types and layouts of views
+//     if (!plan) return plan.error();
+//     workspace scratch(plan->workspace_bytes(pool.concurrency()));                       // or memory of your own
+//     const status s = plan->run(src.data, dst.data, scratch, pool);
+//
+// Or the same bytes go to the call: `avg_pool(src, attributes, dst, {.workspace = scratch, .executor = pool})`.
+//
 // This header is not part of gradkern.hpp, because these functions are no templates: every translation unit that sees
 // them compiles the plans of every operator for every type (a second or two more than gradkern.hpp alone), and one that
 // calls an operator its kernels' drivers for three types. Include it where late dispatch happens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/avg_pool.hpp>
@@ -28,6 +41,8 @@
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
@@ -89,6 +104,22 @@ struct const_dynamic_view {
     }
 };
 
+/// What a plan knows of a tensor: element type and layout. Views convert to it.
+struct dynamic_layout {
+    data_type type = data_type::f32;  ///< what an element is
+    tensor_layout layout{};           ///< shape and strides in elements
+
+    constexpr dynamic_layout() noexcept = default;
+    /// Elements of type t in layout l.
+    constexpr dynamic_layout(data_type t, const tensor_layout& l) noexcept : type(t), layout(l) {}
+    /// Those of an output.
+    // NOLINTNEXTLINE(google-explicit-constructor): a view has a layout
+    constexpr dynamic_layout(const dynamic_view& view) noexcept : type(view.type), layout(view.layout) {}
+    /// Those of an input.
+    // NOLINTNEXTLINE(google-explicit-constructor): a view has a layout
+    constexpr dynamic_layout(const const_dynamic_view& view) noexcept : type(view.type), layout(view.layout) {}
+};
+
 GRADKERN_NAMESPACE_END
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -102,7 +133,7 @@ struct typed_argument {
 };
 
 /// The bias of a forward operator; an absent one has the type of the others.
-[[nodiscard]] constexpr typed_argument bias_argument(const const_dynamic_view& bias, data_type others) noexcept {
+[[nodiscard]] constexpr typed_argument bias_argument(const dynamic_layout& bias, data_type others) noexcept {
     return {"bias", bias.layout.empty() ? others : bias.type, true};
 }
 
@@ -128,9 +159,9 @@ static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_typ
 }
 
 /// Check 3 for the weight gradients: as check_types, and diff_bias, where there is one, has the type of diff_weights.
-[[nodiscard]] constexpr error check_gradient_types(std::string_view op, const const_dynamic_view& src,
-                                                   const const_dynamic_view& diff_dst, const dynamic_view& diff_weights,
-                                                   const dynamic_view& diff_bias) noexcept {
+[[nodiscard]] constexpr error check_gradient_types(std::string_view op, const dynamic_layout& src,
+                                                   const dynamic_layout& diff_dst, const dynamic_layout& diff_weights,
+                                                   const dynamic_layout& diff_bias) noexcept {
     const error e =
         check_types(op, {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_weights", diff_weights.type, true}});
     if (e.code != errc::ok || diff_bias.layout.empty()) return e;
@@ -148,7 +179,7 @@ static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_typ
 
 /// Calls fn(std::type_identity<T>) for the T of a type that check_types let pass.
 template <class Fn>
-[[nodiscard]] status with_type(data_type type, const Fn& fn) noexcept {
+[[nodiscard]] auto with_type(data_type type, const Fn& fn) noexcept {
     if (type == data_type::f16) return fn(std::type_identity<float16>{});
     if (type == data_type::bf16) return fn(std::type_identity<bfloat16>{});
     return fn(std::type_identity<float>{});
@@ -156,20 +187,89 @@ template <class Fn>
 
 /// Calls fn(std::type_identity<T>, std::type_identity<G>): G is T, or float where `other` says so.
 template <class Fn>
-[[nodiscard]] status with_types(data_type type, data_type other, const Fn& fn) noexcept {
+[[nodiscard]] auto with_types(data_type type, data_type other, const Fn& fn) noexcept {
     return with_type(type, [&]<class T>(std::type_identity<T> t) noexcept {
         return other == type ? fn(t, t) : fn(t, std::type_identity<float>{});
     });
 }
 
+/// One of the typed plans of an operator. A value: copy it, share it between threads.
+template <class... Plans>
+class plan_of_some_type {
+public:
+    plan_of_some_type() noexcept = default;
+    /// Takes over a typed plan.
+    template <class Plan>
+    explicit plan_of_some_type(const Plan& plan) noexcept : plan_(plan) {}
+
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return std::visit([&](const auto& plan) noexcept { return plan.workspace_bytes(lanes); }, plan_);
+    }
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        return std::visit([&](const auto& plan) noexcept { return plan.describe(text); }, plan_);
+    }
+
+protected:
+    /// Calls fn with the typed plan.
+    template <class Fn>
+    [[nodiscard]] status visit(const Fn& fn) const noexcept {
+        return std::visit(fn, plan_);
+    }
+
+private:
+    std::variant<Plans...> plan_{};
+};
+/// Plans of an operator whose tensors have one type.
+template <template <class> class Plan>
+using plan_of_one_type = plan_of_some_type<Plan<float>, Plan<float16>, Plan<bfloat16>>;
+/// Plans of an operator with a tensor that may be f32 beside 16-bit ones.
+template <template <class, class> class Plan>
+using plan_of_two_types = plan_of_some_type<Plan<float, float>, Plan<float16, float16>, Plan<bfloat16, bfloat16>,
+                                            Plan<float16, float>, Plan<bfloat16, float>>;
+
+/// A typed plan, or the error, as a plan of run-time types.
+template <class Plan, class Typed>
+[[nodiscard]] result<Plan> forget_type(const result<Typed>& typed) noexcept {
+    if (!typed) return typed.error();
+    return Plan(*typed);
+}
+
+/// A one-call form: plans with make(plan_options) and runs with these tensors.
+template <class Make, class... Pointers>
+[[nodiscard]] status run_in_one_call(const call_options& options, const Make& make, Pointers... tensors) noexcept {
+    const auto plan = make(options.plan);
+    if (!plan) return plan.error();
+    return run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
+        return plan->run(tensors..., workspace, options.executor);
+    });
+}
+
 }  // namespace detail
 
-// -------------------------------------------------------------------------------------------------------- convolution
+// --------------------------------------------------------------------------------------------------------- convolution
 
-/// Forward convolution; `bias` may be f32, or {} for none. Typed: convolution_plan::run.
-[[nodiscard]] inline status convolution(const const_dynamic_view& src, const const_dynamic_view& weights,
-                                        const const_dynamic_view& bias, const convolution_attributes& attributes,
-                                        const dynamic_view& dst, const call_options& options = {}) noexcept {
+/// Forward convolution of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_convolution_plan : public detail::plan_of_two_types<convolution_plan> {
+public:
+    using detail::plan_of_two_types<convolution_plan>::plan_of_some_type;
+
+    /// Typed: convolution_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, const void* weights, const void* bias, void* dst,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T, class B>(const convolution_plan<T, B>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<const T*>(weights), static_cast<const B*>(bias),
+                            static_cast<T*>(dst), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_convolution_plan::run. `bias` may be f32, or {} for none. Empty layouts mean what they mean in the
+/// typed form. Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_convolution_plan> plan_convolution(
+    const dynamic_layout& src, const dynamic_layout& weights, const dynamic_layout& bias,
+    const convolution_attributes& attributes, const dynamic_layout& dst, const plan_options& options = {}) noexcept {
     const detail::typed_argument b = detail::bias_argument(bias, src.type);
     const error types =
         detail::check_types("convolution", {{"src", src.type}, {"weights", weights.type}, b, {"dst", dst.type}});
@@ -178,17 +278,43 @@ template <class Fn>
                                                  true, 1, bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_types(src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) {
-        return convolution<T, B>(src.as<T>(), weights.as<T>(), bias.as<B>(), attributes, dst.as<T>(), options);
-    });
+    return detail::with_types(
+        src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) noexcept {
+            return detail::forget_type<dynamic_convolution_plan>(
+                plan_convolution<T, B>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+        });
 }
 
-/// Data gradient of a convolution. Typed: convolution_backward_data_plan::run.
-[[nodiscard]] inline status convolution_backward_data(const const_dynamic_view& diff_dst,
-                                                      const const_dynamic_view& weights,
-                                                      const convolution_attributes& attributes,
-                                                      const dynamic_view& diff_src,
-                                                      const call_options& options = {}) noexcept {
+/// Forward convolution in one call: plan_convolution and run. `bias` may be f32, or {} for none.
+[[nodiscard]] inline status convolution(const const_dynamic_view& src, const const_dynamic_view& weights,
+                                        const const_dynamic_view& bias, const convolution_attributes& attributes,
+                                        const dynamic_view& dst, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept { return plan_convolution(src, weights, bias, attributes, dst, how); },
+        src.data, weights.data, bias.data, dst.data);
+}
+
+/// Data gradient of a convolution of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_convolution_backward_data_plan : public detail::plan_of_one_type<convolution_backward_data_plan> {
+public:
+    using detail::plan_of_one_type<convolution_backward_data_plan>::plan_of_some_type;
+
+    /// Typed: convolution_backward_data_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* diff_dst, const void* weights, void* diff_src,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const convolution_backward_data_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(diff_dst), static_cast<const T*>(weights), static_cast<T*>(diff_src),
+                            workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_convolution_backward_data_plan::run. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_convolution_backward_data_plan> plan_convolution_backward_data(
+    const dynamic_layout& diff_dst, const dynamic_layout& weights, const convolution_attributes& attributes,
+    const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
     const error types =
         detail::check_types("convolution_backward_data",
                             {{"diff_dst", diff_dst.type}, {"weights", weights.type}, {"diff_src", diff_src.type}});
@@ -197,16 +323,47 @@ template <class Fn>
                                                                diff_src.layout.shape, true, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
-        return convolution_backward_data<T>(diff_dst.as<T>(), weights.as<T>(), attributes, diff_src.as<T>(), options);
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_convolution_backward_data_plan>(
+            plan_convolution_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout, options));
     });
 }
 
-/// Weight gradient of a convolution, and that of its bias where `diff_bias` is not {}; both may be f32. Typed:
-/// convolution_backward_weights_plan::run.
-[[nodiscard]] inline status convolution_backward_weights(
-    const const_dynamic_view& src, const const_dynamic_view& diff_dst, const convolution_attributes& attributes,
-    const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
+/// Data gradient of a convolution in one call: plan_convolution_backward_data and run.
+[[nodiscard]] inline status convolution_backward_data(const const_dynamic_view& diff_dst,
+                                                      const const_dynamic_view& weights,
+                                                      const convolution_attributes& attributes,
+                                                      const dynamic_view& diff_src,
+                                                      const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_convolution_backward_data(diff_dst, weights, attributes, diff_src, how);
+        },
+        diff_dst.data, weights.data, diff_src.data);
+}
+
+/// Weight gradient of a convolution of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_convolution_backward_weights_plan : public detail::plan_of_two_types<convolution_backward_weights_plan> {
+public:
+    using detail::plan_of_two_types<convolution_backward_weights_plan>::plan_of_some_type;
+
+    /// Typed: convolution_backward_weights_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, const void* diff_dst, void* diff_weights, void* diff_bias,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T, class G>(const convolution_backward_weights_plan<T, G>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<const T*>(diff_dst), static_cast<G*>(diff_weights),
+                            static_cast<G*>(diff_bias), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_convolution_backward_weights_plan::run. That of its bias, too, where `diff_bias` is not {}; both may
+/// be f32. Empty layouts mean what they mean in the typed form. Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_convolution_backward_weights_plan> plan_convolution_backward_weights(
+    const dynamic_layout& src, const dynamic_layout& diff_dst, const convolution_attributes& attributes,
+    const dynamic_layout& diff_weights, const dynamic_layout& diff_bias = {},
+    const plan_options& options = {}) noexcept {
     const error types =
         detail::check_gradient_types("convolution_backward_weights", src, diff_dst, diff_weights, diff_bias);
     if (types.code != errc::ok) {
@@ -216,18 +373,48 @@ template <class Fn>
         return detail::earlier_error(p.error(), types);
     }
     return detail::with_types(
-        src.type, diff_weights.type, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
-            return convolution_backward_weights<T, G>(src.as<T>(), diff_dst.as<T>(), attributes, diff_weights.as<G>(),
-                                                      diff_bias.as<G>(), options);
+        src.type, diff_weights.type, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) noexcept {
+            return detail::forget_type<dynamic_convolution_backward_weights_plan>(
+                plan_convolution_backward_weights<T, G>(src.layout, diff_dst.layout, attributes, diff_weights.layout,
+                                                        diff_bias.layout, options));
         });
+}
+
+/// Weight gradient of a convolution in one call: plan_convolution_backward_weights and run. That of its bias, too,
+/// where `diff_bias` is not {}; both may be f32.
+[[nodiscard]] inline status convolution_backward_weights(
+    const const_dynamic_view& src, const const_dynamic_view& diff_dst, const convolution_attributes& attributes,
+    const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_convolution_backward_weights(src, diff_dst, attributes, diff_weights, diff_bias, how);
+        },
+        src.data, diff_dst.data, diff_weights.data, diff_bias.data);
 }
 
 // ---------------------------------------------------------------------------------------------- transposed convolution
 
-/// Forward transposed convolution; `bias` may be f32, or {} for none. Typed: conv_transpose_plan::run.
-[[nodiscard]] inline status conv_transpose(const const_dynamic_view& src, const const_dynamic_view& weights,
-                                           const const_dynamic_view& bias, const conv_transpose_attributes& attributes,
-                                           const dynamic_view& dst, const call_options& options = {}) noexcept {
+/// Forward transposed convolution of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_conv_transpose_plan : public detail::plan_of_two_types<conv_transpose_plan> {
+public:
+    using detail::plan_of_two_types<conv_transpose_plan>::plan_of_some_type;
+
+    /// Typed: conv_transpose_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, const void* weights, const void* bias, void* dst,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T, class B>(const conv_transpose_plan<T, B>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<const T*>(weights), static_cast<const B*>(bias),
+                            static_cast<T*>(dst), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_conv_transpose_plan::run. `bias` may be f32, or {} for none. Empty layouts mean what they mean in the
+/// typed form. Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_conv_transpose_plan> plan_conv_transpose(
+    const dynamic_layout& src, const dynamic_layout& weights, const dynamic_layout& bias,
+    const conv_transpose_attributes& attributes, const dynamic_layout& dst, const plan_options& options = {}) noexcept {
     const detail::typed_argument b = detail::bias_argument(bias, src.type);
     const error types =
         detail::check_types("conv_transpose", {{"src", src.type}, {"weights", weights.type}, b, {"dst", dst.type}});
@@ -236,17 +423,43 @@ template <class Fn>
                                                     dst.layout.shape, true, 1, bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_types(src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) {
-        return conv_transpose<T, B>(src.as<T>(), weights.as<T>(), bias.as<B>(), attributes, dst.as<T>(), options);
-    });
+    return detail::with_types(
+        src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) noexcept {
+            return detail::forget_type<dynamic_conv_transpose_plan>(
+                plan_conv_transpose<T, B>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+        });
 }
 
-/// Data gradient of a transposed convolution. Typed: conv_transpose_backward_data_plan::run.
-[[nodiscard]] inline status conv_transpose_backward_data(const const_dynamic_view& diff_dst,
-                                                         const const_dynamic_view& weights,
-                                                         const conv_transpose_attributes& attributes,
-                                                         const dynamic_view& diff_src,
-                                                         const call_options& options = {}) noexcept {
+/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` may be f32, or {} for none.
+[[nodiscard]] inline status conv_transpose(const const_dynamic_view& src, const const_dynamic_view& weights,
+                                           const const_dynamic_view& bias, const conv_transpose_attributes& attributes,
+                                           const dynamic_view& dst, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept { return plan_conv_transpose(src, weights, bias, attributes, dst, how); },
+        src.data, weights.data, bias.data, dst.data);
+}
+
+/// Data gradient of a transposed convolution of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_conv_transpose_backward_data_plan : public detail::plan_of_one_type<conv_transpose_backward_data_plan> {
+public:
+    using detail::plan_of_one_type<conv_transpose_backward_data_plan>::plan_of_some_type;
+
+    /// Typed: conv_transpose_backward_data_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* diff_dst, const void* weights, void* diff_src,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const conv_transpose_backward_data_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(diff_dst), static_cast<const T*>(weights), static_cast<T*>(diff_src),
+                            workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_conv_transpose_backward_data_plan::run. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_conv_transpose_backward_data_plan> plan_conv_transpose_backward_data(
+    const dynamic_layout& diff_dst, const dynamic_layout& weights, const conv_transpose_attributes& attributes,
+    const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
     const error types =
         detail::check_types("conv_transpose_backward_data",
                             {{"diff_dst", diff_dst.type}, {"weights", weights.type}, {"diff_src", diff_src.type}});
@@ -255,17 +468,48 @@ template <class Fn>
                                                                   attributes, diff_src.layout.shape, true, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
-        return conv_transpose_backward_data<T>(diff_dst.as<T>(), weights.as<T>(), attributes, diff_src.as<T>(),
-                                               options);
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_conv_transpose_backward_data_plan>(plan_conv_transpose_backward_data<T>(
+            diff_dst.layout, weights.layout, attributes, diff_src.layout, options));
     });
 }
 
-/// Weight gradient of a transposed convolution, and that of its bias where `diff_bias` is not {}; both may be f32. Typed:
-/// conv_transpose_backward_weights_plan::run.
-[[nodiscard]] inline status conv_transpose_backward_weights(
-    const const_dynamic_view& src, const const_dynamic_view& diff_dst, const conv_transpose_attributes& attributes,
-    const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
+/// Data gradient of a transposed convolution in one call: plan_conv_transpose_backward_data and run.
+[[nodiscard]] inline status conv_transpose_backward_data(const const_dynamic_view& diff_dst,
+                                                         const const_dynamic_view& weights,
+                                                         const conv_transpose_attributes& attributes,
+                                                         const dynamic_view& diff_src,
+                                                         const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_conv_transpose_backward_data(diff_dst, weights, attributes, diff_src, how);
+        },
+        diff_dst.data, weights.data, diff_src.data);
+}
+
+/// Weight gradient of a transposed convolution of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_conv_transpose_backward_weights_plan
+    : public detail::plan_of_two_types<conv_transpose_backward_weights_plan> {
+public:
+    using detail::plan_of_two_types<conv_transpose_backward_weights_plan>::plan_of_some_type;
+
+    /// Typed: conv_transpose_backward_weights_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, const void* diff_dst, void* diff_weights, void* diff_bias,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T, class G>(const conv_transpose_backward_weights_plan<T, G>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<const T*>(diff_dst), static_cast<G*>(diff_weights),
+                            static_cast<G*>(diff_bias), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_conv_transpose_backward_weights_plan::run. That of its bias, too, where `diff_bias` is not {}; both
+/// may be f32. Empty layouts mean what they mean in the typed form. Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_conv_transpose_backward_weights_plan> plan_conv_transpose_backward_weights(
+    const dynamic_layout& src, const dynamic_layout& diff_dst, const conv_transpose_attributes& attributes,
+    const dynamic_layout& diff_weights, const dynamic_layout& diff_bias = {},
+    const plan_options& options = {}) noexcept {
     const error types =
         detail::check_gradient_types("conv_transpose_backward_weights", src, diff_dst, diff_weights, diff_bias);
     if (types.code != errc::ok) {
@@ -275,17 +519,48 @@ template <class Fn>
         return detail::earlier_error(p.error(), types);
     }
     return detail::with_types(
-        src.type, diff_weights.type, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
-            return conv_transpose_backward_weights<T, G>(src.as<T>(), diff_dst.as<T>(), attributes,
-                                                         diff_weights.as<G>(), diff_bias.as<G>(), options);
+        src.type, diff_weights.type, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) noexcept {
+            return detail::forget_type<dynamic_conv_transpose_backward_weights_plan>(
+                plan_conv_transpose_backward_weights<T, G>(src.layout, diff_dst.layout, attributes, diff_weights.layout,
+                                                           diff_bias.layout, options));
         });
+}
+
+/// Weight gradient of a transposed convolution in one call: plan_conv_transpose_backward_weights and run. That of its
+/// bias, too, where `diff_bias` is not {}; both may be f32.
+[[nodiscard]] inline status conv_transpose_backward_weights(
+    const const_dynamic_view& src, const const_dynamic_view& diff_dst, const conv_transpose_attributes& attributes,
+    const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_conv_transpose_backward_weights(src, diff_dst, attributes, diff_weights, diff_bias, how);
+        },
+        src.data, diff_dst.data, diff_weights.data, diff_bias.data);
 }
 
 // ---------------------------------------------------------------------------------------------------------------- bias
 
-/// Gradient of the bias of either family; `diff_bias` may be f32. Typed: bias_backward_plan::run.
-[[nodiscard]] inline status bias_backward(const const_dynamic_view& diff_dst, const bias_attributes& attributes,
-                                          const dynamic_view& diff_bias, const call_options& options = {}) noexcept {
+/// Gradient of the bias of either family of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_bias_backward_plan : public detail::plan_of_two_types<bias_backward_plan> {
+public:
+    using detail::plan_of_two_types<bias_backward_plan>::plan_of_some_type;
+
+    /// Typed: bias_backward_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* diff_dst, void* diff_bias, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return visit([&]<class T, class G>(const bias_backward_plan<T, G>& plan) noexcept {
+            return plan.run(static_cast<const T*>(diff_dst), static_cast<G*>(diff_bias), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_bias_backward_plan::run. `diff_bias` may be f32. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_bias_backward_plan> plan_bias_backward(const dynamic_layout& diff_dst,
+                                                                           const bias_attributes& attributes,
+                                                                           const dynamic_layout& diff_bias,
+                                                                           const plan_options& options = {}) noexcept {
     const error types =
         detail::check_types("bias_backward", {{"diff_dst", diff_dst.type}, {"diff_bias", diff_bias.type, true}});
     if (types.code != errc::ok) {
@@ -293,29 +568,81 @@ template <class Fn>
         return detail::earlier_error(p.error(), types);
     }
     return detail::with_types(diff_dst.type, diff_bias.type,
-                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
-                                  return bias_backward<T, G>(diff_dst.as<T>(), attributes, diff_bias.as<G>(), options);
+                              [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) noexcept {
+                                  return detail::forget_type<dynamic_bias_backward_plan>(
+                                      plan_bias_backward<T, G>(diff_dst.layout, attributes, diff_bias.layout, options));
                               });
+}
+
+/// Gradient of the bias of either family in one call: plan_bias_backward and run. `diff_bias` may be f32.
+[[nodiscard]] inline status bias_backward(const const_dynamic_view& diff_dst, const bias_attributes& attributes,
+                                          const dynamic_view& diff_bias, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept { return plan_bias_backward(diff_dst, attributes, diff_bias, how); },
+        diff_dst.data, diff_bias.data);
 }
 
 // ------------------------------------------------------------------------------------------------------------- pooling
 
-/// Average pool. Typed: avg_pool_plan::run.
-[[nodiscard]] inline status avg_pool(const const_dynamic_view& src, const avg_pool_attributes& attributes,
-                                     const dynamic_view& dst, const call_options& options = {}) noexcept {
+/// Average pool of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_avg_pool_plan : public detail::plan_of_one_type<avg_pool_plan> {
+public:
+    using detail::plan_of_one_type<avg_pool_plan>::plan_of_some_type;
+
+    /// Typed: avg_pool_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, void* dst, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const avg_pool_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<T*>(dst), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_avg_pool_plan::run. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_avg_pool_plan> plan_avg_pool(const dynamic_layout& src,
+                                                                 const avg_pool_attributes& attributes,
+                                                                 const dynamic_layout& dst,
+                                                                 const plan_options& options = {}) noexcept {
     const error types = detail::check_types("avg_pool", {{"src", src.type}, {"dst", dst.type}});
     if (types.code != errc::ok) {
         const auto p = shape::avg_pool_shapes(src.layout.shape, attributes, dst.layout.shape, true, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) {
-        return avg_pool<T>(src.as<T>(), attributes, dst.as<T>(), options);
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_avg_pool_plan>(
+            plan_avg_pool<T>(src.layout, attributes, dst.layout, options));
     });
 }
 
-/// Gradient of an average pool. Typed: avg_pool_backward_plan::run.
-[[nodiscard]] inline status avg_pool_backward(const const_dynamic_view& diff_dst, const avg_pool_attributes& attributes,
-                                              const dynamic_view& diff_src, const call_options& options = {}) noexcept {
+/// Average pool in one call: plan_avg_pool and run.
+[[nodiscard]] inline status avg_pool(const const_dynamic_view& src, const avg_pool_attributes& attributes,
+                                     const dynamic_view& dst, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options, [&](const plan_options& how) noexcept { return plan_avg_pool(src, attributes, dst, how); }, src.data,
+        dst.data);
+}
+
+/// Gradient of an average pool of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_avg_pool_backward_plan : public detail::plan_of_one_type<avg_pool_backward_plan> {
+public:
+    using detail::plan_of_one_type<avg_pool_backward_plan>::plan_of_some_type;
+
+    /// Typed: avg_pool_backward_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* diff_dst, void* diff_src, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const avg_pool_backward_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(diff_dst), static_cast<T*>(diff_src), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_avg_pool_backward_plan::run. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_avg_pool_backward_plan> plan_avg_pool_backward(
+    const dynamic_layout& diff_dst, const avg_pool_attributes& attributes, const dynamic_layout& diff_src,
+    const plan_options& options = {}) noexcept {
     const error types =
         detail::check_types("avg_pool_backward", {{"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
     if (types.code != errc::ok) {
@@ -323,29 +650,83 @@ template <class Fn>
             shape::avg_pool_backward_shapes(diff_dst.layout.shape, attributes, diff_src.layout.shape, true, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
-        return avg_pool_backward<T>(diff_dst.as<T>(), attributes, diff_src.as<T>(), options);
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_avg_pool_backward_plan>(
+            plan_avg_pool_backward<T>(diff_dst.layout, attributes, diff_src.layout, options));
     });
 }
 
-/// Max pool; `indices` may be an empty view. Typed: max_pool_plan::run.
+/// Gradient of an average pool in one call: plan_avg_pool_backward and run.
+[[nodiscard]] inline status avg_pool_backward(const const_dynamic_view& diff_dst, const avg_pool_attributes& attributes,
+                                              const dynamic_view& diff_src, const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept { return plan_avg_pool_backward(diff_dst, attributes, diff_src, how); },
+        diff_dst.data, diff_src.data);
+}
+
+/// Max pool of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_max_pool_plan : public detail::plan_of_one_type<max_pool_plan> {
+public:
+    using detail::plan_of_one_type<max_pool_plan>::plan_of_some_type;
+
+    /// Typed: max_pool_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, void* dst, std::int64_t* indices, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const max_pool_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<T*>(dst), indices, workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_max_pool_plan::run. `indices` may be {}. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_max_pool_plan> plan_max_pool(const dynamic_layout& src,
+                                                                 const max_pool_attributes& attributes,
+                                                                 const dynamic_layout& dst,
+                                                                 const tensor_layout& indices = {},
+                                                                 const plan_options& options = {}) noexcept {
+    const error types = detail::check_types("max_pool", {{"src", src.type}, {"dst", dst.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::max_pool_shapes(src.layout.shape, attributes, dst.layout.shape, indices.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_max_pool_plan>(
+            plan_max_pool<T>(src.layout, attributes, dst.layout, indices, options));
+    });
+}
+
+/// Max pool in one call: plan_max_pool and run. `indices` may be {}.
 [[nodiscard]] inline status max_pool(const const_dynamic_view& src, const max_pool_attributes& attributes,
                                      const dynamic_view& dst, tensor_view<std::int64_t> indices = {},
                                      const call_options& options = {}) noexcept {
-    const error types = detail::check_types("max_pool", {{"src", src.type}, {"dst", dst.type}});
-    if (types.code != errc::ok) {
-        const auto p = shape::max_pool_shapes(src.layout.shape, attributes, dst.layout.shape, indices.layout.shape, 1);
-        return detail::earlier_error(p.error(), types);
-    }
-    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) {
-        return max_pool<T>(src.as<T>(), attributes, dst.as<T>(), indices, options);
-    });
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept { return plan_max_pool(src, attributes, dst, indices.layout, how); },
+        src.data, dst.data, indices.data);
 }
 
-/// Gradient of a max pool. Typed: max_pool_backward_plan::run.
-[[nodiscard]] inline status max_pool_backward(const const_dynamic_view& src, const const_dynamic_view& diff_dst,
-                                              const max_pool_attributes& attributes, const dynamic_view& diff_src,
-                                              const call_options& options = {}) noexcept {
+/// Gradient of a max pool of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_max_pool_backward_plan : public detail::plan_of_one_type<max_pool_backward_plan> {
+public:
+    using detail::plan_of_one_type<max_pool_backward_plan>::plan_of_some_type;
+
+    /// Typed: max_pool_backward_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, const void* diff_dst, void* diff_src, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const max_pool_backward_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<const T*>(diff_dst), static_cast<T*>(diff_src),
+                            workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_max_pool_backward_plan::run. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_max_pool_backward_plan> plan_max_pool_backward(
+    const dynamic_layout& src, const dynamic_layout& diff_dst, const max_pool_attributes& attributes,
+    const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
     const error types = detail::check_types(
         "max_pool_backward", {{"src", src.type}, {"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
     if (types.code != errc::ok) {
@@ -353,27 +734,69 @@ template <class Fn>
                                                        diff_src.layout.shape, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) {
-        return max_pool_backward<T>(src.as<T>(), diff_dst.as<T>(), attributes, diff_src.as<T>(), options);
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_max_pool_backward_plan>(
+            plan_max_pool_backward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, options));
     });
 }
 
-/// Gradient of a max pool from indices. Typed: max_pool_backward_from_indices_plan::run.
+/// Gradient of a max pool in one call: plan_max_pool_backward and run.
+[[nodiscard]] inline status max_pool_backward(const const_dynamic_view& src, const const_dynamic_view& diff_dst,
+                                              const max_pool_attributes& attributes, const dynamic_view& diff_src,
+                                              const call_options& options = {}) noexcept {
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_max_pool_backward(src, diff_dst, attributes, diff_src, how);
+        },
+        src.data, diff_dst.data, diff_src.data);
+}
+
+/// Gradient of a max pool from indices of run-time types, planned. A value: copy it, share it between threads.
+class dynamic_max_pool_backward_from_indices_plan
+    : public detail::plan_of_one_type<max_pool_backward_from_indices_plan> {
+public:
+    using detail::plan_of_one_type<max_pool_backward_from_indices_plan>::plan_of_some_type;
+
+    /// Typed: max_pool_backward_from_indices_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* diff_dst, const std::int64_t* indices, void* diff_src,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const max_pool_backward_from_indices_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(diff_dst), indices, static_cast<T*>(diff_src), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_max_pool_backward_from_indices_plan::run. Empty layouts mean what they mean in the typed form.
+/// Errors: those of the typed form, and of types.
+[[nodiscard]] inline result<dynamic_max_pool_backward_from_indices_plan> plan_max_pool_backward_from_indices(
+    const dynamic_layout& diff_dst, const tensor_layout& indices, const max_pool_indices_attributes& attributes,
+    const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
+    const error types = detail::check_types("max_pool_backward_from_indices",
+                                            {{"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::max_pool_backward_from_indices_shapes(diff_dst.layout.shape, indices.shape, attributes,
+                                                                    diff_src.layout.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_max_pool_backward_from_indices_plan>(
+            plan_max_pool_backward_from_indices<T>(diff_dst.layout, indices, attributes, diff_src.layout, options));
+    });
+}
+
+/// Gradient of a max pool from indices in one call: plan_max_pool_backward_from_indices and run.
 [[nodiscard]] inline status max_pool_backward_from_indices(const const_dynamic_view& diff_dst,
                                                            tensor_view<const std::int64_t> indices,
                                                            const max_pool_indices_attributes& attributes,
                                                            const dynamic_view& diff_src,
                                                            const call_options& options = {}) noexcept {
-    const error types = detail::check_types("max_pool_backward_from_indices",
-                                            {{"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
-    if (types.code != errc::ok) {
-        const auto p = shape::max_pool_backward_from_indices_shapes(diff_dst.layout.shape, indices.layout.shape,
-                                                                    attributes, diff_src.layout.shape, 1);
-        return detail::earlier_error(p.error(), types);
-    }
-    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) {
-        return max_pool_backward_from_indices<T>(diff_dst.as<T>(), indices, attributes, diff_src.as<T>(), options);
-    });
+    return detail::run_in_one_call(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_max_pool_backward_from_indices(diff_dst, indices.layout, attributes, diff_src, how);
+        },
+        diff_dst.data, indices.data, diff_src.data);
 }
 
 GRADKERN_ISA_NAMESPACE_END

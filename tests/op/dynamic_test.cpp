@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -992,6 +994,168 @@ TEST(dynamic_errors, the_type_of_an_absent_bias_is_ignored) {
             }
         }
     }
+}
+
+// --------------------------------------------------------------------------------------------------------------- plans
+
+template <class... Plans>
+constexpr bool plans_are_values = (... &&
+                                   (std::is_trivially_copyable_v<Plans> && std::is_default_constructible_v<Plans>));
+static_assert(plans_are_values<gk::dynamic_convolution_plan, gk::dynamic_convolution_backward_data_plan,
+                               gk::dynamic_convolution_backward_weights_plan, gk::dynamic_conv_transpose_plan,
+                               gk::dynamic_conv_transpose_backward_data_plan,
+                               gk::dynamic_conv_transpose_backward_weights_plan, gk::dynamic_bias_backward_plan,
+                               gk::dynamic_avg_pool_plan, gk::dynamic_avg_pool_backward_plan, gk::dynamic_max_pool_plan,
+                               gk::dynamic_max_pool_backward_plan, gk::dynamic_max_pool_backward_from_indices_plan>);
+
+template <class Plan>
+std::string description(const Plan& plan) {
+    std::string text(plan.describe({}), ' ');
+    static_cast<void>(plan.describe(std::span<char>(text.data(), text.size())));
+    return text;
+}
+
+/// What a plan of run-time types says is what the typed one says; without memory, a call of it asks for as much as it says.
+/// `run(plan, tensors apart, workspace)`.
+template <class Dynamic, class Typed, class OneCall, class Run>
+void asks_for_the_typed_workspace(const gk::result<Dynamic>& plan, const gk::result<Typed>& typed, const OneCall& call,
+                                  const Run& run) {
+    ASSERT_TRUE(typed) << typed.error();
+    ASSERT_TRUE(plan) << plan.error();
+    EXPECT_EQ(description(*plan), description(*typed));
+    for (const std::ptrdiff_t lanes : {1, 2, 7, 100'000})
+        EXPECT_EQ(plan->workspace_bytes(lanes), typed->workspace_bytes(lanes));
+    std::vector<std::byte> workspace(plan->workspace_bytes());
+    EXPECT_TRUE(run(*plan, std::span<std::byte>(workspace)));
+    EXPECT_TRUE(call(gk::call_options{.workspace = workspace}));
+    if (workspace.size() < 2) return;
+    const gk::status less = run(*plan, std::span<std::byte>(workspace).first(workspace.size() - 1));
+    EXPECT_EQ(less.code(), errc::workspace_too_small);
+    EXPECT_EQ(less.error().expected, static_cast<std::int64_t>(workspace.size()));
+    const gk::status alone = call(gk::call_options{});
+    if (!alone) {
+        EXPECT_EQ(alone.code(), errc::workspace_too_small);
+        EXPECT_LE(alone.error().expected, static_cast<std::int64_t>(workspace.size()));
+    }
+}
+
+TYPED_TEST(dynamic_operators, plans_of_convolutions_are_the_typed_ones) {
+    using T = typename TypeParam::input;
+    using G = typename TypeParam::wide;
+    const extents large{2, 17, 18, 40};
+    const extents small{2, 15, 16, 36};
+    const extents filter{3, 3, 40, 36};
+    const extents transposed{3, 3, 36, 40};
+    const gk::convolution_attributes a{.strides = {1, 1}, .dilations = {1, 1}};
+    const gk::conv_transpose_attributes t{.strides = {1, 1}, .dilations = {1, 1}};
+    random_source random("dynamic.plans");
+    const test_tensor<T> x(large), y(small), w(filter), wt(transposed), out_large(large), out_small(small);
+    const test_tensor<G> dw(filter), dwt(transposed), bias({36}), bias_t({40});
+    for (const auto* tensor : {&x, &y, &w, &wt}) tensor->fill_random(random);
+    bias.fill_random(random);
+    bias_t.fill_random(random);
+    const gk::const_dynamic_view X(x.view()), Y(y.view()), W(w.view()), WT(wt.view()), B(bias.view()),
+        BT(bias_t.view());
+    const gk::dynamic_view L(out_large.view()), S(out_small.view()), DW(dw.view()), DWT(dwt.view()), DB(bias.view()),
+        DBT(bias_t.view());
+    asks_for_the_typed_workspace(
+        gk::plan_convolution(X, W, B, a, S), gk::plan_convolution<T, G>(large, filter, extents{36}, a, small),
+        [&](const gk::call_options& o) { return gk::convolution(X, W, B, a, S, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, W.data, B.data, S.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_convolution_backward_data(Y, W, a, L), gk::plan_convolution_backward_data<T>(small, filter, a, large),
+        [&](const gk::call_options& o) { return gk::convolution_backward_data(Y, W, a, L, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(Y.data, W.data, L.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_convolution_backward_weights(X, Y, a, DW, DB),
+        gk::plan_convolution_backward_weights<T, G>(large, small, a, filter, extents{36}),
+        [&](const gk::call_options& o) { return gk::convolution_backward_weights(X, Y, a, DW, DB, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, Y.data, DW.data, DB.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_conv_transpose(Y, WT, BT, t, L),
+        gk::plan_conv_transpose<T, G>(small, transposed, extents{40}, t, large),
+        [&](const gk::call_options& o) { return gk::conv_transpose(Y, WT, BT, t, L, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(Y.data, WT.data, BT.data, L.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_conv_transpose_backward_data(X, WT, t, S),
+        gk::plan_conv_transpose_backward_data<T>(large, transposed, t, small),
+        [&](const gk::call_options& o) { return gk::conv_transpose_backward_data(X, WT, t, S, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, WT.data, S.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_conv_transpose_backward_weights(Y, X, t, DWT, DBT),
+        gk::plan_conv_transpose_backward_weights<T, G>(small, large, t, transposed, extents{40}),
+        [&](const gk::call_options& o) { return gk::conv_transpose_backward_weights(Y, X, t, DWT, DBT, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(Y.data, X.data, DWT.data, DBT.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_bias_backward(Y, {}, DB), gk::plan_bias_backward<T, G>(small, {}),
+        [&](const gk::call_options& o) { return gk::bias_backward(Y, {}, DB, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(Y.data, DB.data, workspace); });
+}
+
+TYPED_TEST(dynamic_operators, plans_of_pools_are_the_typed_ones) {
+    using T = typename TypeParam::input;
+    const extents large{2, 60, 61, 70};
+    const extents small{2, 58, 59, 70};
+    const gk::avg_pool_attributes a{.kernel = {3, 3}, .strides = {1, 1}};
+    const gk::max_pool_attributes m{.kernel = {3, 3}, .strides = {1, 1}};
+    random_source random("dynamic.pool_plans");
+    const test_tensor<T> x(large), y(small), out_large(large), out_small(small);
+    x.fill_random(random);
+    y.fill_random(random);
+    std::vector<std::int64_t> places(static_cast<std::size_t>(out_small.count()));
+    const gk::const_dynamic_view X(x.view()), Y(y.view());
+    const gk::dynamic_view L(out_large.view()), S(out_small.view());
+    asks_for_the_typed_workspace(
+        gk::plan_avg_pool(X, a, S), gk::plan_avg_pool<T>(large, a),
+        [&](const gk::call_options& o) { return gk::avg_pool(X, a, S, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, S.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_avg_pool_backward(Y, a, L), gk::plan_avg_pool_backward<T>(small, a, large),
+        [&](const gk::call_options& o) { return gk::avg_pool_backward(Y, a, L, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(Y.data, L.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_max_pool(X, m, S, small), gk::plan_max_pool<T>(large, m, small, small),
+        [&](const gk::call_options& o) {
+            return gk::max_pool(X, m, S, {places.data(), small}, o);
+        },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, S.data, places.data(), workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_max_pool_backward(X, Y, m, L), gk::plan_max_pool_backward<T>(large, small, m),
+        [&](const gk::call_options& o) { return gk::max_pool_backward(X, Y, m, L, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, Y.data, L.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_max_pool_backward_from_indices(Y, small, {}, L),
+        gk::plan_max_pool_backward_from_indices<T>(small, small, {}, large),
+        [&](const gk::call_options& o) {
+            return gk::max_pool_backward_from_indices(Y, {places.data(), small}, {}, L, o);
+        },
+        [&](const auto& plan, auto workspace) { return plan.run(Y.data, places.data(), L.data, workspace); });
+}
+
+// A call that is refused for want of workspace: the plan tells how much, and runs with it.
+TEST(dynamic_plans, are_the_way_out_of_workspace_too_small) {
+    const extents src{1, 28, 28, 64};
+    const extents weights{3, 3, 64, 64};
+    const extents dst{1, 26, 26, 64};
+    const gk::convolution_attributes a{.strides = {1, 1}, .dilations = {1, 1}};
+    const test_tensor<gk::bfloat16> x(src), w(weights), y(dst), typed(dst);
+    random_source random("dynamic.way_out");
+    x.fill_random(random);
+    w.fill_random(random);
+    const gk::const_dynamic_view X(x.view()), W(w.view());
+    const gk::dynamic_view Y(y.view());
+    const auto plan = gk::plan_convolution(X, W, {}, a, Y);
+    ASSERT_TRUE(plan) << plan.error();
+    std::vector<std::byte> workspace(plan->workspace_bytes());
+    ASSERT_TRUE(plan->run(X.data, W.data, nullptr, Y.data, workspace));
+    ASSERT_TRUE(gk::convolution(x.const_view(), w.const_view(), {}, a, typed.view(), {.workspace = workspace}));
+    EXPECT_TRUE(y.equals(typed));
+    EXPECT_EQ(gk::plan_convolution({data_type::f64, src}, {data_type::f64, weights}, {}, a, {data_type::f64, dst})
+                  .error()
+                  .code,
+              errc::unsupported);
+    EXPECT_EQ(gk::plan_convolution({data_type::f16, src}, W, {}, a, Y).error().argument, "weights");
+    EXPECT_EQ(gk::plan_convolution({data_type::bf16, dst}, W, {}, a, Y).error().code, errc::invalid_shape);
 }
 
 }  // namespace
