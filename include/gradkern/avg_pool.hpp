@@ -21,6 +21,7 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
+#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/average/average.hpp>
 #include <gradkern/detail/plan/elements.hpp>
@@ -70,6 +71,7 @@ protected:
         require_elements<T>();
         if (out.empty()) out.shape = backward ? p.large_shape : p.small_shape;
         shape::operator_checks checks(op_);
+        check_options(checks, options);
         checks.addresses(in_name, in, sizeof(T), false);
         checks.addresses(out_name, out, sizeof(T), true);
         if (!checks.ok()) return checks.error();

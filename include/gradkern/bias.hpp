@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
+#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
@@ -59,6 +60,7 @@ protected:
         if (!p) return p.error();
         if (diff_bias.empty()) diff_bias.shape = p->diff_bias_shape;
         shape::operator_checks checks("bias_backward");
+        check_options(checks, options);
         checks.addresses("diff_dst", diff_dst, bytes, false);
         checks.addresses("diff_bias", diff_bias, result_bytes, true);
         if (!checks.ok()) return checks.error();
@@ -76,7 +78,8 @@ protected:
 
 }  // namespace detail
 
-/// A planned bias gradient; G is T, or float for 16-bit T. A value: copy it, share it between threads.
+/// A planned bias gradient; G is T, or float for 16-bit T, as sums over many calls need (output_mode::accumulate). A value:
+/// copy it, share it between threads.
 template <class T, class G = T>
 class bias_backward_plan : public detail::planned_bias {
 public:

@@ -207,8 +207,8 @@ template <mutable_view DiffDst>
     return p->weights_shape;
 }
 
-/// A planned gradient of a convolution's weights, and of its bias where wanted; G is T, or float for 16-bit T. A value:
-/// copy it, share it between threads.
+/// A planned gradient of a convolution's weights, and of its bias where wanted; G is T, or float for 16-bit T, as sums over
+/// many calls need (output_mode::accumulate). A value: copy it, share it between threads.
 template <class T, class G = T>
 class convolution_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:

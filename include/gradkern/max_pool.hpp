@@ -22,6 +22,7 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
+#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/maximum/backward.hpp>
@@ -117,6 +118,7 @@ template <class T>
     tensor_layout out = dst;
     if (out.empty()) out.shape = p->small_shape;
     shape::operator_checks checks("max_pool");
+    detail::check_options(checks, options);
     checks.addresses("src", src, sizeof(T), false);
     checks.addresses("dst", out, sizeof(T), true);
     checks.addresses("indices", indices, sizeof(std::int64_t), true);
@@ -213,6 +215,7 @@ template <class T>
     tensor_layout out = diff_src;
     if (out.empty()) out.shape = p->large_shape;
     shape::operator_checks checks("max_pool_backward");
+    detail::check_options(checks, options);
     checks.addresses("src", src, sizeof(T), false);
     checks.addresses("diff_dst", diff_dst, sizeof(T), false);
     checks.addresses("diff_src", out, sizeof(T), true);
@@ -343,6 +346,7 @@ template <class T>
     detail::require_elements<T>();
     max_pool_backward_from_indices_plan<T> plan;
     shape::operator_checks checks(plan.op);
+    detail::check_options(checks, options);
     checks.addresses("diff_dst", diff_dst, sizeof(T), false);
     checks.addresses("indices", indices, sizeof(std::int64_t), false);
     checks.addresses("diff_src", out, sizeof(T), true);

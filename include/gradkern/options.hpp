@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/executor.hpp>
@@ -12,9 +13,17 @@ GRADKERN_NAMESPACE_BEGIN
 
 /// What happens to the values an output holds before the call.
 enum class output_mode : std::uint8_t {
-    overwrite,  ///< they are never read
-    accumulate  ///< result = T(f32(previous value) + sum), one rounding
+    /// they are never read
+    overwrite,
+    /// result = T(f32(previous value) + sum), one rounding. Of many calls each rounds, and where the output has 16 bits a sum
+    /// stops growing once a call adds less than half of its last bit: in bf16 ones add up to 256, in f16 to 2048. Whoever
+    /// accumulates gradients of weights or of a bias over many calls asks for them in f32, which 16-bit inputs allow.
+    accumulate
 };
+/// The words an error names.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(output_mode) noexcept {
+    return "overwrite or accumulate";
+}
 
 /// How far results may leave the definition. Only `strict` promises the same bits everywhere.
 ///
@@ -32,6 +41,10 @@ enum class precision : std::uint8_t {
     strict,  ///< f32 products and sums in the library's fixed order
     relaxed  ///< hardware dot products of bf16 may be used where the target has them
 };
+/// The words an error names.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(precision) noexcept {
+    return "strict or relaxed";
+}
 
 /// Which way a convolution is computed. The bits of a strict result are the same for all of them; `automatic` takes the one
 /// that is quick for the shape, the others exist to be tested and measured.
@@ -47,6 +60,10 @@ enum class algorithm : std::uint8_t {
     /// kernels in NCX, and depthwise ones of stride 1 in NCX ("planewise").
     positionwise
 };
+/// The words an error names.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
+    return "automatic, dense, dense_staged, channelwise or positionwise";
+}
 
 /// When max_pool_backward_from_indices checks the indices. No index leads to a write out of bounds either way.
 enum class index_check : std::uint8_t {
@@ -54,6 +71,10 @@ enum class index_check : std::uint8_t {
     each    ///< each one just before its own write, which saves a pass over the indices: where one is out of range, the
             ///< output is left partly written. Accumulating plans check first all the same
 };
+/// The words an error names.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(index_check) noexcept {
+    return "first or each";
+}
 
 /// How much scratch memory a plan asks for. The bits of a strict result are the same either way.
 enum class scratch_use : std::uint8_t {
@@ -63,9 +84,13 @@ enum class scratch_use : std::uint8_t {
     /// bf16 are taken it is `fast`. Calls without a workspace fall back on it
     least
 };
+/// The words an error names.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(scratch_use) noexcept {
+    return "fast or least";
+}
 
-/// Options of a plan. None of them changes a shape. Numbers that name no enumerator are not looked for: they count as one of
-/// those there are.
+/// Options of a plan. None of them changes a shape. A number that names no enumerator is invalid_argument, found after the
+/// errors of shapes.
 struct plan_options {
     output_mode output = output_mode::overwrite;             ///< overwrite or accumulate
     gradkern::precision precision = precision::strict;       ///< numerical contract
@@ -74,12 +99,14 @@ struct plan_options {
     scratch_use scratch = scratch_use::fast;                 ///< how much workspace is asked for
 };
 
-/// Options of a one-call operator: the plan's, scratch memory and threads.
+/// Options of a one-call operator: the plan's, scratch memory and threads. A call that fails with workspace_too_small needs
+/// a workspace here: error::expected has its bytes, and plan_X(...)->workspace_bytes(threads) says them beforehand.
 struct call_options {
     plan_options plan{};  ///< as for plan_X
-    /// May be empty for pools and bias gradients, and wherever scratch_use::least needs no more than 40 KiB, counted for
-    /// vectors of 16 floats. (Of max_pool_backward_from_indices: for f32 results that are overwritten, and for planes of up
-    /// to 10240 places.) So the problem alone decides, on every CPU. The 40 KiB are on the stack, more where vectors are longer
+    /// May be empty for pools and bias gradients, and for convolutions whose plan with scratch_use::least needs no more than
+    /// 40 KiB on a CPU with vectors of 16 floats: the problem alone decides, on every CPU. (max_pool_backward_from_indices
+    /// does without for planes of up to 10,240 places, and for f32 results that are overwritten in planes of up to 2^18
+    /// windows.) The 40 KiB are on the stack, more where vectors are longer
     std::span<std::byte> workspace{};
     executor_ref executor{};  ///< serial by default
 };

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <gradkern/dynamic.hpp>
 #include <gradkern/error_text.hpp>
@@ -270,6 +272,94 @@ TEST(braced_inputs, need_the_type_alone) {
     EXPECT_FLOAT_EQ(dw[4], dw_ref[4]);
     std::array<float, 1> db{};
     ASSERT_TRUE(gk::bias_backward<float>({t.small.data(), {1, 2, 2, 1}}, {}, {db.data(), gk::extents{1}}));
+}
+
+// ------------------------------------------------------------------------------------------------------------- options
+
+/// Every operator and reference with these options, on tensors that fit.
+std::vector<gk::error> errors_with(const gk::plan_options& plan) {
+    tensors<float, float> t(1);
+    auto other = t;
+    const gk::call_options o{.plan = plan};
+    const gk::tensor_view<float> large(other.large.data(), {1, 4, 4, 1}), small(other.small.data(), {1, 2, 2, 1}),
+        kernel(other.kernel.data(), {3, 3, 1, 1}), bias(other.bias.data(), gk::extents{1});
+    return {gk::avg_pool(t.x(), mean, small, o).error(),
+            gk::ref::avg_pool(t.x(), mean, small, o).error(),
+            gk::avg_pool_backward(t.y(), mean, large, o).error(),
+            gk::ref::avg_pool_backward(t.y(), mean, large, o).error(),
+            gk::max_pool(t.x(), maximum, small, {}, o).error(),
+            gk::ref::max_pool(t.x(), maximum, small, {}, o).error(),
+            gk::max_pool_backward(t.x(), t.y(), maximum, large, o).error(),
+            gk::ref::max_pool_backward(t.x(), t.y(), maximum, large, o).error(),
+            gk::max_pool_backward_from_indices(t.y(), t.i(), by_index, large, o).error(),
+            gk::ref::max_pool_backward_from_indices(t.y(), t.i(), by_index, large, o).error(),
+            gk::convolution(t.x(), t.w(), {}, conv, small, o).error(),
+            gk::ref::convolution(t.x(), t.w(), {}, conv, small, o).error(),
+            gk::convolution_backward_data(t.y(), t.w(), conv, large, o).error(),
+            gk::ref::convolution_backward_data(t.y(), t.w(), conv, large, o).error(),
+            gk::convolution_backward_weights(t.x(), t.y(), conv, kernel, {}, o).error(),
+            gk::ref::convolution_backward_weights(t.x(), t.y(), conv, kernel, {}, o).error(),
+            gk::conv_transpose(t.y(), t.w(), {}, transposed, large, o).error(),
+            gk::ref::conv_transpose(t.y(), t.w(), {}, transposed, large, o).error(),
+            gk::conv_transpose_backward_data(t.x(), t.w(), transposed, small, o).error(),
+            gk::ref::conv_transpose_backward_data(t.x(), t.w(), transposed, small, o).error(),
+            gk::conv_transpose_backward_weights(t.y(), t.x(), transposed, kernel, {}, o).error(),
+            gk::ref::conv_transpose_backward_weights(t.y(), t.x(), transposed, kernel, {}, o).error(),
+            gk::bias_backward(t.y(), {}, bias, o).error(),
+            gk::ref::bias_backward(t.y(), {}, bias, o).error()};
+}
+
+TEST(options, unknown_enumerators_are_refused) {
+    for (const gk::error& e : errors_with({})) EXPECT_EQ(e.code, gk::errc::ok) << e;
+    const auto refused = [](const gk::plan_options& plan, std::string_view name, std::int64_t number) {
+        for (const gk::error& e : errors_with(plan)) {
+            EXPECT_EQ(e.code, gk::errc::invalid_argument) << e;
+            EXPECT_EQ(e.argument, name) << e;
+            EXPECT_EQ(e.got, number) << e;
+        }
+    };
+    refused({.output = static_cast<gk::output_mode>(2)}, "output", 2);
+    refused({.output = static_cast<gk::output_mode>(255)}, "output", 255);
+    refused({.precision = static_cast<gk::precision>(2)}, "precision", 2);
+    refused({.algorithm = static_cast<gk::algorithm>(5)}, "algorithm", 5);
+    refused({.index_check = static_cast<gk::index_check>(2)}, "index_check", 2);
+}
+
+// The advice that stands beside output_mode::accumulate.
+TEST(options, accumulated_16_bit_gradients_stop_growing_and_f32_ones_do_not) {
+    const std::array<gk::bfloat16, 1> one{gk::bfloat16(1.0F)};
+    std::array<gk::bfloat16, 1> narrow{gk::bfloat16(0.0F)};
+    std::array<float, 1> wide{};
+    const gk::tensor_view<const gk::bfloat16> image(one.data(), {1, 1, 1});
+    const gk::call_options add{.plan = {.output = gk::output_mode::accumulate}};
+    for (int i = 0; i < 300; ++i) {
+        ASSERT_TRUE(gk::bias_backward(image, {}, {narrow.data(), gk::extents{1}}, add));
+        ASSERT_TRUE(gk::bias_backward(image, {}, gk::tensor_view<float>(wide.data(), gk::extents{1}), add));
+    }
+    EXPECT_EQ(static_cast<float>(narrow[0]), 256.0F);
+    EXPECT_EQ(wide[0], 300.0F);
+}
+
+// What would do nothing is no success.
+TEST(options, gradients_of_onnxruntime_need_a_result) {
+    tensors<float, float> t(1);
+    const gk::tensor_view<float> x(t.large.data(), {1, 1, 4, 4}), w(t.kernel.data(), {1, 1, 3, 3}),
+        y(t.small.data(), {1, 1, 2, 2});
+    const auto nothing = [](const gk::error& e, std::string_view op) {
+        EXPECT_EQ(e.code, gk::errc::invalid_argument) << e;
+        EXPECT_EQ(e.op, op);
+        EXPECT_EQ(e.argument, "dX, dW, dB");
+    };
+    nothing(ort::plan_ConvGrad<float>(y.layout, x.layout, w.layout, {}, {}).error(), "ConvGrad");
+    nothing(ort::plan_ConvTransposeGrad<float>(x.layout, y.layout, w.layout, {}, {}).error(), "ConvTransposeGrad");
+    nothing(ort::ConvGrad(y, x, w, {}, {}).error(), "ConvGrad");
+    nothing(ort::ConvTransposeGrad(x, y, w, {}, {}).error(), "ConvTransposeGrad");
+    const auto plan = ort::plan_ConvGrad<float>(y.layout, x.layout, w.layout, {}, x.layout);
+    ASSERT_TRUE(plan);
+    nothing(plan->run(y.data, x.data, w.data, nullptr, nullptr, nullptr).error(), "ConvGrad");
+    const auto back = ort::plan_ConvTransposeGrad<float>(x.layout, y.layout, w.layout, {}, y.layout);
+    ASSERT_TRUE(back);
+    nothing(back->run(x.data, y.data, w.data, nullptr, nullptr, nullptr).error(), "ConvTransposeGrad");
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ template <class T>
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
     const status s = check_arguments(
-        "avg_pool", {{"src", src.data, src.layout, sizeof(T)}, {"dst", dst.data, dst.layout, sizeof(T), true}});
+        "avg_pool", {{"src", src.data, src.layout, sizeof(T)}, {"dst", dst.data, dst.layout, sizeof(T), true}},
+        options.plan);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -102,9 +103,10 @@ template <class T>
         shape::avg_pool_backward_shapes(diff_dst.layout.shape, attributes, diff_src.layout.shape, true, sizeof(T));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
-    const status s =
-        check_arguments("avg_pool_backward", {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                              {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    const status s = check_arguments("avg_pool_backward",
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> y{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};

@@ -28,9 +28,10 @@ template <class T, class G = T>
                                                std::max(sizeof(T), sizeof(G)));
     if (!p) return p.error();
     if (diff_bias.layout.empty()) diff_bias.layout.shape = p->diff_bias_shape;
-    const status s =
-        check_arguments("bias_backward", {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                          {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}});
+    const status s = check_arguments("bias_backward",
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};

@@ -33,10 +33,12 @@ template <class T, class Bias = T>
                                              std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
-    const status s = check_arguments("convolution", {{"src", src.data, src.layout, sizeof(T)},
-                                                     {"weights", weights.data, weights.layout, sizeof(T)},
-                                                     {"bias", bias.data, bias.layout, sizeof(Bias)},
-                                                     {"dst", dst.data, dst.layout, sizeof(T), true}});
+    const status s = check_arguments("convolution",
+                                     {{"src", src.data, src.layout, sizeof(T)},
+                                      {"weights", weights.data, weights.layout, sizeof(T)},
+                                      {"bias", bias.data, bias.layout, sizeof(Bias)},
+                                      {"dst", dst.data, dst.layout, sizeof(T), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -80,10 +82,11 @@ template <class T>
                                                            diff_src.layout.shape, true, sizeof(T));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
-    const status s =
-        check_arguments("convolution_backward_data", {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                                      {"weights", weights.data, weights.layout, sizeof(T)},
-                                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    const status s = check_arguments("convolution_backward_data",
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"weights", weights.data, weights.layout, sizeof(T)},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
@@ -133,7 +136,8 @@ template <class T, class G = T>
                                      {{"src", src.data, src.layout, sizeof(T)},
                                       {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
                                       {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true},
-                                      {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}});
+                                      {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};

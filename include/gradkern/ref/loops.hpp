@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
@@ -160,9 +161,10 @@ struct argument {
 };
 
 /// The checks that need strides and pointers. (Unlike the operators, references do not look for overlapping tensors.)
-[[nodiscard]] constexpr status check_arguments(std::string_view op,
-                                               std::initializer_list<argument> arguments) noexcept {
+[[nodiscard]] constexpr status check_arguments(std::string_view op, std::initializer_list<argument> arguments,
+                                               const plan_options& options) noexcept {
     shape::operator_checks checks(op);
+    detail::check_options(checks, options);
     for (const argument& a : arguments)
         checks.addresses(a.name, a.layout, static_cast<std::int64_t>(a.element_bytes), a.is_output);
     for (const argument& a : arguments) {

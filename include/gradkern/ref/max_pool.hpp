@@ -76,10 +76,11 @@ template <class T>
         shape::max_pool_shapes(src.layout.shape, attributes, dst.layout.shape, indices.layout.shape, sizeof(T));
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
-    const status s =
-        check_arguments("max_pool", {{"src", src.data, src.layout, sizeof(T)},
-                                     {"dst", dst.data, dst.layout, sizeof(T), true},
-                                     {"indices", indices.data, indices.layout, sizeof(std::int64_t), true}});
+    const status s = check_arguments("max_pool",
+                                     {{"src", src.data, src.layout, sizeof(T)},
+                                      {"dst", dst.data, dst.layout, sizeof(T), true},
+                                      {"indices", indices.data, indices.layout, sizeof(std::int64_t), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -141,10 +142,11 @@ template <class T>
                                                    diff_src.layout.shape, sizeof(T));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
-    const status s =
-        check_arguments("max_pool_backward", {{"src", src.data, src.layout, sizeof(T)},
-                                              {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                              {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    const status s = check_arguments("max_pool_backward",
+                                     {{"src", src.data, src.layout, sizeof(T)},
+                                      {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
@@ -192,9 +194,11 @@ template <class T>
                                                                 diff_src.layout.shape, sizeof(T));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
-    const status s = check_arguments(op, {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                          {"indices", indices.data, indices.layout, sizeof(std::int64_t)},
-                                          {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}});
+    const status s = check_arguments(op,
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                      {"indices", indices.data, indices.layout, sizeof(std::int64_t)},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}},
+                                     options.plan);
     if (!s) return s;
 
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};

@@ -40,7 +40,8 @@ public:
     /// dX as convolution_backward_data_plan::run, dW as convolution_backward_weights_plan::run and dB as
     /// bias_backward_plan::run. A result whose pointer is null is not computed; W is read for dX and X for dW alone,
     /// and may be null otherwise. No result may overlap what is read, or another result. Errors: missing_shape (memory
-    /// for a result that was not planned), null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// for a result that was not planned), null_pointer, invalid_argument (overlap, or no result is asked for),
+    /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* dY, const T* X, const T* W, T* dX, G* dW, B* dB,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return this->execute(dY, X, W, dX, dW, dB, workspace, executor);
@@ -48,7 +49,7 @@ public:
 };
 
 /// Plans ConvGrad_plan::run. A result whose layout is empty is not planned; dense ones are `X.shape`, `W.shape` and
-/// {OC}.
+/// {OC}. No result at all is invalid_argument.
 template <class T, class G = T, class B = G>
 [[nodiscard]] result<ConvGrad_plan<T, G, B>> plan_ConvGrad(const tensor_layout& dY, const tensor_layout& X,
                                                            const tensor_layout& W,
@@ -62,7 +63,8 @@ template <class T, class G = T, class B = G>
     return ConvGrad_plan<T, G, B>(*plan);
 }
 
-/// ConvGrad in one call. A result without memory is not computed; one with memory and an empty layout is dense.
+/// ConvGrad in one call. A result without memory is not computed; one with memory and an empty layout is dense. Where none
+/// has memory, the call would do nothing: invalid_argument.
 template <class T, class G = T, class B = G>
 [[nodiscard]] status ConvGrad(tensor_view<const T> dY, std::type_identity_t<tensor_view<const T>> X,
                               std::type_identity_t<tensor_view<const T>> W, const ConvGrad_attributes& attributes,
@@ -112,7 +114,7 @@ public:
 };
 
 /// Plans ConvTransposeGrad_plan::run. A result whose layout is empty is not planned; dense ones are `X.shape`,
-/// `W.shape` and {OC}.
+/// `W.shape` and {OC}. No result at all is invalid_argument.
 template <class T, class G = T, class B = G>
 [[nodiscard]] result<ConvTransposeGrad_plan<T, G, B>> plan_ConvTransposeGrad(
     const tensor_layout& dY, const tensor_layout& X, const tensor_layout& W,
@@ -125,7 +127,7 @@ template <class T, class G = T, class B = G>
 }
 
 /// ConvTransposeGrad in one call. A result without memory is not computed; one with memory and an empty layout is
-/// dense.
+/// dense. Where none has memory, the call would do nothing: invalid_argument.
 template <class T, class G = T, class B = G>
 [[nodiscard]] status ConvTransposeGrad(tensor_view<const T> dY, std::type_identity_t<tensor_view<const T>> X,
                                        std::type_identity_t<tensor_view<const T>> W,

@@ -263,6 +263,7 @@ public:
         checks.addresses("dW", dW, sizeof(G), true);
         checks.addresses("dB", dB, sizeof(B), true);
         if (!checks.ok()) return checks.error();
+        if (dX.empty() && dW.empty() && dB.empty()) return nothing_wanted();
 
         conv_gradients plan;
         plan.dY_ = detail::tensor_memory("dY", dY, sizeof(T));
@@ -294,7 +295,7 @@ protected:
         if (dX != nullptr && !dX_.planned) return not_planned("dX");
         if (dW != nullptr && !dW_.planned) return not_planned("dW");
         if (dB != nullptr && !dB_.planned) return not_planned("dB");
-        if (dX == nullptr && dW == nullptr && dB == nullptr) return {};
+        if (dX == nullptr && dW == nullptr && dB == nullptr) return nothing_wanted();
         // All checks of all results come before the first is written: pointers, outputs apart from what is read and
         // from one another, workspace. A tensor that is not needed may be anywhere.
         const detail::tensor_memory unused;
@@ -320,6 +321,19 @@ private:
         detail::tensor_memory memory{};
     };
 
+    /// A call that would do nothing does not report success.
+    [[nodiscard]] static error nothing_wanted() noexcept {
+        return {errc::invalid_argument,
+                Family::op,
+                "dX, dW, dB",
+                -1,
+                0,
+                0,
+                expectation::none,
+                quantity::value,
+                {},
+                "at least one result must be asked for"};
+    }
     [[nodiscard]] static error not_planned(std::string_view name) noexcept {
         return shape::error_because(errc::missing_shape, Family::op, name,
                                     "memory was given for a result that was not planned");

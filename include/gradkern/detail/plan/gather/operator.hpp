@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/gather/gather.hpp>
@@ -86,6 +87,7 @@ protected:
                                      gradkern::weights_format w_format, const plan_options& options) noexcept {
         if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
         shape::operator_checks checks(op_);
+        check_options(checks, options);
         checks.addresses(t.in_name, t.in, types.bytes, false);
         checks.addresses("weights", t.weights, types.bytes, false);
         checks.addresses("bias", t.bias, types.bias_bytes, false);

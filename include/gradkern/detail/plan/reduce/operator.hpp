@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/elements.hpp>
 #include <gradkern/detail/plan/operator_call.hpp>
@@ -84,6 +85,7 @@ protected:
                                      const plan_options& options) noexcept {
         if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
         shape::operator_checks checks(op_);
+        check_options(checks, options);
         checks.addresses(t.large_name, t.large, types.bytes, false);
         checks.addresses(t.small_name, t.small, types.bytes, false);
         checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
