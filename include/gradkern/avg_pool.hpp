@@ -115,6 +115,7 @@ private:
 template <class T>
 class avg_pool_plan : public detail::average_operator<T> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     avg_pool_plan() noexcept : detail::average_operator<T>("avg_pool") {}
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
@@ -181,6 +182,7 @@ template <mutable_view Src>
 template <class T>
 class avg_pool_backward_plan : public detail::average_operator<T> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     avg_pool_backward_plan() noexcept : detail::average_operator<T>("avg_pool_backward") {}
 
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).

@@ -83,6 +83,7 @@ protected:
 template <class T, class G = T>
 class bias_backward_plan : public detail::planned_bias {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     bias_backward_plan() noexcept = default;
 
     /// diff_bias[c] = sum over n and all positions of diff_dst[n, c, position].

@@ -40,6 +40,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 template <class T, class Bias = T>
 class conv_transpose_plan : public detail::gather_operator<T, Bias> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     conv_transpose_plan() noexcept : detail::gather_operator<T, Bias>("conv_transpose") {}
 
     /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
@@ -126,6 +127,7 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 template <class T>
 class conv_transpose_backward_data_plan : public detail::gather_operator<T, T> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     conv_transpose_backward_data_plan() noexcept : detail::gather_operator<T, T>("conv_transpose_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
@@ -207,6 +209,7 @@ template <mutable_view DiffDst>
 template <class T, class G = T>
 class conv_transpose_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     conv_transpose_backward_weights_plan() noexcept
         : detail::reduce_operator<T, G>("conv_transpose_backward_weights") {}
 

@@ -53,6 +53,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 template <class T, class Bias = T>
 class convolution_plan : public detail::gather_operator<T, Bias> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     convolution_plan() noexcept : detail::gather_operator<T, Bias>("convolution") {}
 
     /// dst[n, g*OCg+oc, o] = bias[g*OCg+oc] + sum over ic, k of src[n, g*ICg+ic, p(o,k)] * weights(g*OCg+oc, ic, k).
@@ -130,6 +131,7 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 template <class T>
 class convolution_backward_data_plan : public detail::gather_operator<T, T> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     convolution_backward_data_plan() noexcept : detail::gather_operator<T, T>("convolution_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
@@ -212,6 +214,7 @@ template <mutable_view DiffDst>
 template <class T, class G = T>
 class convolution_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     convolution_backward_weights_plan() noexcept : detail::reduce_operator<T, G>("convolution_backward_weights") {}
 
     /// diff_weights(g*OCg+oc, ic, k) = sum over n, o of src[n, g*ICg+ic, p(o,k)] * diff_dst[n, g*OCg+oc, o].

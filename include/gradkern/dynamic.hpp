@@ -12,7 +12,7 @@
 // (got: that of diff_bias, expected: that of diff_weights). The type of a bias without layout (an absent one) is not looked
 // at. The indices of max pools are std::int64_t here as well.
 //
-// A call whose plan needs more workspace than the library has on the stack fails with workspace_too_small. plan_X says how
+// A call whose plan needs more workspace than the library has on the stack (see call_options) fails with workspace_too_small. plan_X says how
 // much that is, and checks and plans once for many runs:
 //
 //     const auto plan = plan_avg_pool(src, {.kernel = {2, 2}, .strides = {2, 2}}, dst);   // types and layouts of views
@@ -236,13 +236,11 @@ template <class Plan, class Typed>
     return Plan(*typed);
 }
 
-/// A one-call form: plans with make(plan_options) and runs with these tensors.
-template <class Make, class... Pointers>
+/// A one-call form: plans with make(plan_options) and runs with these tensors. `always`: as for run_call.
+template <bool always, class Make, class... Pointers>
 [[nodiscard]] status run_in_one_call(const call_options& options, const Make& make, Pointers... tensors) noexcept {
-    const auto plan = make(options.plan);
-    if (!plan) return plan.error();
-    return run_with_workspace(options.workspace, plan->workspace_bytes(), [&](std::span<std::byte> workspace) {
-        return plan->run(tensors..., workspace, options.executor);
+    return run_call<always>(options, make, [&](const auto& plan, std::span<std::byte> workspace) {
+        return plan.run(tensors..., workspace, options.executor);
     });
 }
 
@@ -289,7 +287,7 @@ public:
 [[nodiscard]] inline status convolution(const const_dynamic_view& src, const const_dynamic_view& weights,
                                         const const_dynamic_view& bias, const convolution_attributes& attributes,
                                         const dynamic_view& dst, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept { return plan_convolution(src, weights, bias, attributes, dst, how); },
         src.data, weights.data, bias.data, dst.data);
@@ -335,7 +333,7 @@ public:
                                                       const convolution_attributes& attributes,
                                                       const dynamic_view& diff_src,
                                                       const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_convolution_backward_data(diff_dst, weights, attributes, diff_src, how);
@@ -385,7 +383,7 @@ public:
 [[nodiscard]] inline status convolution_backward_weights(
     const const_dynamic_view& src, const const_dynamic_view& diff_dst, const convolution_attributes& attributes,
     const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_convolution_backward_weights(src, diff_dst, attributes, diff_weights, diff_bias, how);
@@ -434,7 +432,7 @@ public:
 [[nodiscard]] inline status conv_transpose(const const_dynamic_view& src, const const_dynamic_view& weights,
                                            const const_dynamic_view& bias, const conv_transpose_attributes& attributes,
                                            const dynamic_view& dst, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept { return plan_conv_transpose(src, weights, bias, attributes, dst, how); },
         src.data, weights.data, bias.data, dst.data);
@@ -480,7 +478,7 @@ public:
                                                          const conv_transpose_attributes& attributes,
                                                          const dynamic_view& diff_src,
                                                          const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_conv_transpose_backward_data(diff_dst, weights, attributes, diff_src, how);
@@ -531,7 +529,7 @@ public:
 [[nodiscard]] inline status conv_transpose_backward_weights(
     const const_dynamic_view& src, const const_dynamic_view& diff_dst, const conv_transpose_attributes& attributes,
     const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_conv_transpose_backward_weights(src, diff_dst, attributes, diff_weights, diff_bias, how);
@@ -577,7 +575,7 @@ public:
 /// Gradient of the bias of either family in one call: plan_bias_backward and run. `diff_bias` may be f32.
 [[nodiscard]] inline status bias_backward(const const_dynamic_view& diff_dst, const bias_attributes& attributes,
                                           const dynamic_view& diff_bias, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<true>(
         options,
         [&](const plan_options& how) noexcept { return plan_bias_backward(diff_dst, attributes, diff_bias, how); },
         diff_dst.data, diff_bias.data);
@@ -619,7 +617,7 @@ public:
 /// Average pool in one call: plan_avg_pool and run.
 [[nodiscard]] inline status avg_pool(const const_dynamic_view& src, const avg_pool_attributes& attributes,
                                      const dynamic_view& dst, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<true>(
         options, [&](const plan_options& how) noexcept { return plan_avg_pool(src, attributes, dst, how); }, src.data,
         dst.data);
 }
@@ -659,7 +657,7 @@ public:
 /// Gradient of an average pool in one call: plan_avg_pool_backward and run.
 [[nodiscard]] inline status avg_pool_backward(const const_dynamic_view& diff_dst, const avg_pool_attributes& attributes,
                                               const dynamic_view& diff_src, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<true>(
         options,
         [&](const plan_options& how) noexcept { return plan_avg_pool_backward(diff_dst, attributes, diff_src, how); },
         diff_dst.data, diff_src.data);
@@ -701,7 +699,7 @@ public:
 [[nodiscard]] inline status max_pool(const const_dynamic_view& src, const max_pool_attributes& attributes,
                                      const dynamic_view& dst, tensor_view<std::int64_t> indices = {},
                                      const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<true>(
         options,
         [&](const plan_options& how) noexcept { return plan_max_pool(src, attributes, dst, indices.layout, how); },
         src.data, dst.data, indices.data);
@@ -744,7 +742,7 @@ public:
 [[nodiscard]] inline status max_pool_backward(const const_dynamic_view& src, const const_dynamic_view& diff_dst,
                                               const max_pool_attributes& attributes, const dynamic_view& diff_src,
                                               const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<true>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_max_pool_backward(src, diff_dst, attributes, diff_src, how);
@@ -791,7 +789,7 @@ public:
                                                            const max_pool_indices_attributes& attributes,
                                                            const dynamic_view& diff_src,
                                                            const call_options& options = {}) noexcept {
-    return detail::run_in_one_call(
+    return detail::run_in_one_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_max_pool_backward_from_indices(diff_dst, indices.layout, attributes, diff_src, how);

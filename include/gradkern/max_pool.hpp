@@ -79,6 +79,7 @@ protected:
 template <class T>
 class max_pool_plan : public detail::max_operator {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     max_pool_plan() noexcept = default;
 
     /// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)], and the index of the element taken, in elements as
@@ -173,6 +174,7 @@ template <mutable_view Src>
 template <class T>
 class max_pool_backward_plan : public detail::max_operator {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     max_pool_backward_plan() noexcept = default;
 
     /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
@@ -272,6 +274,7 @@ template <mutable_view Src>
 template <class T>
 class max_pool_backward_from_indices_plan {
 public:
+    /// No plan yet: run() is an error until plan_X gives one.
     max_pool_backward_from_indices_plan() noexcept = default;
 
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.

@@ -119,11 +119,14 @@ template <mutable_view Src>
 template <class Sum>
 class scattered_sum {
 public:
+    /// An empty sum.
     constexpr explicit scattered_sum(bool in_f64) noexcept : in_f64_(in_f64) {}
+    /// Adds a gradient.
     constexpr void add(Sum term) noexcept {
         plain_ += term;
         exact_ += static_cast<double>(term);
     }
+    /// The sum.
     [[nodiscard]] constexpr Sum value() const noexcept { return in_f64_ ? static_cast<Sum>(exact_) : plain_; }
 
 private:
