@@ -106,7 +106,7 @@ struct call_options {
     /// May be empty for pools and bias gradients, and for convolutions whose plan with scratch_use::least needs no more than
     /// 40 KiB on a CPU with vectors of 16 floats: the problem alone decides, on every CPU. (max_pool_backward_from_indices
     /// does without for planes of up to 10,240 places, and for f32 results that are overwritten in planes of up to 2^18
-    /// windows.) The 40 KiB are on the stack, more where vectors are longer
+    /// windows.) The 40 KiB are on the stack, more where vectors are longer.
     std::span<std::byte> workspace{};
     executor_ref executor{};  ///< serial by default
 };
