@@ -533,8 +533,8 @@ std::vector<mistake> mistakes_of(const role& r) {
             name + ": N -1", 40, [=](problem& p) { p.at(s).shape[0] = -1; }, shape, r.name(s), 0, -1,
             expectation::at_least, 0);
         add(
-            name + ": C 0", 40, [=](problem& p) { p.at(s).shape[1] = 0; }, shape, r.name(s), 1, 0,
-            expectation::at_least, 1);
+            name + ": C -1", 40, [=](problem& p) { p.at(s).shape[1] = -1; }, shape, r.name(s), 1, -1,
+            expectation::at_least, 0);
         add(
             name + ": size 0", 40, [=](problem& p) { p.at(s).shape[3] = 0; }, shape, r.name(s), 3, 0,
             expectation::at_least, 1);
@@ -1052,6 +1052,7 @@ TEST(convolution_errors, workspace_too_small) {
         };
         const auto before = bytes_of(written.at(r.result));
         for (const std::size_t size : {std::size_t{0}, std::size_t{1}, needed - 1}) {
+            if (size == 0 && r.result == side::weights) continue;  // few taps: the stack is enough
             std::vector<std::byte> workspace(size);
             EXPECT_EQ(call(r, p, m, {.workspace = workspace}).error(),
                       (error{errc::workspace_too_small, r.op, "workspace", -1, static_cast<std::int64_t>(size),
