@@ -344,7 +344,7 @@ static_assert(pool_code({1, 1}, {1, 1}, row_1) == errc::unsupported);
 static_assert(pool_code({1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, pool({0}, {0}, {}, {})) == errc::unsupported);
 static_assert(pool_code({2, 1, 3}, {1, 1, 6}, row_1) == errc::invalid_shape);
 static_assert(pool_code({1, 2, 3}, {1, 1, 6}, row_1) == errc::invalid_shape);
-static_assert(pool_code({1, 0, 3}, {1, 0, 6}, row_1) == errc::invalid_shape);
+static_assert(pool_code({1, 0, 3}, {1, 0, 6}, row_1) == errc::ok);  // no channels, as no images
 static_assert(pool_code({1, 1, 1}, {1, 1, 1}, with(pool({3}, {2}, {0}, {1}), gk::rounding_type::ceil)) ==
               errc::invalid_shape);  // n = -1 is refused, not rounded to one window,
 static_assert(pool_code({1, 1, 1}, {1, 1, 1}, with(pool({3}, {2}, {0}, {1}), gk::rounding_type::ceil_torch)) ==

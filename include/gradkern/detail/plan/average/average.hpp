@@ -245,11 +245,25 @@ private:
 
     /// Forward: the means of whole windows.
     GRADKERN_NOINLINE void average_whole_windows(std::int64_t h, const axis_reads& rows, T* out) noexcept {
-        divisors_.set_line(s_.counted_depth, h);
         const auto line_at = [&](std::int64_t d, std::int64_t row) {
             return vertical_.line_at(d, row, s_.all_reads());
         };
-        average_windows(s_, divisors_, rows, line_at, out);
+        const whole_windows<T> windows(s_, rows, line_at);
+        if (s_.parts() > 1) {
+            line_totals totals(totals_, s_.columns * s_.inner);
+            for (std::int64_t part = 0; part < s_.parts(); ++part) {
+                s_.set_part(part);
+                windows.sum(0, s_.columns, result_, s_.inner, as_it_is{});
+                totals.add(result_);
+            }
+            totals.round_to(result_);
+            return finish_line(h, out);
+        }
+        divisors_.set_line(s_.counted_depth, h);
+        const std::int64_t out_column = s_.columns > 1 ? p_.out[4] : 0;
+        divisors_.for_each_alike(s_.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
+            windows.sum(begin, end, out, out_column, divide);
+        });
     }
 
     /// Divides what is in result_, if it is not yet divided, and stores it.
@@ -305,7 +319,7 @@ private:
     average_output<T> output_;
     float* sums_;     // the scratch line: vertical sums
     float* result_;   // a line of results; direct tiles: a column of zeros
-    double* totals_;  // by taps: of a line of long sums
+    double* totals_;  // by taps, or of whole windows: of a line of long sums
     axis_reads same_as_last_{-1, -1};
 };
 

@@ -21,6 +21,7 @@ inline constexpr std::int64_t average_line = 8192;    ///< floats of a scratch l
 inline constexpr std::int64_t average_reach = 16384;  ///< floats of a scratch line at most
 inline constexpr std::int64_t average_ring = 131072;  ///< floats of the ring of quotient lines at most
 inline constexpr std::int64_t average_task = 32768;   ///< floats of output that make a task worth its overhead
+inline constexpr std::int64_t average_totals = 512;   ///< totals of long whole windows at most
 inline constexpr std::int64_t average_runs = 1024;    ///< output columns of a segment where each may be its own run
 inline constexpr std::int64_t average_least = 16;  ///< least scratch: of the first two and of the last so small a part
 

@@ -131,13 +131,15 @@ constexpr void choose_sums(average_plan& g) noexcept {
     return g.backward ? std::min(g.axes[2].stride, g.segment) : 1;
 }
 
-/// Cuts strips and segments of whole windows, which need no scratch line. The last strip fills a vector, too.
+/// Cuts strips and segments of whole windows, which need no scratch line, unless they are long. The last strip fills a
+/// vector, too.
 constexpr void choose_whole_windows(average_plan& g) noexcept {
     g.whole_windows = true;
     g.run_axis = g.axes[2];
-    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, g.line_floats()), 16) * 16);
-    g.segment = shape::even_part(g.out_extent(2),
-                                 std::clamp<std::int64_t>(g.line_floats() / g.inner_block, 1, g.run_columns()));
+    const std::int64_t most = g.long_columns ? std::min(average_totals, g.line_floats()) : g.line_floats();
+    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, most), 16) * 16);
+    while (g.inner % g.inner_block != 0 && g.inner % g.inner_block < simd::lanes) g.inner_block += 16;
+    g.segment = shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(most / g.inner_block, 1, g.run_columns()));
     g.reads = columns_spanned_inside(g, g.segment);
 }
 
@@ -171,7 +173,7 @@ constexpr void choose_ring(average_plan& g) noexcept {
 constexpr void reserve_lines(average_plan& g, bool f32) noexcept {
     const shape::axis& a = g.axes[2];
     const std::int64_t row = g.whole_windows ? 0 : g.reads * g.inner_block;
-    const std::int64_t line_floats = g.whole_windows ? 0 : g.segment * g.inner_block;
+    const std::int64_t line_floats = g.whole_windows && !g.long_columns ? 0 : g.segment * g.inner_block;
     const std::int64_t last_strip = g.inner - (g.strips() - 1) * g.inner_block;
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool narrow = last_strip < lanes && a.stride > 1 && !g.tiles;

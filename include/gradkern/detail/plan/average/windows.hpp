@@ -24,8 +24,7 @@ namespace detail {
 /// Whether windows are summed whole: they hardly overlap along the columns, and read few lines. 16-bit elements are widened
 /// for each window that reads them, so that overlapping windows had better read very few. `f32`: whether elements are floats.
 [[nodiscard]] constexpr bool sums_whole_windows(const average_plan& g, bool f32) noexcept {
-    if (g.backward || g.accumulate || g.long_columns || g.inner < simd::lanes || g.in_inner != 1 || g.out_inner != 1)
-        return false;
+    if (g.backward || g.accumulate || g.inner < simd::lanes || g.in_inner != 1 || g.out_inner != 1) return false;
     const shape::axis& w = g.axes[2];
     const bool overlap = w.small > 1 && windows_overlap(w);
     if (overlap && w.kernel / 2 >= w.stride) return false;
@@ -34,30 +33,39 @@ namespace detail {
     return taps(0) <= most && taps(1) <= most / taps(0);
 }
 
-/// The means of the segment's columns in a line whose windows read `rows`; line_at(d, h): the first column that the segment
-/// reads, in that line of the input.
-template <class T, class LineAt>
-void average_windows(const average_segment& s, const average_divisors& divisors, const axis_reads& rows,
-                     const LineAt& line_at, T* out) noexcept {
-    std::array<const T*, lines_at_once> lines;
-    std::size_t line_count = 0;
-    s.for_each_line_read(rows, [&](std::int64_t d, std::int64_t h) { lines[line_count++] = line_at(d, h); });
-    // steps that nobody takes are not formed
-    const std::int64_t column = s.reads > 1 ? s.p.in[4] : 0;
-    const std::int64_t out_column = s.columns > 1 ? s.p.out[4] : 0;
-    divisors.for_each_alike(s.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
-        s.for_each_run(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
-            const std::int64_t advance = run.count > 0 && run.positions > 1 ? s.p.advance() * column : 0;
-            const window_reads<T> w{lines.data(), static_cast<std::ptrdiff_t>(line_count),
-                                    run.first * column + first * advance, run.count, s.column_step() * column};
-            with_ahead(simd::asks_for_neighbours && s.p.is_large,
+/// The sums of the windows of the segment's columns in a line whose windows read `rows`; line_at(d, h): the first column that
+/// the segment reads, in that line of the input.
+template <class T>
+class whole_windows {
+public:
+    template <class LineAt>
+    whole_windows(const average_segment& s, const axis_reads& rows, const LineAt& line_at) noexcept
+        : s_(s), column_(s.reads > 1 ? s.p.in[4] : 0) {  // steps that nobody takes are not formed
+        s.for_each_line_read(rows, [&](std::int64_t d, std::int64_t h) { lines_[line_count_++] = line_at(d, h); });
+    }
+
+    /// Finishes those of the columns [begin, end), `out_column` elements apart.
+    template <class Out, class Finish>
+    void sum(std::int64_t begin, std::int64_t end, Out* out, std::int64_t out_column,
+             const Finish& finish) const noexcept {
+        s_.for_each_run(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
+            const std::int64_t advance = run.count > 0 && run.positions > 1 ? s_.p.advance() * column_ : 0;
+            const window_reads<T> w{lines_.data(), static_cast<std::ptrdiff_t>(line_count_),
+                                    run.first * column_ + first * advance, run.count, s_.column_step() * column_};
+            with_ahead(simd::asks_for_neighbours && s_.p.is_large,
                        [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
-                           sum_windows<Reads, ahead::leave>(w, s.inner, last - first, advance,
-                                                            out + (run.begin + first) * out_column, out_column, divide);
+                           sum_windows<Reads, ahead::leave>(w, s_.inner, last - first, advance,
+                                                            out + (run.begin + first) * out_column, out_column, finish);
                        });
         });
-    });
-}
+    }
+
+private:
+    const average_segment& s_;
+    std::int64_t column_;
+    std::array<const T*, lines_at_once> lines_;
+    std::size_t line_count_ = 0;
+};
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END
