@@ -1,20 +1,23 @@
-// How far results may be from the exact ones: published bounds, one function per operator.
+// How far results may be from the exact ones: a published bound for every element, one function per operator.
 //
-// Each function returns a factor c such that, before the result is rounded to its type T,
+//     const auto bound = gradkern::accuracy::convolution<float>(src, weights, bias, attributes, dst, options);
+//     if (!bound) ...                                          // an error: the operator would return the same
+//     is_right = std::abs(result - exact) <= (*bound)(size);   // size: the sum of the absolute values of all terms
 //
-//     |result - exact| <= c * unit_roundoff * S,        S = the sum of the absolute values of all terms
+// Each function takes what plan_X takes, in the same order (shapes do as layouts; strides are not looked at), and returns an
+// error_bound. What a term is says each function; everywhere a bias is one more term, and so is the previous value where the
+// output accumulates. Bounds hold for finite data, whatever path, layout, instruction set or number of threads.
 //
-// where a term of an average pool is an element after its division. It holds for strict precision (what relaxed precision
-// keeps stands in options.hpp), finite data and sums that stay in the normal range of f32 (each subnormal intermediate may
-// add 2^-150). Shapes and attributes must be those of a problem that the operator accepts. The factors follow from the order
-// of summation, which shapes alone decide: one rounding for each term of the longest part, one for each part added. A bias,
-// and the previous value where the output accumulates, are one more term each: they count in S and add 1 to c, which is what
-// `more_terms` is for. 16-bit results are rounded once more:
+// References: those of the pools and of the bias have the operators' bits; those of the convolutions add in plain order, for
+// which there is no bound here.
 //
-//     |T(r) - r| <= result_roundoff<T> * |r|            (normal results; subnormal ones: half the smallest subnormal)
+// Where bounds come from: each term passes through as many roundings of at most 2^-24 of itself as the longest way through
+// the order of summation has (detail/plan/summation.hpp); results are rounded to their type once more; and what is subnormal
+// loses at most half the least subnormal number.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -24,162 +27,328 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/half.hpp>
-#include <gradkern/shape/layout.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/bias.hpp>
+#include <gradkern/shape/operators.hpp>
+#include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace accuracy {
 
-/// 2^-24: half the distance from 1 to the next f32.
-inline constexpr double unit_roundoff = 1.0 / (1 << 24);
+/// What an error_bound is made of. The functions below fill it in.
+struct error_terms {
+    std::int64_t roundings = 0;    ///< that one term passes through at most, before the one to the result's type
+    double underflows = 0;         ///< roundings of subnormal numbers, of all terms together
+    double underflow = 0x1p-150;   ///< what one of them may lose
+    double growth = 1;             ///< partial sums are at most so many times the sum of the absolute terms
+    double relaxed = 1;            ///< what precision::relaxed multiplies the error of the sum with
+    bool result_is_exact = false;  ///< the sum is a number of the result's type
+};
 
-/// Relative error of the final rounding to T: 0 for f32, whose sums are results already.
+/// How far an element of a result of type T may be from the exact one. A small value; call it for every element.
 template <element T>
-inline constexpr double result_roundoff = element_traits<T>::type == data_type::f16    ? 1.0 / (1 << 11)
-                                          : element_traits<T>::type == data_type::bf16 ? 1.0 / (1 << 8)
-                                                                                       : 0.0;
+class error_bound {
+public:
+    constexpr error_bound() noexcept = default;
+    /// From its parts.
+    constexpr explicit error_bound(const error_terms& e) noexcept : terms_(e) {}
 
-/// The factor of n roundings on top of one another: (1 + u)^n - 1 <= n * u / (1 - n * u). Infinite from 2^24 on, where
-/// nothing is left to promise.
-[[nodiscard]] constexpr double roundings(std::int64_t n) noexcept {
-    if (n >= 1 << 24) return std::numeric_limits<double>::infinity();
-    return static_cast<double>(n) / (1.0 - static_cast<double>(n) * unit_roundoff);
-}
+    /// The bound of |result - exact|, the last rounding and subnormal numbers included, where the absolute values of the
+    /// element's terms add up to `size`. Infinite where nothing is promised: where a partial sum or the result may leave the
+    /// range of its type, where terms are too many, or `size` is not finite. 0 where all terms are 0.
+    [[nodiscard]] constexpr double operator()(double size) const noexcept { return (*this)(size, size); }
 
-/// Forward and data gradients: outputs that are sums of up to `terms` (channel, inside tap) pairs.
-[[nodiscard]] constexpr double gather(std::int64_t terms, int more_terms = 0) noexcept {
-    // A part is closed when the next stretch, of up to channel_block terms, would not fit: only the last is shorter.
-    constexpr std::int64_t shortest_part = detail::part_terms - detail::channel_block + 1;
-    return roundings(std::min(terms, detail::part_terms) + terms / shortest_part + more_terms);
-}
-
-/// Weight and bias gradients: sums over `lines` * `width` positions of the small side, see detail/plan/summation.hpp.
-[[nodiscard]] constexpr double reduction(std::int64_t lines, std::int64_t width, int more_terms = 0) noexcept {
-    const detail::chunk_grid chunks(lines, width);
-    if (chunks.count == 0) return roundings(more_terms);
-    const std::int64_t terms = std::min({detail::chunk_positions, lines * width, chunks.lines_per_chunk * width});
-    return roundings(terms + std::min(chunks.count, detail::chunks_per_sum) - 1 +
-                     shape::ceil_div(chunks.count, detail::chunks_per_sum) - 1 + more_terms);
-}
-
-/// reduction() over the positions of an activation.
-[[nodiscard]] constexpr double reduction_over(const extents& activation, data_format format, int more_terms) noexcept {
-    const std::size_t r = activation.rank() - 2;
-    const std::size_t space = shape::spatial_index(format);
-    std::int64_t lines = activation[0];
-    for (std::size_t i = 0; i + 1 < r; ++i) lines *= activation[space + i];
-    return reduction(lines, activation[space + r - 1], more_terms);
-}
-
-/// Taps of a filter that one position of the small side meets: all of them.
-template <class Attributes>
-[[nodiscard]] constexpr std::int64_t small_side_taps(const extents& weights, const Attributes& a) noexcept {
-    std::int64_t taps = 1;
-    for (std::size_t i = 0; i + 2 < weights.rank(); ++i) taps *= weights[shape::kernel_index(a.weights_format) + i];
-    return taps;
-}
-
-/// Taps of a filter that one position of the large side can meet: those of one stride phase.
-template <class Attributes>
-[[nodiscard]] constexpr std::int64_t large_side_taps(const extents& weights, const Attributes& a) noexcept {
-    std::int64_t taps = 1;
-    for (std::size_t i = 0; i + 2 < weights.rank(); ++i) {
-        const std::int64_t step = a.strides[i] / std::gcd(a.strides[i], a.dilations[i]);
-        taps *= shape::ceil_div(weights[shape::kernel_index(a.weights_format) + i], step);
+    /// The same where the exact result is known, too: less where terms cancel, since the result's last rounding, and its
+    /// range, depend on it.
+    [[nodiscard]] constexpr double operator()(double size, double exact) const noexcept {
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        if (size == 0) return 0;
+        const double of_sum = sum_error(size);
+        const double most = (exact < 0 ? -exact : exact) + of_sum;  // before the last rounding
+        // written so that a NaN is infinite, too
+        if (!((size + of_sum) * terms_.growth < overflow_f32) || !(most < overflow)) return infinity;
+        const double last = terms_.result_is_exact ? 0 : std::max(roundoff * most, half_of_least);
+        return (of_sum + last) * (1 + 0x1p-20);  // `size` and this were rounded, too
     }
-    return taps;
+
+private:
+    static constexpr data_type type = element_traits<T>::type;
+    /// From here on a number rounds to Inf.
+    static constexpr double overflow_f32 = 0x1.ffffffp127;
+    static constexpr double overflow = type == data_type::f16    ? 65520.0
+                                       : type == data_type::bf16 ? 0x1.ffp127
+                                                                 : overflow_f32;
+    /// What the rounding to T may lose: of a normal number, relative to it, and of a subnormal one. f32 sums are results.
+    static constexpr double roundoff = type == data_type::f16 ? 0x1p-11 : type == data_type::bf16 ? 0x1p-8 : 0.0;
+    static constexpr double half_of_least = type == data_type::f16 ? 0x1p-25 : type == data_type::bf16 ? 0x1p-134 : 0.0;
+
+    /// The error of the f32 sum: n roundings on top of one another are (1 + u)^n - 1 <= n u / (1 - n u).
+    [[nodiscard]] constexpr double sum_error(double size) const noexcept {
+        if (terms_.roundings >= 1 << 24) return std::numeric_limits<double>::infinity();
+        const double n = static_cast<double>(terms_.roundings) * 0x1p-24;
+        const double grown = n / (1 - n);
+        return terms_.relaxed * (grown * size + terms_.underflows * terms_.underflow * (1 + grown));
+    }
+
+    error_terms terms_{};
+};
+
+}  // namespace accuracy
+
+namespace detail {
+
+/// The roundings of forward and data gradients: outputs that are sums of up to `terms` (channel, inside tap) pairs.
+[[nodiscard]] constexpr std::int64_t gather_roundings(std::int64_t terms) noexcept {
+    // A part is closed when the next stretch, of up to channel_block terms, would not fit: only the last is shorter.
+    constexpr std::int64_t shortest_part = part_terms - channel_block + 1;
+    return std::min(terms, part_terms) + terms / shortest_part;
 }
 
-/// convolution: IC/g * K... terms.
-[[nodiscard]] constexpr double convolution(const extents& weights, const convolution_attributes& a,
-                                           int more_terms = 0) noexcept {
-    const std::int64_t channels = weights[shape::input_channel_index(a.weights_format, weights.rank() - 2)];
-    return gather(channels * small_side_taps(weights, a), more_terms);
+/// Those of weight and bias gradients: sums over `lines` * `width` positions of the small side.
+[[nodiscard]] constexpr std::int64_t reduction_roundings(std::int64_t lines, std::int64_t width) noexcept {
+    if (lines == 0 || width == 0) return 0;
+    const chunk_grid chunks(lines, width);
+    const std::int64_t terms = std::min({chunk_positions, lines * width, chunks.lines_per_chunk * width});
+    return terms + std::min(chunks.count, chunks_per_sum) - 1 + shape::ceil_div(chunks.count, chunks_per_sum) - 1;
 }
 
-/// convolution_backward_data: OC/g times the taps of one stride phase.
-[[nodiscard]] constexpr double convolution_backward_data(const extents& weights, const convolution_attributes& a,
-                                                         int more_terms = 0) noexcept {
-    const std::int64_t channels = weights[shape::output_channel_index(a.weights_format, weights.rank() - 2)];
-    return gather(channels / a.groups * large_side_taps(weights, a), more_terms);
+/// Those of a pool's sum of so many terms, of which the first is added to +0.
+[[nodiscard]] constexpr std::int64_t pool_roundings(std::int64_t terms) noexcept {
+    if (terms <= pool_part) return std::max<std::int64_t>(terms - 1, 0);
+    return pool_part - 1 + 1 + (terms >> 38);  // the total, and 2^9 times as many sums in f64, each 2^-29 as far off
 }
 
-/// convolution_backward_weights: N times the positions of diff_dst.
-[[nodiscard]] constexpr double convolution_backward_weights(const extents& diff_dst, const convolution_attributes& a,
-                                                            int more_terms = 0) noexcept {
-    return reduction_over(diff_dst, a.data_format, more_terms);
+/// Those of a sum of so many gradients of a max pool, in f64 if they may be more than `most_in_f32`.
+[[nodiscard]] constexpr std::int64_t scattered_roundings(std::int64_t terms, std::int64_t most_in_f32) noexcept {
+    if (terms <= most_in_f32) return std::max<std::int64_t>(terms - 1, 0);
+    return 1 + (terms >> 29);
 }
 
-/// conv_transpose: IC/g times the taps of one stride phase.
-[[nodiscard]] constexpr double conv_transpose(const extents& weights, const conv_transpose_attributes& a,
-                                              int more_terms = 0) noexcept {
-    const std::int64_t channels = weights[shape::input_channel_index(a.weights_format, weights.rank() - 2)];
-    return gather(channels / a.groups * large_side_taps(weights, a), more_terms);
+/// Entries of the other side that a position of this side meets at most, over all axes.
+[[nodiscard]] constexpr std::array<std::int64_t, 3> most_met(const std::array<shape::axis, 3>& axes,
+                                                             shape::side outputs) noexcept {
+    std::array<std::int64_t, 3> most{};
+    for (std::size_t i = 0; i < 3; ++i) {
+        const shape::axis& a = axes[i];
+        const std::int64_t phases = outputs == shape::side::small ? 1 : a.stride / std::gcd(a.stride, a.dilation);
+        most[i] = std::min(shape::ceil_div(a.kernel, phases), outputs == shape::side::small ? a.large : a.small);
+    }
+    return most;
 }
 
-/// conv_transpose_backward_data: OC/g * K... terms.
-[[nodiscard]] constexpr double conv_transpose_backward_data(const extents& weights, const conv_transpose_attributes& a,
-                                                            int more_terms = 0) noexcept {
-    const std::int64_t channels = weights[shape::output_channel_index(a.weights_format, weights.rank() - 2)];
-    return gather(channels * small_side_taps(weights, a), more_terms);
+/// The bound of an output that accumulates or does not: the previous value is one more term.
+template <class T>
+[[nodiscard]] constexpr accuracy::error_bound<T> finished_bound(accuracy::error_terms e,
+                                                                const plan_options& options) noexcept {
+    if (options.output == output_mode::accumulate) ++e.roundings;
+    return accuracy::error_bound<T>(e);
 }
 
-/// conv_transpose_backward_weights: N times the positions of src.
-[[nodiscard]] constexpr double conv_transpose_backward_weights(const extents& src, const conv_transpose_attributes& a,
-                                                               int more_terms = 0) noexcept {
-    return reduction_over(src, a.data_format, more_terms);
+/// Convolutions: sums of so many products. `In`: what is multiplied.
+template <class T, class In>
+[[nodiscard]] constexpr accuracy::error_bound<T> convolution_bound(std::int64_t roundings, double products,
+                                                                   bool has_bias,
+                                                                   const plan_options& options) noexcept {
+    accuracy::error_terms e{.roundings = roundings + (has_bias ? 1 : 0), .underflows = products};
+    if (options.precision == precision::relaxed && element_traits<In>::type == data_type::bf16) {
+        e.relaxed = 2;
+        e.underflow = 0x1p-126;  // subnormal products and sums may count as 0
+    }
+    return finished_bound<T>(e, options);
+}
+template <class T>
+[[nodiscard]] constexpr accuracy::error_bound<T> gather_bound(const shape::convolution_problem& p, shape::side outputs,
+                                                              bool has_bias, const plan_options& options) noexcept {
+    const auto taps = most_met(p.axes, outputs);
+    const std::int64_t channels = outputs == shape::side::small ? p.large_channels : p.small_channels;
+    const std::int64_t terms = channels * taps[0] * taps[1] * taps[2];
+    return convolution_bound<T, T>(gather_roundings(terms), static_cast<double>(terms), has_bias, options);
+}
+template <class T, class G>
+[[nodiscard]] constexpr accuracy::error_bound<G> reduction_bound(const shape::convolution_problem& p,
+                                                                 const plan_options& options) noexcept {
+    const std::int64_t lines = p.batch * p.axes[0].small * p.axes[1].small;
+    const std::int64_t width = p.axes[2].small;
+    return convolution_bound<G, T>(reduction_roundings(lines, width), static_cast<double>(lines * width), false,
+                                   options);
 }
 
-/// bias_backward: N times the positions of diff_dst.
-[[nodiscard]] constexpr double bias_backward(const extents& diff_dst, const bias_attributes& a,
-                                             int more_terms = 0) noexcept {
-    return reduction_over(diff_dst, a.data_format, more_terms);
+}  // namespace detail
+
+namespace accuracy {
+
+/// Bound of gradkern::convolution. Terms: products src * weights, bias, previous value.
+template <element T, element Bias = T>
+[[nodiscard]] constexpr result<error_bound<T>> convolution(const tensor_layout& src, const tensor_layout& weights,
+                                                           const tensor_layout& bias,
+                                                           const convolution_attributes& attributes,
+                                                           const tensor_layout& dst = {},
+                                                           const plan_options& options = {}) noexcept {
+    const auto p = shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                             std::max(sizeof(T), sizeof(Bias)), bias.shape);
+    if (!p) return p.error();
+    return detail::gather_bound<T>(*p, shape::side::small, !bias.empty(), options);
 }
 
-/// Windows of a pool that one position of the large side can meet on axis i: those of one stride phase, and no more than
-/// `diff_dst` has.
-template <class Attributes>
-[[nodiscard]] constexpr std::int64_t windows_of_axis(const extents& diff_dst, const Attributes& a,
-                                                     std::size_t i) noexcept {
-    const std::int64_t step = a.strides[i] / std::gcd(a.strides[i], a.dilations.empty() ? 1 : a.dilations[i]);
-    return std::min(shape::ceil_div(a.kernel[i], step), diff_dst[shape::spatial_index(a.data_format) + i]);
+/// Bound of gradkern::convolution_backward_data. Terms: products diff_dst * weights, previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> convolution_backward_data(const tensor_layout& diff_dst,
+                                                                         const tensor_layout& weights,
+                                                                         const convolution_attributes& attributes,
+                                                                         const tensor_layout& diff_src = {},
+                                                                         const plan_options& options = {}) noexcept {
+    const auto p = shape::convolution_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
+                                                           true, sizeof(T));
+    if (!p) return p.error();
+    return detail::gather_bound<T>(*p, shape::side::large, false, options);
 }
 
-/// avg_pool: sums of columns, their sum, the quotient, and a divisor that may have been rounded.
-[[nodiscard]] constexpr double avg_pool(const extents& src, const avg_pool_attributes& a, int more_terms = 0) noexcept {
-    const auto taps = [&](std::size_t i) {
-        return std::min(a.kernel[i], src[shape::spatial_index(a.data_format) + i]);
-    };
-    const std::size_t last = src.rank() - 3;
-    std::int64_t lines = 1;
-    for (std::size_t i = 0; i < last; ++i) lines *= taps(i);
-    return roundings((lines - 1) + (taps(last) - 1) + 2 + more_terms);
+/// Bound of gradkern::convolution_backward_weights: of diff_weights, whose terms are products src * diff_dst and the
+/// previous value. That of diff_bias is bias_backward's.
+template <element T, element G = T>
+[[nodiscard]] constexpr result<error_bound<G>> convolution_backward_weights(const tensor_layout& src,
+                                                                            const tensor_layout& diff_dst,
+                                                                            const convolution_attributes& attributes,
+                                                                            const tensor_layout& diff_weights = {},
+                                                                            const tensor_layout& diff_bias = {},
+                                                                            const plan_options& options = {}) noexcept {
+    const auto p = shape::convolution_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape,
+                                                              true, std::max(sizeof(T), sizeof(G)), diff_bias.shape);
+    if (!p) return p.error();
+    return detail::reduction_bound<T, G>(*p, options);
 }
 
-/// avg_pool_backward: quotients of divisors that may have been rounded, their sums by columns, and the sum of those.
-[[nodiscard]] constexpr double avg_pool_backward(const extents& diff_dst, const avg_pool_attributes& a,
-                                                 int more_terms = 0) noexcept {
-    const std::size_t last = diff_dst.rank() - 3;
-    std::int64_t lines = 1;
-    for (std::size_t i = 0; i < last; ++i) lines *= windows_of_axis(diff_dst, a, i);
-    return roundings(2 + (lines - 1) + (windows_of_axis(diff_dst, a, last) - 1) + more_terms);
+/// Bound of gradkern::conv_transpose. Terms: products src * weights, bias, previous value.
+template <element T, element Bias = T>
+[[nodiscard]] constexpr result<error_bound<T>> conv_transpose(const tensor_layout& src, const tensor_layout& weights,
+                                                              const tensor_layout& bias,
+                                                              const conv_transpose_attributes& attributes,
+                                                              const tensor_layout& dst = {},
+                                                              const plan_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                                std::max(sizeof(T), sizeof(Bias)), bias.shape);
+    if (!p) return p.error();
+    return detail::gather_bound<T>(*p, shape::side::large, !bias.empty(), options);
 }
 
-/// max_pool: exact, except for what accumulating adds.
-[[nodiscard]] constexpr double max_pool(int more_terms = 0) noexcept { return roundings(more_terms); }
-
-/// max_pool_backward_from_indices where at most `terms` indices name one element: the additions of a plain sum. Indices
-/// of max_pool repeat no more often than windows overlap: max_pool_backward has their bound.
-[[nodiscard]] constexpr double max_pool_backward_from_indices(std::int64_t terms, int more_terms = 0) noexcept {
-    return roundings(std::max<std::int64_t>(terms - 1, 0) + more_terms);
+/// Bound of gradkern::conv_transpose_backward_data. Terms: products diff_dst * weights, previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> conv_transpose_backward_data(const tensor_layout& diff_dst,
+                                                                            const tensor_layout& weights,
+                                                                            const conv_transpose_attributes& attributes,
+                                                                            const tensor_layout& diff_src = {},
+                                                                            const plan_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
+                                                              true, sizeof(T));
+    if (!p) return p.error();
+    return detail::gather_bound<T>(*p, shape::side::small, false, options);
 }
 
-/// max_pool_backward: the windows that meet in one position.
-[[nodiscard]] constexpr double max_pool_backward(const extents& diff_dst, const max_pool_attributes& a,
-                                                 int more_terms = 0) noexcept {
-    std::int64_t terms = 1;
-    for (std::size_t i = 0; i + 2 < diff_dst.rank(); ++i) terms *= windows_of_axis(diff_dst, a, i);
-    return max_pool_backward_from_indices(terms, more_terms);
+/// Bound of gradkern::conv_transpose_backward_weights: of diff_weights, whose terms are products src * diff_dst and the
+/// previous value. That of diff_bias is bias_backward's.
+template <element T, element G = T>
+[[nodiscard]] constexpr result<error_bound<G>> conv_transpose_backward_weights(
+    const tensor_layout& src, const tensor_layout& diff_dst, const conv_transpose_attributes& attributes,
+    const tensor_layout& diff_weights = {}, const tensor_layout& diff_bias = {},
+    const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::conv_transpose_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape, true,
+                                                      std::max(sizeof(T), sizeof(G)), diff_bias.shape);
+    if (!p) return p.error();
+    return detail::reduction_bound<T, G>(*p, options);
+}
+
+/// Bound of gradkern::bias_backward. Terms: the channel's elements of diff_dst, previous value.
+template <element T, element G = T>
+[[nodiscard]] constexpr result<error_bound<G>> bias_backward(const tensor_layout& diff_dst,
+                                                             const bias_attributes& attributes,
+                                                             const tensor_layout& diff_bias = {},
+                                                             const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true, std::max(sizeof(T), sizeof(G)));
+    if (!p) return p.error();
+    const std::int64_t lines = p->batch * p->positions[0] * p->positions[1];
+    const std::int64_t roundings = detail::reduction_roundings(lines, p->positions[2]);
+    return detail::finished_bound<G>({.roundings = roundings}, options);
+}
+
+/// Bound of gradkern::avg_pool. Terms: the window's elements, each divided by the window's divisor, and the previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> avg_pool(const tensor_layout& src, const avg_pool_attributes& attributes,
+                                                        const tensor_layout& dst = {},
+                                                        const plan_options& options = {}) noexcept {
+    const auto p = shape::avg_pool_shapes(src.shape, attributes, dst.shape, true, sizeof(T));
+    if (!p) return p.error();
+    const auto taps = detail::most_met(p->axes, shape::side::small);
+    error_terms e;
+    // the quotient, and the divisor, which may have been rounded
+    e.roundings = detail::pool_roundings(taps[0] * taps[1]) + detail::pool_roundings(taps[2]) + 2;
+    e.underflows = 1;
+    for (std::size_t i = 0; i < 3; ++i)  // elements are added before they are divided
+        e.growth *= static_cast<double>(attributes.exclude_pad ? taps[i] : p->axes[i].kernel);
+    if (attributes.divisor_override) {
+        const auto divisor = static_cast<double>(*attributes.divisor_override);
+        e.growth = divisor < 0 ? -divisor : divisor;
+    }
+    return detail::finished_bound<T>(e, options);
+}
+
+/// Bound of gradkern::avg_pool_backward. Terms: the gradients of the windows that reach the position, each divided by its
+/// window's divisor, and the previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> avg_pool_backward(const tensor_layout& diff_dst,
+                                                                 const avg_pool_attributes& attributes,
+                                                                 const tensor_layout& diff_src = {},
+                                                                 const plan_options& options = {}) noexcept {
+    const auto p = shape::avg_pool_backward_shapes(diff_dst.shape, attributes, diff_src.shape, true, sizeof(T));
+    if (!p) return p.error();
+    const auto windows = detail::most_met(p->axes, shape::side::large);
+    error_terms e;
+    // the quotient, and the divisor, which may have been rounded
+    e.roundings = 2 + detail::pool_roundings(windows[0] * windows[1]) + detail::pool_roundings(windows[2]);
+    e.underflows = static_cast<double>(windows[0]) * static_cast<double>(windows[1]) * static_cast<double>(windows[2]);
+    return detail::finished_bound<T>(e, options);
+}
+
+/// Bound of gradkern::max_pool's values: 0, but for what accumulating adds. Terms: the maximum, and the previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> max_pool(const tensor_layout& src, const max_pool_attributes& attributes,
+                                                        const tensor_layout& dst = {},
+                                                        const tensor_layout& indices = {},
+                                                        const plan_options& options = {}) noexcept {
+    const auto p = shape::max_pool_shapes(src.shape, attributes, dst.shape, indices.shape, sizeof(T));
+    if (!p) return p.error();
+    return detail::finished_bound<T>({.result_is_exact = options.output != output_mode::accumulate}, options);
+}
+
+/// Bound of gradkern::max_pool_backward. Terms: the gradients of the windows whose maximum is at the position, and the
+/// previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> max_pool_backward(const tensor_layout& src,
+                                                                 const tensor_layout& diff_dst,
+                                                                 const max_pool_attributes& attributes,
+                                                                 const tensor_layout& diff_src = {},
+                                                                 const plan_options& options = {}) noexcept {
+    const auto p = shape::max_pool_backward_shapes(src.shape, diff_dst.shape, attributes, diff_src.shape, sizeof(T));
+    if (!p) return p.error();
+    const auto windows = detail::most_met(p->axes, shape::side::large);
+    const std::int64_t terms = windows[0] * windows[1] * windows[2];
+    return detail::finished_bound<T>({.roundings = detail::scattered_roundings(terms, detail::pool_part)}, options);
+}
+
+/// Bound of gradkern::max_pool_backward_from_indices, where every index points into the plane of its own element, as those of
+/// max_pool do. Terms: the gradients whose index names the element, as many as a plane has, and the previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> max_pool_backward_from_indices(
+    const tensor_layout& diff_dst, const tensor_layout& indices, const max_pool_indices_attributes& attributes,
+    const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
+    const auto p = shape::max_pool_backward_from_indices_shapes(diff_dst.shape, indices.shape, attributes,
+                                                                diff_src.shape, sizeof(T));
+    if (!p) return p.error();
+    const std::int64_t terms = p->axes[0].small * p->axes[1].small * p->axes[2].small;
+    return detail::finished_bound<T>({.roundings = detail::scattered_roundings(terms, detail::many_windows)}, options);
 }
 
 }  // namespace accuracy

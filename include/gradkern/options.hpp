@@ -33,8 +33,8 @@ enum class output_mode : std::uint8_t {
 ///
 /// - sums are still f32, in an order that shapes, `algorithm` and the CPU decide: threads, executors and workspaces do not
 ///   change a bit. Two products may be added to one another before the sum takes them;
-/// - the error stays below twice the bound of accuracy.hpp, where inputs, products and sums are 0 or normal numbers:
-///   subnormal ones may count as 0;
+/// - the error of a sum may be twice that of a strict one, which accuracy.hpp counts in, where inputs are 0 or normal
+///   numbers: subnormal inputs, products and sums may count as 0;
 /// - Inf and NaN appear where they do with `strict`, but for a subnormal number times Inf, which may be a NaN, and for sums
 ///   that leave the range of f32 on the way.
 enum class precision : std::uint8_t {

@@ -143,15 +143,11 @@ void compare(const conv_case& c, const fuzz_tensor<T>& first, const fuzz_tensor<
         require(s.ok(), "the reference accepts what the operator accepts", details + gk::to_string(s));
         for (std::int64_t i = 0; i < count; ++i) sums[absolute ? 1 : 0].push_back(sum.value(i));
     }
-    const int more = (has_bias ? 1 : 0) + (mode == gk::output_mode::accumulate ? 1 : 0);
-    const double factor = c.error_factor(more) * gk::accuracy::unit_roundoff;
-    constexpr double tiny = gk::element_traits<G>::type == gk::data_type::f16 ? 0x1p-25 : 0x1p-130;
-    for (std::size_t i = 0; i < computed.size(); ++i) {
-        const double sum_error = factor * sums[1][i];
-        const double bound = sum_error + gk::accuracy::result_roundoff<G> * (std::fabs(sums[0][i]) + sum_error) + tiny;
-        require(std::fabs(static_cast<double>(computed[i]) - sums[0][i]) <= bound, "the published bound holds",
-                details);
-    }
+    const auto bound = c.error_bound<T, G, B>(has_bias, {.output = mode});
+    require(bound.has_value(), "the published bound accepts what the operator accepts", details);
+    for (std::size_t i = 0; i < computed.size(); ++i)
+        require(std::fabs(static_cast<double>(computed[i]) - sums[0][i]) <= (*bound)(sums[1][i], sums[0][i]),
+                "the published bound holds", details);
 }
 
 template <class T, class G, class B>
@@ -273,15 +269,12 @@ void fuzz_bias(decoder& d) {
         };
         const auto exact = sums(false);
         const auto size = sums(true);
-        const double factor = gk::accuracy::bias_backward(shape, a, mode == gk::output_mode::accumulate ? 1 : 0) *
-                              gk::accuracy::unit_roundoff;
-        for (std::int64_t i = 0; i < out.memory().count(); ++i) {
-            const double error = factor * size.value(i);
-            const double bound =
-                error + gk::accuracy::result_roundoff<G> * (std::fabs(exact.value(i)) + error) + 0x1p-25;
-            require(std::fabs(static_cast<double>(out.memory().value(i)) - exact.value(i)) <= bound,
+        const auto bound = gk::accuracy::bias_backward<T, G>(shape, a, {}, {.output = mode});
+        require(bound.has_value(), "the published bound accepts what the operator accepts", details);
+        for (std::int64_t i = 0; i < out.memory().count(); ++i)
+            require(std::fabs(static_cast<double>(out.memory().value(i)) - exact.value(i)) <=
+                        (*bound)(size.value(i), exact.value(i)),
                     "the published bound holds", details);
-        }
         return;
     }
     const auto results = out.result();

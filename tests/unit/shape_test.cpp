@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <gradkern/accuracy.hpp>
 #include <gradkern/attributes.hpp>
 #include <gradkern/shape.hpp>
 
