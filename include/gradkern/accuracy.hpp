@@ -20,11 +20,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <numeric>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
@@ -63,13 +62,13 @@ public:
     /// The same where the exact result is known, too: less where terms cancel, since the result's last rounding, and its
     /// range, depend on it.
     [[nodiscard]] constexpr double operator()(double size, double exact) const noexcept {
-        constexpr double infinity = std::numeric_limits<double>::infinity();
+        constexpr double infinity = own::infinity<double>;
         if (size == 0) return 0;
         const double of_sum = sum_error(size);
         const double most = (exact < 0 ? -exact : exact) + of_sum;  // before the last rounding
         // written so that a NaN is infinite, too
         if (!((size + of_sum) * terms_.growth < overflow_f32) || !(most < overflow)) return infinity;
-        const double last = terms_.result_is_exact ? 0 : std::max(roundoff * most, half_of_least);
+        const double last = terms_.result_is_exact ? 0 : (roundoff * most > half_of_least ? roundoff * most : half_of_least);
         return (of_sum + last) * (1 + 0x1p-20);  // `size` and this were rounded, too
     }
 
@@ -86,7 +85,7 @@ private:
 
     /// The error of the f32 sum: n roundings on top of one another are (1 + u)^n - 1 <= n u / (1 - n u).
     [[nodiscard]] constexpr double sum_error(double size) const noexcept {
-        if (terms_.roundings >= 1 << 24) return std::numeric_limits<double>::infinity();
+        if (terms_.roundings >= 1 << 24) return own::infinity<double>;
         const double n = static_cast<double>(terms_.roundings) * 0x1p-24;
         const double grown = n / (1 - n);
         return terms_.relaxed * (grown * size + terms_.underflows * terms_.underflow * (1 + grown));
@@ -132,7 +131,7 @@ namespace detail {
     std::array<std::int64_t, 3> most{};
     for (std::size_t i = 0; i < 3; ++i) {
         const shape::axis& a = axes[i];
-        const std::int64_t phases = outputs == shape::side::small ? 1 : a.stride / std::gcd(a.stride, a.dilation);
+        const std::int64_t phases = outputs == shape::side::small ? 1 : a.stride / own::gcd(a.stride, a.dilation);
         most[i] = std::min(shape::ceil_div(a.kernel, phases), outputs == shape::side::small ? a.large : a.small);
     }
     return most;

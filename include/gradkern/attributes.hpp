@@ -93,9 +93,13 @@ enum class storage_order : std::uint8_t {
 };
 
 /// The words that are taken, as an error lists them.
-[[nodiscard]] constexpr std::string_view words_of(index_base) noexcept { return "tensor, plane or image"; }
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(index_base) noexcept {
+    return "tensor, plane or image";
+}
 /// The words that are taken, as an error lists them.
-[[nodiscard]] constexpr std::string_view words_of(storage_order) noexcept { return "row_major or column_major"; }
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(storage_order) noexcept {
+    return "row_major or column_major";
+}
 
 /// Attributes of max_pool and max_pool_backward.
 struct max_pool_attributes {

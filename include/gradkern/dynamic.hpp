@@ -60,18 +60,19 @@ struct dynamic_view {
     void* data = nullptr;             ///< element with all indices 0
     tensor_layout layout{};           ///< shape and strides in elements
 
-    constexpr dynamic_view() noexcept = default;
+    GRADKERN_PER_ISA constexpr dynamic_view() noexcept = default;
     /// A view of elements of type t at p.
-    constexpr dynamic_view(data_type t, void* p, const tensor_layout& l) noexcept : type(t), data(p), layout(l) {}
+    GRADKERN_PER_ISA constexpr dynamic_view(data_type t, void* p, const tensor_layout& l) noexcept
+        : type(t), data(p), layout(l) {}
     /// From a view whose type the compiler knows.
     template <element T>
     // NOLINTNEXTLINE(google-explicit-constructor): nothing is lost
-    constexpr dynamic_view(const tensor_view<T>& view) noexcept
+    GRADKERN_PER_ISA constexpr dynamic_view(const tensor_view<T>& view) noexcept
         : type(element_traits<T>::type), data(view.data), layout(view.layout) {}
 
     /// The same tensor with its type known: element_traits<T>::type must be `type`.
     template <element T>
-    [[nodiscard]] tensor_view<T> as() const noexcept {
+    [[nodiscard]] GRADKERN_PER_ISA tensor_view<T> as() const noexcept {
         return {static_cast<T*>(data), layout};
     }
 };
@@ -82,24 +83,24 @@ struct const_dynamic_view {
     const void* data = nullptr;       ///< element with all indices 0
     tensor_layout layout{};           ///< shape and strides in elements
 
-    constexpr const_dynamic_view() noexcept = default;
+    GRADKERN_PER_ISA constexpr const_dynamic_view() noexcept = default;
     /// A view of elements of type t at p.
-    constexpr const_dynamic_view(data_type t, const void* p, const tensor_layout& l) noexcept
+    GRADKERN_PER_ISA constexpr const_dynamic_view(data_type t, const void* p, const tensor_layout& l) noexcept
         : type(t), data(p), layout(l) {}
     /// A view of constant elements from one of mutable elements.
     // NOLINTNEXTLINE(google-explicit-constructor): as void* converts to const void*
-    constexpr const_dynamic_view(const dynamic_view& view) noexcept
+    GRADKERN_PER_ISA constexpr const_dynamic_view(const dynamic_view& view) noexcept
         : type(view.type), data(view.data), layout(view.layout) {}
     /// From a view whose type the compiler knows.
     template <class T>
     requires(element<std::remove_const_t<T>>)
         // NOLINTNEXTLINE(google-explicit-constructor): nothing is lost
-        constexpr const_dynamic_view(const tensor_view<T>& view) noexcept
+        GRADKERN_PER_ISA constexpr const_dynamic_view(const tensor_view<T>& view) noexcept
         : type(element_traits<std::remove_const_t<T>>::type), data(view.data), layout(view.layout) {}
 
     /// The same tensor with its type known: element_traits<T>::type must be `type`.
     template <element T>
-    [[nodiscard]] tensor_view<const T> as() const noexcept {
+    [[nodiscard]] GRADKERN_PER_ISA tensor_view<const T> as() const noexcept {
         return {static_cast<const T*>(data), layout};
     }
 };
@@ -109,15 +110,17 @@ struct dynamic_layout {
     data_type type = data_type::f32;  ///< what an element is
     tensor_layout layout{};           ///< shape and strides in elements
 
-    constexpr dynamic_layout() noexcept = default;
+    GRADKERN_PER_ISA constexpr dynamic_layout() noexcept = default;
     /// Elements of type t in layout l.
-    constexpr dynamic_layout(data_type t, const tensor_layout& l) noexcept : type(t), layout(l) {}
+    GRADKERN_PER_ISA constexpr dynamic_layout(data_type t, const tensor_layout& l) noexcept : type(t), layout(l) {}
     /// Those of an output.
     // NOLINTNEXTLINE(google-explicit-constructor): a view has a layout
-    constexpr dynamic_layout(const dynamic_view& view) noexcept : type(view.type), layout(view.layout) {}
+    GRADKERN_PER_ISA constexpr dynamic_layout(const dynamic_view& view) noexcept
+        : type(view.type), layout(view.layout) {}
     /// Those of an input.
     // NOLINTNEXTLINE(google-explicit-constructor): a view has a layout
-    constexpr dynamic_layout(const const_dynamic_view& view) noexcept : type(view.type), layout(view.layout) {}
+    GRADKERN_PER_ISA constexpr dynamic_layout(const const_dynamic_view& view) noexcept
+        : type(view.type), layout(view.layout) {}
 };
 
 GRADKERN_NAMESPACE_END

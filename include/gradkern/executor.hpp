@@ -23,24 +23,32 @@ concept executor = requires(E& e, std::ptrdiff_t n, void (*fn)(std::ptrdiff_t)) 
 struct serial_executor {
     /// Calls fn(0) ... fn(n - 1) in order.
     template <class F>
-    constexpr void parallel_for(std::ptrdiff_t n, const F& fn) const {
+    GRADKERN_PER_ISA constexpr void parallel_for(std::ptrdiff_t n, const F& fn) const {
         for (std::ptrdiff_t i = 0; i < n; ++i) fn(i);
     }
     /// One.
-    [[nodiscard]] static constexpr std::ptrdiff_t concurrency() noexcept { return 1; }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr std::ptrdiff_t concurrency() noexcept { return 1; }
 };
 
 /// A non-owning reference to any executor; a default constructed one is serial. The executor must outlive it.
 class executor_ref {
 public:
     /// The serial executor.
-    constexpr executor_ref() noexcept = default;
+    GRADKERN_ALWAYS_INLINE constexpr executor_ref() noexcept {
+        // A member of aggregates.
+        GRADKERN_DETAIL_STORE_APART();
+        object_ = nullptr;
+        GRADKERN_DETAIL_STORE_APART();
+        run_ = nullptr;
+        GRADKERN_DETAIL_STORE_APART();
+        concurrency_ = nullptr;
+    }
 
     /// Refers to `e`, which must outlive the call it is passed to.
     template <executor E>
     requires(!std::same_as<std::remove_cv_t<E>, executor_ref>)
         // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): `run(..., pool)` must work
-        executor_ref(E& e)
+        GRADKERN_PER_ISA executor_ref(E& e)
     noexcept
         : object_(const_cast<void*>(static_cast<const void*>(std::addressof(e)))),
           run_([](void* object, std::ptrdiff_t n, void* fn, void (*call)(void*, std::ptrdiff_t)) {
@@ -50,7 +58,7 @@ public:
 
     /// Calls fn(i) for every i in [0, n) and returns when all are done.
     template <class F>
-    void parallel_for(std::ptrdiff_t n, F& fn) const {
+    GRADKERN_PER_ISA void parallel_for(std::ptrdiff_t n, F& fn) const {
         if (run_ == nullptr) {
             serial_executor{}.parallel_for(n, fn);
         } else {
@@ -58,15 +66,15 @@ public:
         }
     }
     /// How many calls may usefully run at once; at least 1.
-    [[nodiscard]] std::ptrdiff_t concurrency() const {
+    [[nodiscard]] GRADKERN_PER_ISA std::ptrdiff_t concurrency() const {
         const std::ptrdiff_t n = concurrency_ == nullptr ? 1 : concurrency_(object_);
         return n < 1 ? 1 : n;
     }
 
 private:
-    void* object_ = nullptr;
-    void (*run_)(void*, std::ptrdiff_t, void*, void (*)(void*, std::ptrdiff_t)) = nullptr;
-    std::ptrdiff_t (*concurrency_)(void*) = nullptr;
+    void* object_;
+    void (*run_)(void*, std::ptrdiff_t, void*, void (*)(void*, std::ptrdiff_t));
+    std::ptrdiff_t (*concurrency_)(void*);
 };
 
 GRADKERN_NAMESPACE_END

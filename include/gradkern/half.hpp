@@ -7,7 +7,6 @@
 /// All arithmetic of the library is in `float`; 16-bit types are formats for memory. Conversion to `float` is exact, conversion from it
 /// rounds to nearest, ties to even, keeps subnormals, and keeps a NaN a NaN (quiet, with its sign and the upper bits of its payload).
 
-#include <bit>
 #include <compare>
 #include <concepts>
 #include <cstddef>
@@ -27,6 +26,7 @@
 #endif
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 
 GRADKERN_NAMESPACE_BEGIN
 
@@ -48,15 +48,15 @@ namespace half_bits {
         magnitude = ((exponent + 112u) << 23) | (fraction << 13);
     } else if (fraction != 0) {
         // fraction * 2^-24 is a normal float: its leading bit becomes the hidden one.
-        const auto leading = static_cast<std::uint32_t>(std::bit_width(fraction)) - 1u;
+        const auto leading = static_cast<std::uint32_t>(own::bit_width(fraction)) - 1u;
         magnitude = ((leading + 103u) << 23) | ((fraction << (23u - leading)) & 0x007fffffu);
     }
-    return std::bit_cast<float>(sign | magnitude);
+    return own::bit_cast<float>(sign | magnitude);
 }
 
 /// \brief Nearest IEEE binary16 pattern, ties to even; infinite from 65520 on.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::uint16_t f32_to_f16(float value) noexcept {
-    const auto word = std::bit_cast<std::uint32_t>(value);
+    const auto word = own::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (word >> 16) & 0x8000u;
     const std::uint32_t magnitude = word & 0x7fffffffu;
     std::uint32_t half = 0;
@@ -78,12 +78,12 @@ namespace half_bits {
 
 /// \brief Value of a bfloat16 pattern: exact, and a signalling NaN stays as it is.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr float bf16_to_f32(std::uint16_t half) noexcept {
-    return std::bit_cast<float>(std::uint32_t{half} << 16);
+    return own::bit_cast<float>(std::uint32_t{half} << 16);
 }
 
 /// \brief Nearest bfloat16 pattern, ties to even.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::uint16_t f32_to_bf16(float value) noexcept {
-    const auto word = std::bit_cast<std::uint32_t>(value);
+    const auto word = own::bit_cast<std::uint32_t>(value);
     if ((word & 0x7fffffffu) > 0x7f800000u) {
         return static_cast<std::uint16_t>((word >> 16) | 0x40u);
     }
@@ -99,7 +99,7 @@ struct float16 {
     /// \brief The pattern in memory. A default-initialised object holds any; `float16{}` is +0.
     std::uint16_t bits;
 
-    float16() = default;
+    GRADKERN_PER_ISA float16() = default;
 
     /// \brief Rounds to nearest, ties to even; infinite from 65520 on.
     GRADKERN_ALWAYS_INLINE explicit constexpr float16(float value) noexcept : bits(half_bits::f32_to_f16(value)) {}
@@ -138,7 +138,7 @@ struct bfloat16 {
     /// \brief The pattern in memory. A default-initialised object holds any; `bfloat16{}` is +0.
     std::uint16_t bits;
 
-    bfloat16() = default;
+    GRADKERN_PER_ISA bfloat16() = default;
 
     /// \brief Rounds to nearest, ties to even; a NaN stays a NaN.
     GRADKERN_ALWAYS_INLINE explicit constexpr bfloat16(float value) noexcept : bits(half_bits::f32_to_bf16(value)) {}
@@ -331,7 +331,9 @@ GRADKERN_ALWAYS_INLINE void store_element(T* target, accumulate_t<T> value) noex
         std::uint16_t bits;
         if constexpr (element_traits<T>::type == data_type::f16) {
 #if defined(__F16C__)
-            bits = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+            // _cvtss_sh, which is a macro of another language than C++ in clang's headers.
+            const __m128i halves = _mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_TO_NEAREST_INT);
+            bits = static_cast<std::uint16_t>(_mm_cvtsi128_si32(halves));
 #else
             bits = half_bits::f32_to_f16(value);
 #endif
@@ -379,15 +381,23 @@ public:
     static constexpr bool traps = false;
     static constexpr bool tinyness_before = false;
 
-    [[nodiscard]] static constexpr type min() noexcept { return type::from_bits(0x0400); }          // 2^-14
-    [[nodiscard]] static constexpr type lowest() noexcept { return type::from_bits(0xfbff); }       // -65504
-    [[nodiscard]] static constexpr type max() noexcept { return type::from_bits(0x7bff); }          // 65504
-    [[nodiscard]] static constexpr type epsilon() noexcept { return type::from_bits(0x1400); }      // 2^-10
-    [[nodiscard]] static constexpr type round_error() noexcept { return type::from_bits(0x3800); }  // 0.5
-    [[nodiscard]] static constexpr type infinity() noexcept { return type::from_bits(0x7c00); }
-    [[nodiscard]] static constexpr type quiet_NaN() noexcept { return type::from_bits(0x7e00); }
-    [[nodiscard]] static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7d00); }
-    [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }  // 2^-24
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type(min)() noexcept { return type::from_bits(0x0400); }  // 2^-14
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type lowest() noexcept {
+        return type::from_bits(0xfbff);
+    }                                                                                                         // -65504
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type(max)() noexcept { return type::from_bits(0x7bff); }  // 65504
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type epsilon() noexcept {
+        return type::from_bits(0x1400);
+    }  // 2^-10
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type round_error() noexcept {
+        return type::from_bits(0x3800);
+    }  // 0.5
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type infinity() noexcept { return type::from_bits(0x7c00); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type quiet_NaN() noexcept { return type::from_bits(0x7e00); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7d00); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type denorm_min() noexcept {
+        return type::from_bits(0x0001);
+    }  // 2^-24
 };
 
 /// \brief Limits of bfloat16.
@@ -420,15 +430,21 @@ public:
     static constexpr bool traps = false;
     static constexpr bool tinyness_before = false;
 
-    [[nodiscard]] static constexpr type min() noexcept { return type::from_bits(0x0080); }  // 2^-126
-    [[nodiscard]] static constexpr type lowest() noexcept { return type::from_bits(0xff7f); }
-    [[nodiscard]] static constexpr type max() noexcept { return type::from_bits(0x7f7f); }      // (2 - 2^-7) * 2^127
-    [[nodiscard]] static constexpr type epsilon() noexcept { return type::from_bits(0x3c00); }  // 2^-7
-    [[nodiscard]] static constexpr type round_error() noexcept { return type::from_bits(0x3f00); }  // 0.5
-    [[nodiscard]] static constexpr type infinity() noexcept { return type::from_bits(0x7f80); }
-    [[nodiscard]] static constexpr type quiet_NaN() noexcept { return type::from_bits(0x7fc0); }
-    [[nodiscard]] static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7fa0); }
-    [[nodiscard]] static constexpr type denorm_min() noexcept { return type::from_bits(0x0001); }  // 2^-133
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type(min)() noexcept { return type::from_bits(0x0080); }  // 2^-126
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type lowest() noexcept { return type::from_bits(0xff7f); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type(max)() noexcept {
+        return type::from_bits(0x7f7f);
+    }  // (2 - 2^-7) * 2^127
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type epsilon() noexcept { return type::from_bits(0x3c00); }  // 2^-7
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type round_error() noexcept {
+        return type::from_bits(0x3f00);
+    }  // 0.5
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type infinity() noexcept { return type::from_bits(0x7f80); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type quiet_NaN() noexcept { return type::from_bits(0x7fc0); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type signaling_NaN() noexcept { return type::from_bits(0x7fa0); }
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr type denorm_min() noexcept {
+        return type::from_bits(0x0001);
+    }  // 2^-133
 };
 /// \endcond
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/members.hpp>
 #include <gradkern/executor.hpp>
 
 GRADKERN_NAMESPACE_BEGIN
@@ -107,7 +108,7 @@ struct call_options {
     /// 40 KiB on a CPU with vectors of 16 floats: the problem alone decides, on every CPU. (max_pool_backward_from_indices
     /// does without for planes of up to 10,240 places, and for f32 results that are overwritten in planes of up to 2^18
     /// windows.) The 40 KiB are on the stack, more where vectors are longer.
-    std::span<std::byte> workspace{};
+    std::span<std::byte> workspace{members::no_bytes, members::no_bytes};
     executor_ref executor{};  ///< serial by default
 };
 

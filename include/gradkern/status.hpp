@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/members.hpp>
 
 GRADKERN_NAMESPACE_BEGIN
 
@@ -26,7 +27,7 @@ enum class errc : std::uint8_t {
 };
 
 /// The name of an error class as it is spelled in the code.
-[[nodiscard]] constexpr std::string_view to_string(errc code) noexcept {
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view to_string(errc code) noexcept {
     constexpr std::array<std::string_view, 9> names{
         "ok",       "invalid_argument",   "invalid_shape", "missing_shape",      "unsupported",
         "overflow", "index_out_of_range", "null_pointer",  "workspace_too_small"};
@@ -38,9 +39,9 @@ enum class errc : std::uint8_t {
 class text_writer {
 public:
     /// Writes into `text` as far as it reaches.
-    constexpr explicit text_writer(std::span<char> text) noexcept : text_(text) {}
+    GRADKERN_PER_ISA constexpr explicit text_writer(std::span<char> text) noexcept : text_(text) {}
     /// Appends characters.
-    constexpr text_writer& operator<<(std::string_view s) noexcept {
+    GRADKERN_PER_ISA constexpr text_writer& operator<<(std::string_view s) noexcept {
         for (const char c : s) {
             if (size_ < text_.size()) text_[size_] = c;
             ++size_;
@@ -48,7 +49,7 @@ public:
         return *this;
     }
     /// Appends a decimal number.
-    constexpr text_writer& operator<<(std::int64_t v) noexcept {
+    GRADKERN_PER_ISA constexpr text_writer& operator<<(std::int64_t v) noexcept {
         std::array<char, 20> digits{};
         std::size_t k = digits.size();
         const bool negative = v < 0;
@@ -61,7 +62,7 @@ public:
         return *this << std::string_view(digits.data() + k, digits.size() - k);
     }
     /// Characters appended so far, also those that found no room.
-    [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr std::size_t size() const noexcept { return size_; }
 
 private:
     std::span<char> text_;
@@ -92,30 +93,31 @@ enum class quantity : std::uint8_t {
 
 /// What an error says beside its numbers. The strings are literals of the library.
 struct remark {
-    quantity what = quantity::value;  ///< see error::what
-    std::string_view other{};         ///< see error::other
-    std::string_view why{};           ///< see error::why
+    quantity what = quantity::value;                             ///< see error::what
+    std::string_view other{members::no_text, members::no_text};  ///< see error::other
+    std::string_view why{members::no_text, members::no_text};    ///< see error::why
 };
 
 /// One mistake: which operator found it, in which argument and axis, what was there and what should have been.
 /// The strings are literals of the library (or of the front end that reports); they never dangle.
 struct error {
-    errc code = errc::ok;                       ///< class of the mistake
-    std::string_view op{};                      ///< operator, e.g. "convolution_backward_data"
-    std::string_view argument{};                ///< tensor or attribute, e.g. "weights", "strides"
+    errc code = errc::ok;                                           ///< class of the mistake
+    std::string_view op{members::no_text, members::no_text};        ///< operator, e.g. "convolution_backward_data"
+    std::string_view argument{members::no_text, members::no_text};  ///< tensor or attribute, e.g. "weights", "strides"
     int axis = -1;                              ///< index into the argument's shape or vector, -1 where there is none
     std::int64_t got = 0;                       ///< the offending number
-    std::int64_t expected = 0;                  ///< the number it is held against
+    std::int64_t expected = members::apart(0);  ///< the number it is held against
     expectation relation = expectation::equal;  ///< how `got` should relate to `expected`
     quantity what = quantity::value;            ///< what the two numbers are
-    std::string_view other{};                   ///< the argument that `expected` comes from, or that is in conflict
+    std::string_view other{members::no_text,
+                           members::no_text};  ///< the argument that `expected` comes from, or that is in conflict
     /// A part of a sentence: the rule that was broken, or the words that are taken. Given wherever numbers do not say it.
-    std::string_view why{};
+    std::string_view why{members::no_text, members::no_text};
 
     /// The same mistake: code, operator, argument, axis, numbers and their relation. The members that only explain
     /// (`what`, `other`, `why`) do not count, so that an error can be compared with one that is written down in short,
     /// and explanations may become better in a later version.
-    friend constexpr bool operator==(const error& a, const error& b) noexcept {
+    GRADKERN_PER_ISA friend constexpr bool operator==(const error& a, const error& b) noexcept {
         return a.code == b.code && a.op == b.op && a.argument == b.argument && a.axis == b.axis && a.got == b.got &&
                a.expected == b.expected && a.relation == b.relation;
     }
@@ -123,7 +125,7 @@ struct error {
     /// Writes a one-line message, e.g. "convolution: strides[1]: got 0, expected at least 1 (invalid_argument)",
     /// cut to the span and not zero-terminated. Returns the number of characters the whole message has, like
     /// snprintf, so that an empty span asks for the length. The wording may change between versions.
-    constexpr std::size_t format(std::span<char> text) const noexcept {
+    GRADKERN_PER_ISA constexpr std::size_t format(std::span<char> text) const noexcept {
         text_writer out(text);
         if (code == errc::ok) return (out << "ok").size();
         out << op;
@@ -141,7 +143,7 @@ struct error {
 
 private:
     /// ": got 0 entries, expected 2, to match src: one per spatial axis"
-    constexpr void write_numbers(text_writer& out) const noexcept {
+    GRADKERN_PER_ISA constexpr void write_numbers(text_writer& out) const noexcept {
         // The words that are taken stand in `why`, in place of a number.
         const bool is_list = !why.empty() && (what == quantity::word || relation == expectation::none);
         out << ": got ";
@@ -158,7 +160,7 @@ private:
         if (!is_list && !why.empty()) out << ": " << why;
     }
     /// "2 entries", "rank 3", "f16", "2"
-    constexpr void write_quantity(text_writer& out, std::int64_t number) const noexcept {
+    GRADKERN_PER_ISA constexpr void write_quantity(text_writer& out, std::int64_t number) const noexcept {
         if (what == quantity::type) {
             write_type(out, number);
             return;
@@ -170,7 +172,7 @@ private:
         if (what == quantity::bytes) out << (number == 1 ? " byte" : " bytes");
     }
     /// The name of a data_type, in the order of its enumerators.
-    static constexpr void write_type(text_writer& out, std::int64_t number) noexcept {
+    GRADKERN_PER_ISA static constexpr void write_type(text_writer& out, std::int64_t number) noexcept {
         switch (number) {
             case 0: out << "f32"; break;
             case 1: out << "f16"; break;
@@ -179,7 +181,7 @@ private:
             default: out << "type " << number; break;
         }
     }
-    [[nodiscard]] constexpr std::string_view relation_words() const noexcept {
+    [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view relation_words() const noexcept {
         switch (relation) {
             case expectation::not_equal: return "other than ";
             case expectation::at_least: return "at least ";
@@ -194,22 +196,22 @@ private:
 /// Success, or the first error that was found.
 class [[nodiscard]] status {
 public:
-    constexpr status() noexcept = default;
+    GRADKERN_PER_ISA constexpr status() noexcept = default;
     /// A failure; an error whose code is `errc::ok` is a success.
     // NOLINTNEXTLINE(google-explicit-constructor): an error is a status
-    constexpr status(const gradkern::error& e) noexcept : error_(e) {}
+    GRADKERN_PER_ISA constexpr status(const gradkern::error& e) noexcept : error_(e) {}
 
     /// True on success.
-    [[nodiscard]] constexpr bool ok() const noexcept { return error_.code == errc::ok; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr bool ok() const noexcept { return error_.code == errc::ok; }
     /// True on success.
-    [[nodiscard]] constexpr explicit operator bool() const noexcept { return ok(); }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr explicit operator bool() const noexcept { return ok(); }
     /// `errc::ok` on success.
-    [[nodiscard]] constexpr errc code() const noexcept { return error_.code; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr errc code() const noexcept { return error_.code; }
     /// The error; its code is `errc::ok` on success.
-    [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr const gradkern::error& error() const noexcept { return error_; }
 
 private:
-    gradkern::error error_{};
+    gradkern::error error_{.op = {}, .argument = {}, .expected = 0, .other = {}, .why = {}};
 };
 
 /// A value or an error, with the member names of std::expected (which C++20 lacks). T must be default constructible.
@@ -221,31 +223,31 @@ public:
 
     /// Success with a value.
     // NOLINTNEXTLINE(google-explicit-constructor): `return value;` must work
-    constexpr result(T value) noexcept : value_(std::move(value)) {}
+    GRADKERN_PER_ISA constexpr result(T value) noexcept : value_(std::move(value)) {}
     /// A failure.
     // NOLINTNEXTLINE(google-explicit-constructor): `return error;` must work
-    constexpr result(const gradkern::error& e) noexcept : error_(e) {}
+    GRADKERN_PER_ISA constexpr result(const gradkern::error& e) noexcept : error_(e) {}
 
     /// True where a value is held.
-    [[nodiscard]] constexpr bool has_value() const noexcept { return error_.code == errc::ok; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr bool has_value() const noexcept { return error_.code == errc::ok; }
     /// True where a value is held.
-    [[nodiscard]] constexpr explicit operator bool() const noexcept { return has_value(); }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr explicit operator bool() const noexcept { return has_value(); }
     /// The value; a default constructed T where there is an error.
-    [[nodiscard]] constexpr const T& value() const noexcept { return value_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr const T& value() const noexcept { return value_; }
     /// The value; a default constructed T where there is an error.
-    [[nodiscard]] constexpr T& value() noexcept { return value_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr T& value() noexcept { return value_; }
     /// The value, or `other` where there is an error.
-    [[nodiscard]] constexpr T value_or(T other) const noexcept { return has_value() ? value_ : other; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr T value_or(T other) const noexcept { return has_value() ? value_ : other; }
     /// The value; a default constructed T where there is an error.
-    [[nodiscard]] constexpr const T& operator*() const noexcept { return value_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr const T& operator*() const noexcept { return value_; }
     /// The value; a default constructed T where there is an error.
-    [[nodiscard]] constexpr const T* operator->() const noexcept { return &value_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr const T* operator->() const noexcept { return &value_; }
     /// The error; its code is `errc::ok` where a value is held.
-    [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr const gradkern::error& error() const noexcept { return error_; }
 
 private:
     T value_{};
-    gradkern::error error_{};
+    gradkern::error error_{.op = {}, .argument = {}, .expected = 0, .other = {}, .why = {}};
 };
 
 GRADKERN_NAMESPACE_END

@@ -17,11 +17,12 @@ GRADKERN_NAMESPACE_BEGIN
 
 /// A number that may stand in a list of extents: an integer of up to 64 bits, or an object that becomes one without loss.
 /// Truth values and characters are none, so that text is no shape.
-template <class I>
-concept extent_value = ((std::integral<I> && sizeof(I) <= sizeof(std::int64_t)) ||
-                        requires(const I& i) { std::int64_t{i}; }) &&
-                       !(std::same_as<I, bool> || std::same_as<I, char> || std::same_as<I, wchar_t> ||
-                         std::same_as<I, char8_t> || std::same_as<I, char16_t> || std::same_as<I, char32_t>);
+template <class Integer>
+concept extent_value = ((std::integral<Integer> && sizeof(Integer) <= sizeof(std::int64_t)) ||
+                        requires(const Integer& i) { std::int64_t{i}; }) &&
+                       !(std::same_as<Integer, bool> || std::same_as<Integer, char> || std::same_as<Integer, wchar_t> ||
+                         std::same_as<Integer, char8_t> || std::same_as<Integer, char16_t> ||
+                         std::same_as<Integer, char32_t>);
 
 /// Whatever can be walked from begin to end and holds such numbers: std::vector, std::array, std::span, an array, ...
 template <class R>
@@ -37,25 +38,37 @@ class extents {
 public:
     static constexpr std::size_t capacity = 5;  ///< batch, channels and three spatial axes
 
-    constexpr extents() noexcept = default;
+    /// Nothing: an absent attribute.
+    GRADKERN_ALWAYS_INLINE constexpr extents() noexcept : rank_(0) {
+        // One by one, since this is a member of aggregates.
+        for (std::size_t i = 0; i < capacity; ++i) {
+            GRADKERN_DETAIL_STORE_APART();
+            values_[i] = 0;
+        }
+        GRADKERN_DETAIL_STORE_APART();
+    }
     /// From a braced list: `extents{1, 64, 56, 56}`.
-    template <extent_value... I>
-    requires(sizeof...(I) > 1) constexpr extents(const I&... values) noexcept { (push_back(number(values)), ...); }
+    template <extent_value... Integer>
+    requires(sizeof...(Integer) > 1) GRADKERN_PER_ISA constexpr extents(const Integer&... values) noexcept
+        : values_{}, rank_(0) {
+        (push_back(number(values)), ...);
+    }
     /// From a braced list of one number, which is no number itself, or from an initializer list.
-    template <extent_value I>
-    constexpr extents(std::initializer_list<I> values) noexcept {
-        for (const I& v : values) push_back(number(v));
+    template <extent_value Integer>
+    GRADKERN_PER_ISA constexpr extents(std::initializer_list<Integer> values) noexcept : values_{}, rank_(0) {
+        for (const Integer& v : values) push_back(number(v));
     }
     /// From a run-time list of any type: `extents(some_vector)`. Entries past the fifth are counted, not kept.
     template <class R>
     requires(extent_range<R>)
         // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): `.kernel = vector`
-        constexpr extents(R&& values) noexcept {
+        GRADKERN_PER_ISA constexpr extents(R&& values) noexcept
+        : values_{}, rank_(0) {
         for (const auto& v : values) push_back(number(v));
     }
 
     /// `count` times the same value.
-    [[nodiscard]] static constexpr extents filled(std::size_t count, std::int64_t value) noexcept {
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr extents filled(std::size_t count, std::int64_t value) noexcept {
         extents e;
         e.rank_ = count;
         for (std::size_t i = 0; i < count && i < capacity; ++i) e.values_[i] = value;
@@ -63,26 +76,28 @@ public:
     }
 
     /// Number of entries given, also where it exceeds the capacity.
-    [[nodiscard]] constexpr std::size_t rank() const noexcept { return rank_; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr std::size_t rank() const noexcept { return rank_; }
     /// True where nothing was given: an absent attribute.
-    [[nodiscard]] constexpr bool empty() const noexcept { return rank_ == 0; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr bool empty() const noexcept { return rank_ == 0; }
     /// Entry i; i < min(rank, capacity).
-    [[nodiscard]] constexpr std::int64_t operator[](std::size_t i) const noexcept { return values_[i]; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr std::int64_t operator[](std::size_t i) const noexcept {
+        return values_[i];
+    }
     /// Entry i; i < min(rank, capacity).
-    [[nodiscard]] constexpr std::int64_t& operator[](std::size_t i) noexcept { return values_[i]; }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr std::int64_t& operator[](std::size_t i) noexcept { return values_[i]; }
     /// The entries kept.
-    [[nodiscard]] constexpr std::span<const std::int64_t> values() const noexcept {
+    [[nodiscard]] GRADKERN_PER_ISA constexpr std::span<const std::int64_t> values() const noexcept {
         return {values_.data(), rank_ < capacity ? rank_ : capacity};
     }
     /// Appends an entry.
-    constexpr void push_back(std::int64_t value) noexcept {
+    GRADKERN_PER_ISA constexpr void push_back(std::int64_t value) noexcept {
         if (rank_ < capacity) values_[rank_] = value;
         ++rank_;
     }
 
     /// The same entries. (What lies behind them is not compared: g++ 12 fills it with copies of theirs, where it vectorises
     /// a copy of constants for -march=skylake-avx512 at -O3.)
-    friend constexpr bool operator==(const extents& a, const extents& b) noexcept {
+    GRADKERN_PER_ISA friend constexpr bool operator==(const extents& a, const extents& b) noexcept {
         bool same = a.rank_ == b.rank_;
         for (std::size_t i = 0; i < capacity && i < a.rank_; ++i) same = same && a.values_[i] == b.values_[i];
         return same;
@@ -90,18 +105,18 @@ public:
 
 private:
     /// The number as a signed one, the nearest there is.
-    template <class I>
-    [[nodiscard]] static constexpr std::int64_t number(const I& value) noexcept {
-        constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-        if constexpr (std::unsigned_integral<I> && sizeof(I) == sizeof(most)) {
-            return value > static_cast<I>(most) ? most : static_cast<std::int64_t>(value);
+    template <class Integer>
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr std::int64_t number(const Integer& value) noexcept {
+        constexpr std::int64_t most = (std::numeric_limits<std::int64_t>::max)();
+        if constexpr (std::unsigned_integral<Integer> && sizeof(Integer) == sizeof(most)) {
+            return value > static_cast<Integer>(most) ? most : static_cast<std::int64_t>(value);
         } else {
             return static_cast<std::int64_t>(value);
         }
     }
 
-    std::array<std::int64_t, capacity> values_{};
-    std::size_t rank_ = 0;
+    std::array<std::int64_t, capacity> values_;
+    std::size_t rank_;
 };
 
 /// Shape and strides of a tensor, both in the order of its data_format or weights_format. Strides count elements, may
@@ -111,33 +126,34 @@ struct tensor_layout {
     extents shape{};    ///< sizes
     extents strides{};  ///< elements from one entry of an axis to the next; empty: dense
 
-    constexpr tensor_layout() noexcept = default;
+    GRADKERN_ALWAYS_INLINE constexpr tensor_layout() noexcept {}
     /// A dense tensor.
     // NOLINTNEXTLINE(google-explicit-constructor): a dense tensor is described by its shape
-    constexpr tensor_layout(const extents& s) noexcept : shape(s) {}
+    GRADKERN_PER_ISA constexpr tensor_layout(const extents& s) noexcept : shape(s) {}
     /// A tensor with strides of its own, one per axis.
-    constexpr tensor_layout(const extents& s, const extents& t) noexcept : shape(s), strides(t) {}
+    GRADKERN_PER_ISA constexpr tensor_layout(const extents& s, const extents& t) noexcept : shape(s), strides(t) {}
     /// A dense tensor: `tensor_layout{1, 64, 56, 56}`. (Templates, since `{{64}, {1}}` would be a list of two integers
     /// for std::initializer_list<std::int64_t>, and is shape and strides, as `{{8, 64}, {64, 1}}` is.)
-    template <extent_value... I>
-    requires(sizeof...(I) > 1) constexpr tensor_layout(const I&... sizes) noexcept : shape(sizes...) {}
+    template <extent_value... Integer>
+    requires(sizeof...(Integer) > 1) GRADKERN_PER_ISA constexpr tensor_layout(const Integer&... sizes) noexcept
+        : shape(sizes...) {}
     /// A dense tensor of one axis: `tensor_layout{64}`.
-    template <extent_value I>
-    constexpr tensor_layout(std::initializer_list<I> s) noexcept : shape(s) {}
+    template <extent_value Integer>
+    GRADKERN_PER_ISA constexpr tensor_layout(std::initializer_list<Integer> s) noexcept : shape(s) {}
     /// A dense tensor whose shape is a run-time list of any type.
     template <class R>
     requires(extent_range<R>)
         // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): as from extents
-        constexpr tensor_layout(R&& s) noexcept
+        GRADKERN_PER_ISA constexpr tensor_layout(R&& s) noexcept
         : shape(s) {}
 
     /// True where no layout was given: an output whose shape is to be inferred, or an absent input.
-    [[nodiscard]] constexpr bool empty() const noexcept { return shape.empty(); }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr bool empty() const noexcept { return shape.empty(); }
     /// True where strides were left out.
-    [[nodiscard]] constexpr bool is_dense() const noexcept { return strides.empty(); }
+    [[nodiscard]] GRADKERN_PER_ISA constexpr bool is_dense() const noexcept { return strides.empty(); }
 
     /// The same shape and the same strides as given.
-    friend constexpr bool operator==(const tensor_layout&, const tensor_layout&) noexcept = default;
+    GRADKERN_PER_ISA friend constexpr bool operator==(const tensor_layout&, const tensor_layout&) noexcept = default;
 };
 
 /// A tensor in the caller's memory: a pointer to its first element (the one with all indices 0) and its layout.
@@ -149,14 +165,14 @@ struct tensor_view {
     T* data = nullptr;       ///< element with all indices 0
     tensor_layout layout{};  ///< shape and strides
 
-    constexpr tensor_view() noexcept = default;
+    GRADKERN_PER_ISA constexpr tensor_view() noexcept = default;
     /// A view of the elements at p.
-    constexpr tensor_view(T* p, const tensor_layout& l) noexcept : data(p), layout(l) {}
+    GRADKERN_PER_ISA constexpr tensor_view(T* p, const tensor_layout& l) noexcept : data(p), layout(l) {}
     /// A view of constant elements from one of mutable elements.
     template <class U>
     requires(std::same_as<const U, T>)
         // NOLINTNEXTLINE(google-explicit-constructor): as T* converts to const T*
-        constexpr tensor_view(const tensor_view<U>& other) noexcept
+        GRADKERN_PER_ISA constexpr tensor_view(const tensor_view<U>& other) noexcept
         : data(other.data), layout(other.layout) {}
 };
 

@@ -21,9 +21,9 @@ public:
     static constexpr std::size_t alignment = 64;  ///< of the first byte
 
     /// No memory.
-    constexpr workspace() noexcept = default;
+    GRADKERN_PER_ISA constexpr workspace() noexcept = default;
     /// `bytes` bytes, or none where they cannot be had.
-    explicit workspace(std::size_t bytes) noexcept : complete_(bytes == 0) {
+    GRADKERN_PER_ISA explicit workspace(std::size_t bytes) noexcept : complete_(bytes == 0) {
         // Allocators round sizes up to the alignment; near the end of the range some would wrap around.
         if (bytes == 0 || bytes > static_cast<std::size_t>(PTRDIFF_MAX) - alignment) return;
         data_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment}, std::nothrow));
@@ -32,12 +32,12 @@ public:
         complete_ = true;
     }
     /// Takes over the memory of `other`, which is empty afterwards.
-    workspace(workspace&& other) noexcept
+    GRADKERN_PER_ISA workspace(workspace&& other) noexcept
         : data_(std::exchange(other.data_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0)),
           complete_(std::exchange(other.complete_, true)) {}
     /// Gives the own memory back and takes over that of `other`.
-    workspace& operator=(workspace&& other) noexcept {
+    GRADKERN_PER_ISA workspace& operator=(workspace&& other) noexcept {
         if (this != &other) {
             release();
             data_ = std::exchange(other.data_, nullptr);
@@ -48,20 +48,20 @@ public:
     }
     workspace(const workspace&) = delete;
     workspace& operator=(const workspace&) = delete;
-    ~workspace() { release(); }
+    GRADKERN_PER_ISA ~workspace() { release(); }
 
     /// True where all bytes asked for are there; zero bytes always are.
-    [[nodiscard]] explicit operator bool() const noexcept { return complete_; }
+    [[nodiscard]] GRADKERN_PER_ISA explicit operator bool() const noexcept { return complete_; }
     /// The first byte; null where there are none.
-    [[nodiscard]] std::byte* data() const noexcept { return data_; }
+    [[nodiscard]] GRADKERN_PER_ISA std::byte* data() const noexcept { return data_; }
     /// How many bytes there are.
-    [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
+    [[nodiscard]] GRADKERN_PER_ISA std::size_t size() const noexcept { return bytes_; }
     /// The bytes, as plans take them.
     // NOLINTNEXTLINE(google-explicit-constructor): `plan.run(..., scratch)` must work
-    operator std::span<std::byte>() const noexcept { return {data_, bytes_}; }
+    GRADKERN_PER_ISA operator std::span<std::byte>() const noexcept { return {data_, bytes_}; }
 
 private:
-    void release() noexcept {
+    GRADKERN_PER_ISA void release() noexcept {
         if (data_ != nullptr) ::operator delete (data_, std::align_val_t{alignment});
     }
 

@@ -4,12 +4,15 @@
 /// \file
 /// \brief Every macro of the library: attributes, assertions and the two inline namespaces.
 ///
-/// Two inline namespaces keep differently compiled objects apart without keeping their users apart:
+/// Two inline namespaces and a tag keep differently compiled objects apart without keeping their users apart. Of an inline function
+/// that two objects define, the linker keeps one body, and it may hold instructions that the other object must not run:
 ///
 /// - `GRADKERN_NAMESPACE_BEGIN` / `_END`: `gradkern::v0_1`, for the vocabulary (status, extents, views, half types, traits, attributes).
 ///   It names the version only, so that a user's function taking these types links across objects built for different instruction sets.
-/// - `GRADKERN_ISA_NAMESPACE_BEGIN` / `_END`: `gradkern::v0_1_<instruction set>_x<xsimd version>`, for kernels and plans: two objects
-///   built with different flags then never share one body (a linker keeps one copy of an inline function, and it may be the wrong one).
+///   Every function in it is `GRADKERN_PER_ISA`, or `GRADKERN_ALWAYS_INLINE` where a constructor that the compiler writes calls it.
+/// - `GRADKERN_ISA_NAMESPACE_BEGIN` / `_END`: `gradkern::v0_1_<instruction set>_x<xsimd version>`, for kernels and plans.
+///
+/// The instruction set of the name holds whatever changes a body or lets the compiler choose other instructions.
 ///
 /// The nested namespace `gradkern::detail` belongs to the second kind alone. Opened in both, the name would be ambiguous; internals of the
 /// vocabulary take other names (`gradkern::shape`, `gradkern::half_bits`).
@@ -48,6 +51,31 @@
 #define GRADKERN_ALWAYS_INLINE inline
 #define GRADKERN_INLINE_LAMBDA
 #define GRADKERN_NOINLINE
+#endif
+
+/// For every function of the vocabulary, member functions included (`constexpr status() noexcept = default;` is one): its symbol gets the
+/// name of the instruction set, `status::status[abi:v0_1_avx2_x8_1]()`, so that each object calls the body of its own kind. Types keep
+/// their names, and so do users' functions that take them. Where a compiler has no such attribute (Microsoft's names), objects of
+/// different instruction sets must not meet in one program.
+#if defined(__has_attribute)
+#if __has_attribute(abi_tag)
+#define GRADKERN_PER_ISA __attribute__((abi_tag(GRADKERN_DETAIL_TEXT(GRADKERN_ISA_NAMESPACE))))
+#endif
+#endif
+#if !defined(GRADKERN_PER_ISA)
+#define GRADKERN_PER_ISA
+#endif
+
+/// Between two stores: they are not joined into one of a vector register. For the members of aggregates: their default constructors are
+/// the compiler's own and shared by all objects, so what is inlined there must be the same instructions everywhere. Nothing in constant
+/// expressions.
+#if defined(__GNUC__)
+#define GRADKERN_DETAIL_STORE_APART()                                                    \
+    do {                                                                                 \
+        if (!__builtin_is_constant_evaluated()) __asm__ __volatile__("" : : : "memory"); \
+    } while (false)
+#else
+#define GRADKERN_DETAIL_STORE_APART() static_cast<void>(0)
 #endif
 
 // Hides from the optimiser where a float (in a register) or any object (in memory) got its value, so that a product and a later sum are
@@ -113,8 +141,26 @@
 
 // ------------------------------------------------------------------------------------------------ instruction set, as one identifier
 
-// Each letter group below is empty or a piece of the name. Not only what the kernels test for is listed: whatever makes the compiler
-// choose other instructions belongs to the name, since a body using them must not be picked for an object built without.
+// Each piece below is empty or a part of the name. Not only what the kernels test for is listed: whatever makes the compiler choose
+// other instructions belongs to the name, since a body using them must not be picked for an object built without.
+
+// Arguments are expanded on the way from JOINn to PASTEn, and pasted there.
+#define GRADKERN_DETAIL_PASTE2(a, b) a##b
+#define GRADKERN_DETAIL_JOIN2(a, b) GRADKERN_DETAIL_PASTE2(a, b)
+#define GRADKERN_DETAIL_PASTE4(a, b, c, d) a##b##c##d
+#define GRADKERN_DETAIL_JOIN4(a, b, c, d) GRADKERN_DETAIL_PASTE4(a, b, c, d)
+#define GRADKERN_DETAIL_PASTE8(a, b, c, d, e, f, g, h) a##b##c##d##e##f##g##h
+#define GRADKERN_DETAIL_JOIN8(a, b, c, d, e, f, g, h) GRADKERN_DETAIL_PASTE8(a, b, c, d, e, f, g, h)
+#define GRADKERN_DETAIL_TEXT2(x) #x
+#define GRADKERN_DETAIL_TEXT(x) GRADKERN_DETAIL_TEXT2(x)
+
+// PIECE(macro, name): `name` where the macro is defined as 1, as compilers define those of instruction sets; else nothing. A 1 becomes
+// a second argument in front of the name, which moves that to the third place; the place is empty otherwise.
+#define GRADKERN_DETAIL_SHIFT_1 ,
+#define GRADKERN_DETAIL_SECOND(first, second, ...) second
+#define GRADKERN_DETAIL_SECOND_OF(...) GRADKERN_DETAIL_SECOND(__VA_ARGS__)
+#define GRADKERN_DETAIL_PIECE(macro, name) \
+    GRADKERN_DETAIL_SECOND_OF(GRADKERN_DETAIL_JOIN2(GRADKERN_DETAIL_SHIFT_, macro) name, , )
 
 #if defined(__AVX2__)
 #define GRADKERN_DETAIL_ISA_BASE avx2
@@ -152,12 +198,6 @@
 #define GRADKERN_DETAIL_ISA_FMA
 #endif
 
-#if defined(__F16C__)
-#define GRADKERN_DETAIL_ISA_F16C _f16c
-#else
-#define GRADKERN_DETAIL_ISA_F16C
-#endif
-
 #if defined(__BMI2__)
 #define GRADKERN_DETAIL_ISA_BMI _bmi2
 #elif defined(__BMI__)
@@ -166,48 +206,38 @@
 #define GRADKERN_DETAIL_ISA_BMI
 #endif
 
-#if defined(__AVX512F__)
-#define GRADKERN_DETAIL_ISA_512F _512f
-#else
-#define GRADKERN_DETAIL_ISA_512F
-#endif
-#if defined(__AVX512BW__)
-#define GRADKERN_DETAIL_ISA_512BW bw
-#else
-#define GRADKERN_DETAIL_ISA_512BW
-#endif
-#if defined(__AVX512DQ__)
-#define GRADKERN_DETAIL_ISA_512DQ dq
-#else
-#define GRADKERN_DETAIL_ISA_512DQ
-#endif
-#if defined(__AVX512VL__)
-#define GRADKERN_DETAIL_ISA_512VL vl
-#else
-#define GRADKERN_DETAIL_ISA_512VL
-#endif
+// Scalar instructions of x86.
+#define GRADKERN_DETAIL_ISA_SCALAR                                                                              \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BMI, GRADKERN_DETAIL_PIECE(__LZCNT__, _lzcnt),                    \
+                          GRADKERN_DETAIL_PIECE(__POPCNT__, _popcnt), GRADKERN_DETAIL_PIECE(__MOVBE__, _movbe), \
+                          GRADKERN_DETAIL_PIECE(__TBM__, _tbm), GRADKERN_DETAIL_PIECE(__ADX__, _adx),           \
+                          GRADKERN_DETAIL_PIECE(__PRFCHW__, _prfchw), GRADKERN_DETAIL_PIECE(__APX_F__, _apx))
+
+// The group of AVX-512, `_512fbwdqvl...`. Letters: VBMI or VBMI2, CD, IFMA, VPOPCNTDQ, BITALG, VP2INTERSECT.
 #if defined(__AVX512VBMI2__)
 #define GRADKERN_DETAIL_ISA_512VBMI vbmi2
-#elif defined(__AVX512VBMI__)
-#define GRADKERN_DETAIL_ISA_512VBMI vbmi
 #else
-#define GRADKERN_DETAIL_ISA_512VBMI
+#define GRADKERN_DETAIL_ISA_512VBMI GRADKERN_DETAIL_PIECE(__AVX512VBMI__, vbmi)
 #endif
-#if defined(__AVX512VNNI__)
-#define GRADKERN_DETAIL_ISA_512VNNI vnni
-#else
-#define GRADKERN_DETAIL_ISA_512VNNI
-#endif
-#if defined(__AVX512BF16__)
-#define GRADKERN_DETAIL_ISA_512BF16 bf16
-#else
-#define GRADKERN_DETAIL_ISA_512BF16
-#endif
-#if defined(__AVX512FP16__)
-#define GRADKERN_DETAIL_ISA_512FP16 fp16
-#else
-#define GRADKERN_DETAIL_ISA_512FP16
-#endif
+#define GRADKERN_DETAIL_512_NAME                                                                              \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_PIECE(__AVX512F__, _512f), GRADKERN_DETAIL_PIECE(__AVX512BW__, bw), \
+                          GRADKERN_DETAIL_PIECE(__AVX512DQ__, dq), GRADKERN_DETAIL_PIECE(__AVX512VL__, vl),   \
+                          GRADKERN_DETAIL_ISA_512VBMI, GRADKERN_DETAIL_PIECE(__AVX512VNNI__, vnni),           \
+                          GRADKERN_DETAIL_PIECE(__AVX512BF16__, bf16), GRADKERN_DETAIL_PIECE(__AVX512FP16__, fp16))
+#define GRADKERN_DETAIL_512_MORE                                                                                       \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_PIECE(__AVX512CD__, cd), GRADKERN_DETAIL_PIECE(__AVX512IFMA__, ifma),        \
+                          GRADKERN_DETAIL_PIECE(__AVX512VPOPCNTDQ__, pop),                                             \
+                          GRADKERN_DETAIL_PIECE(__AVX512BITALG__, bit),                                                \
+                          GRADKERN_DETAIL_PIECE(__AVX512VP2INTERSECT__, vp2), GRADKERN_DETAIL_PIECE(__AVX512ER__, er), \
+                          GRADKERN_DETAIL_PIECE(__AVX10_1__, _avx10), GRADKERN_DETAIL_PIECE(__AVX10_2__, p2))
+
+// Further vectors of x86.
+#define GRADKERN_DETAIL_ISA_VECTORS                                                                                   \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_PIECE(__SSE4A__, _sse4a), GRADKERN_DETAIL_PIECE(__XOP__, _xop),             \
+                          GRADKERN_DETAIL_PIECE(__GFNI__, _gfni), GRADKERN_DETAIL_PIECE(__AVXVNNI__, _vnni),          \
+                          GRADKERN_DETAIL_PIECE(__AVXIFMA__, _ifma), GRADKERN_DETAIL_PIECE(__AVXNECONVERT__, _necvt), \
+                          GRADKERN_DETAIL_PIECE(__AVXVNNIINT8__, _vnni8),                                             \
+                          GRADKERN_DETAIL_PIECE(__AVXVNNIINT16__, _vnni16))
 
 // Not a fact of the compiler's but a choice: whether kernels with dot products of bf16 are there for plans to take.
 #if defined(GRADKERN_DOT_BF16) && GRADKERN_DOT_BF16 + 0 == 0
@@ -233,12 +263,72 @@
 #else
 #define GRADKERN_DETAIL_ISA_SVE
 #endif
-#if defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
-#define GRADKERN_DETAIL_ISA_ARMFP16 _fp16
-#else
-#define GRADKERN_DETAIL_ISA_ARMFP16
-#endif
+// Arm: vectors, then scalars.
+#define GRADKERN_DETAIL_ISA_ARM                                                                                     \
+    GRADKERN_DETAIL_JOIN8(                                                                                          \
+        GRADKERN_DETAIL_ISA_SVE, GRADKERN_DETAIL_PIECE(__ARM_FEATURE_SVE2, 2),                                      \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC, _fp16),                                         \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_FP16_FML, fml), GRADKERN_DETAIL_PIECE(__ARM_FEATURE_DOTPROD, _dotprod), \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_BF16, _bf16), GRADKERN_DETAIL_PIECE(__ARM_FEATURE_MATMUL_INT8, _i8mm),  \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_QRDMX, _rdm))
+#define GRADKERN_DETAIL_ISA_ARM_SCALAR                                                                        \
+    GRADKERN_DETAIL_JOIN8(                                                                                    \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_ATOMICS, _lse), GRADKERN_DETAIL_PIECE(__ARM_FEATURE_CRC32, _crc), \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_JCVT, _jcvt), GRADKERN_DETAIL_PIECE(__ARM_FEATURE_FRINT, _frint), \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_MOPS, _mops), GRADKERN_DETAIL_PIECE(__ARM_FEATURE_CSSC, _cssc),   \
+        GRADKERN_DETAIL_PIECE(__ARM_FEATURE_PAUTH, _pauth), GRADKERN_DETAIL_PIECE(__ARM_FEATURE_SME, _sme))
 
+// RISC-V, whose macros hold versions; IBM's z and Power, by generation.
+#if defined(__riscv_v_fixed_vlen)
+#define GRADKERN_DETAIL_ISA_OTHER GRADKERN_DETAIL_JOIN2(_vlen, __riscv_v_fixed_vlen)
+#elif defined(__riscv_v_min_vlen)
+#define GRADKERN_DETAIL_ISA_OTHER GRADKERN_DETAIL_JOIN2(_zvl, __riscv_v_min_vlen)
+#elif defined(__s390x__) && defined(__ARCH__)
+#define GRADKERN_DETAIL_ISA_OTHER GRADKERN_DETAIL_JOIN2(_arch, __ARCH__)
+#elif defined(_ARCH_PWR10)
+#define GRADKERN_DETAIL_ISA_OTHER _pwr10
+#elif defined(_ARCH_PWR9)
+#define GRADKERN_DETAIL_ISA_OTHER _pwr9
+#else
+#define GRADKERN_DETAIL_ISA_OTHER
+#endif
+#if defined(__riscv_zba)
+#define GRADKERN_DETAIL_ISA_ZBA _zba
+#else
+#define GRADKERN_DETAIL_ISA_ZBA
+#endif
+#if defined(__riscv_zbb)
+#define GRADKERN_DETAIL_ISA_ZBB _zbb
+#else
+#define GRADKERN_DETAIL_ISA_ZBB
+#endif
+#if defined(__riscv_zbs)
+#define GRADKERN_DETAIL_ISA_ZBS _zbs
+#else
+#define GRADKERN_DETAIL_ISA_ZBS
+#endif
+#if defined(__riscv_zfh)
+#define GRADKERN_DETAIL_ISA_ZFH _zfh
+#else
+#define GRADKERN_DETAIL_ISA_ZFH
+#endif
+#define GRADKERN_DETAIL_ISA_MORE                                                                                      \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_OTHER, GRADKERN_DETAIL_ISA_ZBA, GRADKERN_DETAIL_ISA_ZBB,                \
+                          GRADKERN_DETAIL_ISA_ZBS, GRADKERN_DETAIL_ISA_ZFH,                                           \
+                          GRADKERN_DETAIL_PIECE(__loongarch_sx, _lsx), GRADKERN_DETAIL_PIECE(__loongarch_asx, _lasx), \
+                          GRADKERN_DETAIL_PIECE(__wasm_relaxed_simd__, _relaxed))
+
+// What a user or a sanitizer chooses.
+#if defined(GRADKERN_DETAIL_SANITIZED)
+#define GRADKERN_DETAIL_ISA_SANITIZED _sanitized
+#else
+#define GRADKERN_DETAIL_ISA_SANITIZED
+#endif
+#if defined(GRADKERN_ENABLE_ASSERT)
+#define GRADKERN_DETAIL_ISA_ASSERT _assert
+#else
+#define GRADKERN_DETAIL_ISA_ASSERT
+#endif
 #if defined(GRADKERN_SIMD_EMULATE_LANES)
 #define GRADKERN_DETAIL_ISA_OVERRIDE GRADKERN_DETAIL_JOIN2(_lanes, GRADKERN_SIMD_EMULATE_LANES)
 #elif defined(GRADKERN_SIMD_ARCH)
@@ -249,25 +339,16 @@
 
 // ---------------------------------------------------------------------------------------------------------------------- namespaces
 
-// Arguments are expanded on the way from JOINn to PASTEn, and pasted there.
-#define GRADKERN_DETAIL_PASTE2(a, b) a##b
-#define GRADKERN_DETAIL_JOIN2(a, b) GRADKERN_DETAIL_PASTE2(a, b)
-#define GRADKERN_DETAIL_PASTE4(a, b, c, d) a##b##c##d
-#define GRADKERN_DETAIL_JOIN4(a, b, c, d) GRADKERN_DETAIL_PASTE4(a, b, c, d)
-#define GRADKERN_DETAIL_PASTE8(a, b, c, d, e, f, g, h) a##b##c##d##e##f##g##h
-#define GRADKERN_DETAIL_JOIN8(a, b, c, d, e, f, g, h) GRADKERN_DETAIL_PASTE8(a, b, c, d, e, f, g, h)
-
 #define GRADKERN_DETAIL_VERSION_NAME GRADKERN_DETAIL_JOIN4(v, GRADKERN_VERSION_MAJOR, _, GRADKERN_VERSION_MINOR)
-#define GRADKERN_DETAIL_512_NAME                                                                               \
-    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_512F, GRADKERN_DETAIL_ISA_512BW, GRADKERN_DETAIL_ISA_512DQ,      \
-                          GRADKERN_DETAIL_ISA_512VL, GRADKERN_DETAIL_ISA_512VBMI, GRADKERN_DETAIL_ISA_512VNNI, \
-                          GRADKERN_DETAIL_ISA_512BF16, GRADKERN_DETAIL_ISA_512FP16)
-#define GRADKERN_DETAIL_CHOICE_NAME \
-    GRADKERN_DETAIL_JOIN4(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT, GRADKERN_DETAIL_ISA_MATH, )
+#define GRADKERN_DETAIL_X86_NAME                                                                                       \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_FMA, GRADKERN_DETAIL_PIECE(__F16C__, _f16c), GRADKERN_DETAIL_ISA_SCALAR, \
+                          GRADKERN_DETAIL_512_NAME, GRADKERN_DETAIL_512_MORE, GRADKERN_DETAIL_ISA_VECTORS, , )
+#define GRADKERN_DETAIL_CHOICE_NAME                                                                        \
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT, GRADKERN_DETAIL_ISA_MATH, \
+                          GRADKERN_DETAIL_ISA_SANITIZED, GRADKERN_DETAIL_ISA_ASSERT, , , )
 #define GRADKERN_DETAIL_ISA_NAME                                                                       \
-    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BASE, GRADKERN_DETAIL_ISA_FMA, GRADKERN_DETAIL_ISA_F16C, \
-                          GRADKERN_DETAIL_ISA_BMI, GRADKERN_DETAIL_512_NAME, GRADKERN_DETAIL_ISA_SVE,  \
-                          GRADKERN_DETAIL_ISA_ARMFP16, GRADKERN_DETAIL_CHOICE_NAME)
+    GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BASE, GRADKERN_DETAIL_X86_NAME, GRADKERN_DETAIL_ISA_ARM, \
+                          GRADKERN_DETAIL_ISA_ARM_SCALAR, GRADKERN_DETAIL_ISA_MORE, GRADKERN_DETAIL_CHOICE_NAME, , )
 #define GRADKERN_DETAIL_XSIMD_NAME GRADKERN_DETAIL_JOIN4(_x, XSIMD_VERSION_MAJOR, _, XSIMD_VERSION_MINOR)
 
 /// The inline namespace of kernels and plans, for example `v0_1_avx2_fma_f16c_bmi2_x8_1`.

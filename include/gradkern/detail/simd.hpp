@@ -50,13 +50,13 @@
 /// Every operation but `dot_bf16` and `narrow_dots` gives the same bits on every target, NaN patterns of the conversions included, if the floating-point environment rounds
 /// to nearest and does not flush subnormal numbers.
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/half.hpp>
 
 // On targets not listed vectors are arrays of floats. (32-bit NEON is left out because it flushes subnormal numbers.)
@@ -159,7 +159,7 @@ inline constexpr bool reads_far_apart = false;
 /// One lane's multiply-add, fused where the vector's is.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE float fma(float a, float b, float c) noexcept {
     if constexpr (is_fused) {
-        return std::fma(a, b, c);
+        return own::fma(a, b, c);
     } else {
         return mul(a, b) + c;
     }

@@ -16,12 +16,14 @@ GRADKERN_NAMESPACE_BEGIN
 struct tbb_executor {
     /// Calls fn(i) for every i in [0, n) and returns when all are done. fn must not throw.
     template <class F>
-    void parallel_for(std::ptrdiff_t n, const F& fn) const noexcept {
+    GRADKERN_PER_ISA void parallel_for(std::ptrdiff_t n, const F& fn) const noexcept {
         // isolated: a waiting thread must not pick up a task of the caller's that waits for this one
         ::tbb::this_task_arena::isolate([&] { ::tbb::parallel_for(std::ptrdiff_t{0}, n, fn); });
     }
     /// The threads of the calling thread's arena.
-    [[nodiscard]] static std::ptrdiff_t concurrency() noexcept { return ::tbb::this_task_arena::max_concurrency(); }
+    [[nodiscard]] GRADKERN_PER_ISA static std::ptrdiff_t concurrency() noexcept {
+        return ::tbb::this_task_arena::max_concurrency();
+    }
 };
 
 GRADKERN_NAMESPACE_END

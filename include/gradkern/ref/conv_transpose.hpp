@@ -34,7 +34,7 @@ template <class T, class Bias = T>
                                     std::type_identity_t<tensor_view<T>> dst,
                                     const call_options& options = {}) noexcept {
     const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape,
-                                                true, std::max(sizeof(T), sizeof(Bias)), bias.layout.shape);
+                                                true, (std::max)(sizeof(T), sizeof(Bias)), bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->large_shape;
     const status s = check_arguments("conv_transpose",
@@ -134,7 +134,7 @@ template <class T, class G = T>
                                                      const call_options& options = {}) noexcept {
     const auto p = shape::conv_transpose_backward_weights_shapes(
         src.layout.shape, diff_dst.layout.shape, attributes, diff_weights.layout.shape, true,
-        std::max(sizeof(T), sizeof(G)), diff_bias.layout.shape);
+        (std::max)(sizeof(T), sizeof(G)), diff_bias.layout.shape);
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("conv_transpose_backward_weights",

@@ -104,7 +104,7 @@ void for_each_window(const std::array<shape::axis, 3>& axes, const index3& q, co
         const shape::axis& x = axes[a];
         const std::int64_t reach = (x.kernel - 1) * x.dilation;
         first[a] = std::max<std::int64_t>(0, shape::ceil_div(q[a] + x.pad_begin - reach, x.stride));
-        count[a] = std::min(x.small - 1, shape::floor_div(q[a] + x.pad_begin, x.stride)) - first[a] + 1;
+        count[a] = (std::min)(x.small - 1, shape::floor_div(q[a] + x.pad_begin, x.stride)) - first[a] + 1;
     }
     for_each_index(count, [&](const index3& i) {
         index3 o{};
@@ -169,7 +169,8 @@ struct argument {
         checks.addresses(a.name, a.layout, static_cast<std::int64_t>(a.element_bytes), a.is_output);
     for (const argument& a : arguments) {
         const std::span<const std::int64_t> sizes = a.layout.shape.values();
-        const bool has_elements = !sizes.empty() && std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
+        bool has_elements = !sizes.empty();
+        for (const std::int64_t size : sizes) has_elements = has_elements && size != 0;
         checks.require_that(a.data != nullptr || !has_elements, errc::null_pointer, a.name, shape::no_memory);
     }
     if (!checks.ok()) return checks.error();

@@ -4,7 +4,6 @@
 // workspace, one thread. Gradients that meet in one place are added in ascending order of their windows.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -13,6 +12,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/ref/loops.hpp>
@@ -26,9 +26,9 @@ namespace ref {
 /// The maximum of one window.
 template <class T>
 struct window_maximum {
-    accumulate_t<T> value = -std::numeric_limits<accumulate_t<T>>::infinity();  ///< -Inf where there is none
-    index3 position{};                                                          ///< on the large side
-    bool found = false;                                                         ///< false where no tap is inside
+    accumulate_t<T> value = -own::infinity<accumulate_t<T>>;  ///< -Inf where there is none
+    index3 position{};                                        ///< on the large side
+    bool found = false;                                       ///< false where no tap is inside
 };
 
 /// The first largest element of window o in row-major order. A NaN beats every number and a later NaN an earlier one;
@@ -157,7 +157,7 @@ template <class T>
     const tensor5<T> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
     std::int64_t meet = 1;  // windows that reach one position, at most
     for (const shape::axis& a : p->axes) {
-        const std::int64_t step = a.stride / std::gcd(a.stride, a.dilation);
+        const std::int64_t step = a.stride / own::gcd(a.stride, a.dilation);
         meet *= std::min<std::int64_t>({a.small, shape::ceil_div(a.kernel, step), 513});
     }
     const bool in_f64 = meet > 512;

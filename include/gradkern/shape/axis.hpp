@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -62,14 +62,14 @@ struct axis {
     /// Number of taps of window o with p(o, k) < limit, limit >= -pad_begin.
     [[nodiscard]] constexpr std::int64_t taps_below(std::int64_t o, std::int64_t limit) const noexcept {
         const std::int64_t rest = limit - position(o, 0);  // taps with k * dilation < rest
-        return rest <= 0 ? 0 : std::min(kernel, ceil_div(rest, dilation));
+        return rest <= 0 ? 0 : (std::min)(kernel, ceil_div(rest, dilation));
     }
 
     /// The taps of window o that lie inside the large side. `first` is meaningful also where there are none, so that
     /// (first, count) moves monotonically with o.
     [[nodiscard]] constexpr tap_sequence inside_taps(std::int64_t o) const noexcept {
         const std::int64_t p = position(o, 0);
-        const std::int64_t first = p >= 0 ? 0 : std::min(kernel, ceil_div(-p, dilation));
+        const std::int64_t first = p >= 0 ? 0 : (std::min)(kernel, ceil_div(-p, dilation));
         return {first, std::max<std::int64_t>(0, taps_below(o, large) - first), 1};
     }
 
@@ -96,7 +96,7 @@ struct axis {
     constexpr std::int64_t drop_outside_taps() noexcept {
         const std::int64_t last = std::max<std::int64_t>(taps_below(0, large), 1);
         const std::int64_t below = ceil_div(-position(small - 1, 0), dilation);  // these end before the large side
-        const std::int64_t first = std::clamp<std::int64_t>(std::min(below, pad_begin / dilation), 0, last - 1);
+        const std::int64_t first = std::clamp<std::int64_t>((std::min)(below, pad_begin / dilation), 0, last - 1);
         kernel = last - first;
         pad_begin -= first * dilation;
         return first;
@@ -159,12 +159,12 @@ public:
     constexpr tap_class_walk(const axis& a, side outputs, std::int64_t begin, std::int64_t end) noexcept
         : axis_(a), outputs_(outputs), begin_(begin), end_(end), next_(begin) {
         if (outputs_ == side::large) {
-            common_ = std::gcd(a.stride, a.dilation);
+            common_ = own::gcd(a.stride, a.dilation);
             tap_step_ = a.stride / common_;
             read_step_ = a.dilation / common_;
             inverse_ = inverse_modulo(read_step_ % tap_step_, tap_step_);
             position_step_ = a.stride;
-            phases_ = std::min(a.stride, end - begin);
+            phases_ = (std::min)(a.stride, end - begin);
         }
     }
 
@@ -182,10 +182,10 @@ public:
         std::int64_t low = 0;
         std::int64_t high = (end_ - 1 - here) / position_step_;
         if (outputs_ == side::small && taps.count == axis_.kernel) {
-            low = high = std::min(high, (axis_.large - 1 - axis_.position(here, axis_.kernel - 1)) / axis_.stride);
+            low = high = (std::min)(high, (axis_.large - 1 - axis_.position(here, axis_.kernel - 1)) / axis_.stride);
         }
         for (std::int64_t step = 1; low < high; step *= 2) {
-            const std::int64_t next = std::min(low + step, high);
+            const std::int64_t next = (std::min)(low + step, high);
             if (taps_of(here + next * position_step_) == taps) {
                 low = next;
             } else {

@@ -188,8 +188,9 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
             } else {
                 checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large, least.value(),
                                         {.other = q.small_name, .why = transposed_rule});
-                checks.require(rest.value() < std::max(a.stride, a.dilation), errc::invalid_shape, q.large_name,
-                               data_index, large, expectation::below, (least + std::max(a.stride, a.dilation)).value(),
+                checks.require(rest.value() < (std::max)(a.stride, a.dilation), errc::invalid_shape, q.large_name,
+                               data_index, large, expectation::below,
+                               (least + (std::max)(a.stride, a.dilation)).value(),
                                {.other = q.small_name, .why = "output_padding must be below max(stride, dilation)"});
             }
         }
@@ -270,7 +271,7 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
     if (q.uses_output_padding) {
         checks.entries("output_padding", q.output_padding, 0);
         for (std::size_t i = 0; checks.ok() && !q.output_padding.empty() && i < r; ++i) {
-            const std::int64_t bound = q.transposed ? std::max(q.strides[i], q.dilations[i]) : q.strides[i];
+            const std::int64_t bound = q.transposed ? (std::max)(q.strides[i], q.dilations[i]) : q.strides[i];
             checks.require(q.output_padding[i] < bound, errc::invalid_argument, "output_padding", static_cast<int>(i),
                            q.output_padding[i], expectation::below, bound, {.why = padding_bound(q.transposed)});
             // same_* says O * s where the size is left open, and leaves no room for more

@@ -17,12 +17,12 @@ enum class data_format : std::uint8_t { nxc, ncx };
 enum class weights_format : std::uint8_t { xio, oix };
 
 /// The words that are taken, as an error lists them.
-[[nodiscard]] constexpr std::string_view words_of(data_format) noexcept { return "nxc or ncx"; }
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(data_format) noexcept { return "nxc or ncx"; }
 /// The words that are taken, as an error lists them.
-[[nodiscard]] constexpr std::string_view words_of(weights_format) noexcept { return "xio or oix"; }
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(weights_format) noexcept { return "xio or oix"; }
 
 /// Reads `NXC` or `NCX` (also in lower case). Returns false where the word is unknown.
-[[nodiscard]] constexpr bool parse(std::string_view word, data_format& value) noexcept {
+[[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, data_format& value) noexcept {
     if (word == "NXC" || word == "nxc") {
         value = data_format::nxc;
     } else if (word == "NCX" || word == "ncx") {
@@ -34,7 +34,7 @@ enum class weights_format : std::uint8_t { xio, oix };
 }
 
 /// Reads `XIO` or `OIX` (also in lower case). Returns false where the word is unknown.
-[[nodiscard]] constexpr bool parse(std::string_view word, weights_format& value) noexcept {
+[[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, weights_format& value) noexcept {
     if (word == "XIO" || word == "xio") {
         value = weights_format::xio;
     } else if (word == "OIX" || word == "oix") {

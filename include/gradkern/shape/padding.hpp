@@ -27,13 +27,17 @@ enum class rounding_type : std::uint8_t {
 };
 
 /// The words that are taken, as an error lists them.
-[[nodiscard]] constexpr std::string_view words_of(auto_pad) noexcept { return "none, same_upper, same_lower or valid"; }
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(auto_pad) noexcept {
+    return "none, same_upper, same_lower or valid";
+}
 /// The words that are taken, as an error lists them.
-[[nodiscard]] constexpr std::string_view words_of(rounding_type) noexcept { return "floor, ceil or ceil_torch"; }
+[[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(rounding_type) noexcept {
+    return "floor, ceil or ceil_torch";
+}
 
 /// Reads an auto_pad word in the spellings of the documents (`same_upper`) and of oneDNN and ONNX (`SAME_UPPER`,
 /// `NOTSET`, `None`). Returns false and leaves `value` alone where the word is unknown.
-[[nodiscard]] constexpr bool parse(std::string_view word, auto_pad& value) noexcept {
+[[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, auto_pad& value) noexcept {
     if (word == "none" || word == "None" || word == "NONE" || word == "NOTSET") {
         value = auto_pad::none;
     } else if (word == "same_upper" || word == "SAME_UPPER") {
@@ -49,7 +53,7 @@ enum class rounding_type : std::uint8_t {
 }
 
 /// Reads `floor`, `ceil` or `ceil_torch` (also in upper case). Returns false where the word is unknown.
-[[nodiscard]] constexpr bool parse(std::string_view word, rounding_type& value) noexcept {
+[[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, rounding_type& value) noexcept {
     if (word == "floor" || word == "FLOOR") {
         value = rounding_type::floor;
     } else if (word == "ceil" || word == "CEIL") {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 
@@ -171,7 +172,7 @@ inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T
         // whole vectors in ascending order: each overwrites what its predecessor wrote too far
         for (; i * times + lanes <= n * times; ++i)
             simd::store_narrow(out + i * times, simd::broadcast(load_element(line + i)));
-        for (; i < n; ++i) std::fill_n(out + i * times, times, line[i]);
+        for (; i < n; ++i) own::fill_n(out + i * times, times, line[i]);
         return;
     }
     for (; i < n; ++i) {

@@ -2,12 +2,11 @@
 // n elements named is read or written.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -22,11 +21,11 @@ struct divisor {
 
     constexpr divisor() noexcept = default;
     explicit constexpr divisor(float d) noexcept : value(d) {
-        const auto word = std::bit_cast<std::uint32_t>(d);
+        const auto word = own::bit_cast<std::uint32_t>(d);
         const std::uint32_t exponent = (word >> 23) & 0xffU;
         is_power_of_two = (word & 0x7fffffU) == 0 && exponent >= 1 && exponent <= 253;  // the reciprocal is normal
         const bool is_small = d >= 1.0F && d < 0x1p20F;                                 // as simd::div_whole asks for
-        reciprocal = is_power_of_two || is_small ? 1.0F / d : std::numeric_limits<float>::quiet_NaN();
+        reciprocal = is_power_of_two || is_small ? 1.0F / d : own::quiet_nan<float>;
     }
 };
 

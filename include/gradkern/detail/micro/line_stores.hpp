@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -55,7 +56,7 @@ struct line_places {
 /// V vectors of a line that goes to several places.
 template <std::ptrdiff_t V, simd::float_element T>
 GRADKERN_ALWAYS_INLINE void store_repeated(const float* line, const line_places& places, T* out) noexcept {
-    simd::vec v[V];
+    simd::vec v[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t i = 0; i < V; ++i) v[i] = simd::load(line + i * simd::lanes);
     places.for_each([&](std::ptrdiff_t place) GRADKERN_INLINE_LAMBDA {

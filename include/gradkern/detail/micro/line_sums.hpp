@@ -5,13 +5,14 @@
 // Loops: stretch of eight, four, two or one vectors > line.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -58,7 +59,7 @@ template <std::ptrdiff_t V, bool Continue, ahead Reads, ahead Writes, simd::floa
 GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t x, Out* out,
                                         const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-    simd::vec s[V];
+    simd::vec s[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = Continue ? simd::load_wide(out + x + v * lanes) : simd::zero();
     if constexpr (Reads == ahead::ask) {
@@ -152,7 +153,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
 /// Lines of totals in f64 of long sums, whose parts are lines of f32 (plan/summation.hpp). They start from +0.
 class line_totals {
 public:
-    line_totals(double* totals, std::ptrdiff_t n) noexcept : totals_(totals), n_(n) { std::fill_n(totals, n, 0.0); }
+    line_totals(double* totals, std::ptrdiff_t n) noexcept : totals_(totals), n_(n) { own::fill_n(totals, n, 0.0); }
     void add(const float* part) noexcept { add(part, 0, n_); }
     /// Adds to the totals [at, at + n) alone.
     void add(const float* part, std::ptrdiff_t at, std::ptrdiff_t n) noexcept {

@@ -38,6 +38,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
@@ -119,7 +120,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     std::ptrdiff_t b_at = 0;
     for (std::ptrdiff_t tile = call.tiles; tile != 0;
          --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
-        vec acc[Rows][Vectors];
+        vec acc[bound(Rows)][bound(Vectors)];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             GRADKERN_UNROLL
@@ -164,7 +165,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             for (std::ptrdiff_t i = 0; i < call.rows; ++i) ask(i);
         }
         for (const stretch* e = call.list; e != call.list + call.count; ++e) {
-            const number* a[Rows];
+            const number* a[bound(Rows)];
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) a[i] = reinterpret_cast<const number*>(call.a[row(i)]) + a_at + e->a;
             const float* b = call.b + b_at + e->b;
@@ -173,7 +174,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                 // One term; at_row(i) is where row i's number is.
                 constexpr int read_again = Vectors == 2 && reads_half_again ? Rows / 2 : 0;
                 const auto add_term = [&](const auto& at_row) GRADKERN_INLINE_LAMBDA {
-                    vec bv[Vectors];
+                    vec bv[bound(Vectors)];
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; ++v)  // kept: of few rows g++ would read it again for each
                         bv[v] = simd::keep(simd::load(b + v * width));
@@ -222,7 +223,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                 } else if constexpr (shares_numbers<A> && Rows < Vectors) {
                     // The few numbers wait in registers, not the many vectors: 16 registers do not hold those, and g++ would read
                     // them once for each row.
-                    vec x[Rows];
+                    vec x[bound(Rows)];
                     GRADKERN_UNROLL
                     for (int i = 0; i < Rows; ++i) x[i] = shared_number<A>(a[i] + at);
                     GRADKERN_UNROLL
@@ -238,7 +239,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         const float* lane_b = b;
                         GRADKERN_NO_UNROLL
                         for (int half = 0; half < 2; ++half) {
-                            vec x[Rows][Vectors / 2];
+                            vec x[bound(Rows)][bound(Vectors / 2)];
                             const auto take = [&](auto quad) GRADKERN_INLINE_LAMBDA {
                                 GRADKERN_UNROLL
                                 for (int i = 0; i < Rows; ++i) {
@@ -254,7 +255,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                                 take(std::integral_constant<int, 1>{});
                             }
                             unroll<4>([&](auto l) GRADKERN_INLINE_LAMBDA {
-                                vec bv[Vectors];
+                                vec bv[bound(Vectors)];
                                 GRADKERN_UNROLL
                                 for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(lane_b + v * width);
                                 lane_b += Vectors * width;
@@ -272,7 +273,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     const float* lane_b = b;
                     GRADKERN_NO_UNROLL
                     for (std::ptrdiff_t l = call.group; l != 0; --l, lane_b += Vectors * width, places += width) {
-                        vec bv[Vectors];
+                        vec bv[bound(Vectors)];
                         GRADKERN_UNROLL
                         for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(lane_b + v * width);
                         GRADKERN_UNROLL
@@ -289,11 +290,11 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     constexpr int outputs = A == operand::octet ? Vectors : 1;  // vectors that share these numbers
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; v += outputs) {
-                        vec x[Rows];
+                        vec x[bound(Rows)];
                         GRADKERN_UNROLL
                         for (int i = 0; i < Rows; ++i) x[i] = simd::keep(simd::load(a[i] + at + v * width));
                         unroll<4>([&](auto l) GRADKERN_INLINE_LAMBDA {
-                            vec bv[outputs];
+                            vec bv[bound(outputs)];
                             GRADKERN_UNROLL
                             for (int u = 0; u < outputs; ++u) bv[u] = simd::load(b + (l * Vectors + v + u) * width);
                             GRADKERN_UNROLL
@@ -306,7 +307,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         });
                     }
                 } else {
-                    vec bv[Vectors];
+                    vec bv[bound(Vectors)];
                     GRADKERN_UNROLL
                     for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * width);
                     GRADKERN_UNROLL
@@ -333,7 +334,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                         store_lanes<A>(reinterpret_cast<number*>(call.c[row(i)]) + c_at + v * width, acc[i][v]);
                 }
             } else {
-                alignas(64) float sums[Rows * Vectors * width];
+                alignas(64) float sums[bound(Rows * Vectors * width)];
                 GRADKERN_UNROLL
                 for (int i = 0; i < Rows; ++i) {
                     GRADKERN_UNROLL

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/check.hpp>
@@ -81,8 +82,8 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     const number* b = reinterpret_cast<const number*>(call.b) + call.b_row;
     float* const* const sums = call.sums.data();
-    const number* a[rows];
-    vec acc[rows][taps];
+    const number* a[bound(rows)];
+    vec acc[bound(rows)][bound(taps)];
     GRADKERN_UNROLL
     for (int i = 0; i < rows; ++i) {
         a[i] = reinterpret_cast<const number*>(call.a) + call.a_row.data()[i];
@@ -93,7 +94,7 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
     const bool asks = call.b_row % simd::line_elements<number> < width;
     std::ptrdiff_t at = (call.first + call.whole * Stride) * call.a_step;
     std::ptrdiff_t b_at = (call.whole - held) * call.b_step;
-    vec g[held + 1];  // the newest output comes last
+    vec g[bound(held + 1)];  // the newest output comes last
     GRADKERN_UNROLL
     for (int j = 0; j < held; ++j, b_at += call.b_step) g[j + 1] = load_lanes<A>(b + b_at);
     GRADKERN_NO_UNROLL

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/simd.hpp>
 
@@ -44,11 +45,11 @@ GRADKERN_NOINLINE void ask_for_rows(const tile_call& call, const Number* source,
 
 /// Writes a vector of each row.
 template <operand A, int Rows>
-GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec (&acc)[Rows], std::ptrdiff_t b_at,
-                                          std::ptrdiff_t c_at) noexcept {
+GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec (&acc)[bound(Rows)],
+                                          std::ptrdiff_t b_at, std::ptrdiff_t c_at) noexcept {
     if constexpr (is_half<A>) {
         constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
-        alignas(64) float sums[Rows * width];
+        alignas(64) float sums[bound(Rows * width)];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) simd::store(sums + i * width, acc[i]);
         store_rows<A>(call, sums, width, b_at, c_at);
@@ -76,7 +77,7 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
          --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
         if (!call.quiet) ask_for_rows(call, source, a_at + Taps / 2 * step, c_at);
         for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += width) {
-            vec acc[Rows];
+            vec acc[bound(Rows)];
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) acc[i] = simd::zero();
             for (const stretch* e = call.list; e != call.list + call.count; ++e) {
@@ -84,7 +85,7 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
                 const float* b = call.b + (b_at + e->b + lane);
                 GRADKERN_NO_UNROLL
                 for (std::ptrdiff_t left = e->length; left > 0; left -= Taps) {
-                    vec w[Taps];
+                    vec w[bound(Taps)];
                     GRADKERN_UNROLL
                     for (int k = 0; k < Taps; ++k, b += call.b_step) w[k] = simd::keep(simd::load(b));
                     std::uint32_t inside = call.inside;
@@ -100,7 +101,7 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
                     at -= (Rows - 1) * step;
                 }
             }
-            store_sliding<A>(call, acc, b_at + lane, c_at + lane);
+            store_sliding<A, Rows>(call, acc, b_at + lane, c_at + lane);
         }
     }
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/simd.hpp>
 
@@ -46,15 +47,15 @@ GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
     using simd::vec;
     constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
     const auto second_half = simd::greater(simd::load(number_of_half.data()), simd::zero());
-    vec lone[Rows];
-    vec twice[Rows / 2];
+    vec lone[bound(Rows)];
+    vec twice[bound(Rows / 2)];
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
         lone[i] = simd::zero();
         twice[i / 2] = simd::zero();
     }
     for (const stretch* e = call.list; e != call.list + call.count; ++e) {
-        const float* a[Rows];
+        const float* a[bound(Rows)];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) a[i] = call.a[std::min<std::ptrdiff_t>(i, call.rows - 1)] + e->a;
         const float* b = call.b + e->b;
@@ -74,8 +75,8 @@ GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
         }
     }
     // Halves leave by way of memory; those of a row are read with what follows, anything.
-    alignas(64) float sums[Rows * width];
-    alignas(64) float halves[(Rows / 2 + 1) * width];
+    alignas(64) float sums[bound(Rows * width)];
+    alignas(64) float halves[bound((Rows / 2 + 1) * width)];
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
         simd::store(sums + i * width, lone[i]);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -61,7 +62,7 @@ GRADKERN_ALWAYS_INLINE void with_inside(const column_tap& tap, std::int64_t colu
 template <int V>
 GRADKERN_ALWAYS_INLINE void weigh_vectors(const weighted_lines& l, std::int64_t x, std::int64_t step,
                                           std::int64_t column, std::int64_t used, float* out) noexcept {
-    simd::vec s[V];
+    simd::vec s[bound(V)];
     GRADKERN_UNROLL
     for (int v = 0; v < V; ++v) s[v] = simd::zero();
     for (std::int64_t d = 0; d < l.depths; ++d) {

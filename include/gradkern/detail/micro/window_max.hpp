@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 
@@ -39,7 +38,7 @@ struct window_run {
 template <bool counts>
 inline constexpr auto lane_bits = [] {
     std::array<float, static_cast<std::size_t>(simd::lanes)> bits{};
-    for (std::uint32_t i = 0; i < bits.size() && counts; ++i) bits[i] = std::bit_cast<float>(i);
+    for (std::uint32_t i = 0; i < bits.size() && counts; ++i) bits[i] = own::bit_cast<float>(i);
     return bits;
 }();
 
@@ -62,7 +61,7 @@ struct index_store {
         if (used >= simd::lanes) return simd::store_bits_plus(to, bits, first);
         std::array<std::int64_t, static_cast<std::size_t>(simd::lanes)> wide;
         simd::store_bits_plus(wide.data(), bits, first);
-        std::copy_n(wide.data(), used, to);
+        own::copy_n(wide.data(), used, to);
     }
 };
 
@@ -101,7 +100,7 @@ template <bool ignore_nan>
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec broadcast_bits(std::int64_t bits) noexcept {
-    return simd::broadcast(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    return simd::broadcast(own::bit_cast<float>(static_cast<std::uint32_t>(bits)));
 }
 
 /// The inside taps of a window, in order: where they are, and their places, both counted from the first one. Most windows have
@@ -111,7 +110,7 @@ public:
     explicit window_taps(const window_run& r) noexcept : run_(r) {
         for (; count_ < most && unlisted_.d < r.taps[0]; unlisted_.next(r)) {
             reads_[count_] = unlisted_.number(r.read_step);
-            places_[count_++] = std::bit_cast<float>(static_cast<std::uint32_t>(unlisted_.number(r.place_step)));
+            places_[count_++] = own::bit_cast<float>(static_cast<std::uint32_t>(unlisted_.number(r.place_step)));
         }
     }
 
@@ -336,11 +335,11 @@ template <class O>
 void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_results_of<O>& to) noexcept {
     for (std::int64_t i = 0; i < r.windows; ++i) {
         for (std::ptrdiff_t j = 0; j < lanes; ++j) {
-            store_element(to.value + i * to.value_step + j, -std::numeric_limits<float>::infinity());
+            store_element(to.value + i * to.value_step + j, -own::infinity<float>);
             if (to.index.to != nullptr) {
                 to.index.to[i * to.index.step + j] = -1;
             } else {
-                to.place[i * to.place_step + j] = std::bit_cast<float>(no_place);
+                to.place[i * to.place_step + j] = own::bit_cast<float>(no_place);
             }
         }
     }

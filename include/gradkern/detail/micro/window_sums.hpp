@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/simd.hpp>
 
@@ -33,7 +34,7 @@ struct window_reads {
 template <std::ptrdiff_t V, ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
 GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::ptrdiff_t x, std::ptrdiff_t apart,
                                                Out* out, std::ptrdiff_t out_apart, const Finish& finish) noexcept {
-    simd::vec sums[V];
+    simd::vec sums[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::zero();
     if constexpr (Writes == ahead::ask) simd::ask_to_write(out, V * simd::lanes);
@@ -51,7 +52,7 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
         }
         // Columns begin with their first line in place of +0. Where that makes a difference, to the sign of a zero, it
         // makes none to the sum of the columns, which begins with +0.
-        simd::vec column[V];
+        simd::vec column[bound(V)];
         GRADKERN_UNROLL
         for (std::ptrdiff_t v = 0; v < V; ++v) column[v] = simd::load_wide(w.lines[0] + at + v * apart);
         for (std::ptrdiff_t l = 1; l < w.line_count; ++l) {

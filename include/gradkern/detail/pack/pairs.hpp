@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
@@ -54,7 +54,7 @@ template <class T>
     std::uint16_t high = 0;
     std::memcpy(&low, row.first, sizeof low);
     if (row.both) std::memcpy(&high, row.first + row.other, sizeof high);
-    return std::bit_cast<float>(std::uint32_t{high} << 16 | low);
+    return own::bit_cast<float>(std::uint32_t{high} << 16 | low);
 }
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch_row(const paired_row<T>& row, std::ptrdiff_t step) noexcept {
@@ -83,7 +83,7 @@ inline void pack_every_second(const T* row, std::ptrdiff_t count, float* out) no
         return w;
     };
     for (std::ptrdiff_t j = 0; j < count - 1; ++j)
-        out[j] = std::bit_cast<float>((word(4 * j) & 0xffffU) | word(4 * j + 2) << 16);
+        out[j] = own::bit_cast<float>((word(4 * j) & 0xffffU) | word(4 * j + 2) << 16);
     if (count > 0) out[count - 1] = load_one(paired_row<T>{row + 4 * (count - 1), 2, true});
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/check.hpp>
@@ -192,7 +193,7 @@ inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
 inline void clear_lanes(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_t count, float* out,
                         std::ptrdiff_t out_step) noexcept {
     if (first == last) return;
-    for (std::ptrdiff_t x = 0; x < count; ++x) std::fill(out + x * out_step + first, out + x * out_step + last, 0.0F);
+    for (std::ptrdiff_t x = 0; x < count; ++x) own::fill(out + x * out_step + first, out + x * out_step + last, 0.0F);
 }
 
 /// The way back: out[j * lane_step + x * out_step] = in[x * in_step + j], or that plus the previous value.

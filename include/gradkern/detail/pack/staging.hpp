@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/tile_rows.hpp>
@@ -138,7 +139,7 @@ inline void spread_groups(const T* source, std::int64_t step, std::int64_t count
                 j += run;
             }
             for (std::int64_t k = 0; k < group_inputs && lanes < width; ++k)
-                std::fill(out + k * width + lanes, out + (k + 1) * width, 0.0F);
+                own::fill(out + k * width + lanes, out + (k + 1) * width, 0.0F);
         }
     };
     if (group_outputs == 2) {

@@ -66,10 +66,10 @@ public:
         const std::int64_t row = i / columns_ % rows_ * box_[1];
         const std::int64_t plane = i / (columns_ * rows_) % planes_ * box_[0];
         b.first_image = i / (columns_ * rows_ * planes_) * images_;
-        b.last_image = std::min(batch_, b.first_image + images_);
+        b.last_image = (std::min)(batch_, b.first_image + images_);
         b.first = {plane, row, column};
-        b.last = {std::min(extent_[0], plane + box_[0]), std::min(extent_[1], row + box_[1]),
-                  std::min(extent_[2], column + box_[2])};
+        b.last = {(std::min)(extent_[0], plane + box_[0]), (std::min)(extent_[1], row + box_[1]),
+                  (std::min)(extent_[2], column + box_[2])};
         return b;
     }
 

@@ -105,8 +105,6 @@ template <bool always, class Make, class Run>
     return on_stack ? run_on_stack(&call_run<call_type>, &with) : call_run<call_type>(&with, options.workspace);
 }
 
-#define GRADKERN_DETAIL_TEXT2(x) #x
-#define GRADKERN_DETAIL_TEXT(x) GRADKERN_DETAIL_TEXT2(x)
 /// The instruction set the kernels are compiled for, e.g. "avx2_fma_f16c_bmi2".
 inline constexpr std::string_view isa_name = GRADKERN_DETAIL_TEXT(GRADKERN_DETAIL_ISA_NAME);
 

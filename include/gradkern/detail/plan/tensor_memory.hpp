@@ -5,10 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string_view>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/tensor_view.hpp>
@@ -86,7 +86,7 @@ public:
             const level& l = levels_[k];
             rest_[k].low = rest_[k + 1].low + l.low * l.step;
             rest_[k].high = rest_[k + 1].high + l.high * l.step;
-            rest_[k].divisor = std::gcd(rest_[k + 1].divisor, l.step);
+            rest_[k].divisor = own::gcd(rest_[k + 1].divisor, l.step);
         }
     }
 

@@ -7,13 +7,12 @@
 /// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec` and the operations on it.
 
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -52,7 +51,7 @@ GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) c.lane[i] = std::fma(a.lane[i], b.lane[i], c.lane[i]);
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) c.lane[i] = own::fma(a.lane[i], b.lane[i], c.lane[i]);
     return c;
 }
 
@@ -241,18 +240,18 @@ inline constexpr bool has_dot_bf16 = true;
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec pair_bf16(vec low, vec high) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) {
         const std::uint32_t bits =
-            std::bit_cast<std::uint32_t>(low.lane[i]) >> 16 | std::bit_cast<std::uint32_t>(high.lane[i]);
+            own::bit_cast<std::uint32_t>(low.lane[i]) >> 16 | own::bit_cast<std::uint32_t>(high.lane[i]);
         std::memcpy(&low.lane[i], &bits, sizeof bits);
     }
     return low;
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept {
-    const auto first = [](float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16); };
-    const auto second = [](float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffff0000U); };
+    const auto first = [](float x) { return own::bit_cast<float>(own::bit_cast<std::uint32_t>(x) << 16); };
+    const auto second = [](float x) { return own::bit_cast<float>(own::bit_cast<std::uint32_t>(x) & 0xffff0000U); };
     for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-        c.lane[i] = std::fma(second(a.lane[i]), second(b.lane[i]), c.lane[i]);
-        c.lane[i] = std::fma(first(a.lane[i]), first(b.lane[i]), c.lane[i]);
+        c.lane[i] = own::fma(second(a.lane[i]), second(b.lane[i]), c.lane[i]);
+        c.lane[i] = own::fma(first(a.lane[i]), first(b.lane[i]), c.lane[i]);
     }
     return c;
 }

@@ -8,12 +8,12 @@
 
 #include <xsimd/xsimd.hpp>
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/half.hpp>
 
 #if XSIMD_WITH_SSE2
@@ -306,7 +306,7 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     store(x, a);
     store(y, b);
     for (std::ptrdiff_t i = 0; i < lanes; ++i)
-        x[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) + std::bit_cast<std::uint32_t>(y[i]));
+        x[i] = own::bit_cast<float>(own::bit_cast<std::uint32_t>(x[i]) + own::bit_cast<std::uint32_t>(y[i]));
     return load(x);
 }
 
@@ -322,7 +322,7 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
 GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
     float x[lanes];
     store(x, a);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) target[i] = number + std::int64_t{std::bit_cast<std::uint32_t>(x[i])};
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) target[i] = number + std::int64_t{own::bit_cast<std::uint32_t>(x[i])};
 }
 
 /// Number K of each four lanes in all four of them.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace aclnn {
@@ -109,7 +109,7 @@ private:
 
     [[nodiscard]] slot& at(std::uintptr_t index) const noexcept {
         const std::uintptr_t n = index + (std::uintptr_t{1} << first_bits);
-        const auto block = static_cast<unsigned>(std::bit_width(n)) - 1 - first_bits;
+        const auto block = static_cast<unsigned>(own::bit_width(n)) - 1 - first_bits;
         return blocks_[block][n - (std::uintptr_t{1} << (first_bits + block))];
     }
 

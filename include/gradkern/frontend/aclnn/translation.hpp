@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/frontend/aclnn/types.hpp>
 #include <gradkern/half.hpp>
@@ -207,9 +207,9 @@ enum class rounding : std::uint8_t { none, hf32, f16 };
 /// subnormal numbers keep the bits down to 2^-137. A NaN stays a NaN, and becomes quiet.
 [[nodiscard]] constexpr float to_hf32(float value) noexcept {
     constexpr std::uint32_t dropped = 0xfff;
-    const auto word = std::bit_cast<std::uint32_t>(value);
-    if ((word & 0x7fffffffU) > 0x7f800000U) return std::bit_cast<float>((word | 0x00400000U) & ~dropped);
-    return std::bit_cast<float>((word + (dropped >> 1) + ((word >> 12) & 1U)) & ~dropped);
+    const auto word = own::bit_cast<std::uint32_t>(value);
+    if ((word & 0x7fffffffU) > 0x7f800000U) return own::bit_cast<float>((word | 0x00400000U) & ~dropped);
+    return own::bit_cast<float>((word + (dropped >> 1) + ((word >> 12) & 1U)) & ~dropped);
 }
 
 /// The nearest f16 number, infinite from 65520 on.
@@ -254,9 +254,9 @@ inline void round_elements(rounding how, const float* from, const tensor_layout&
         for (std::int64_t w = 0; w < count[3]; ++w) target[w] = round(detail::load_element(source + w * steps[3]));
     };
     const std::int64_t lines = count[0] * count[1] * count[2];
-    const auto parts = std::min(static_cast<std::int64_t>(executor.concurrency()), lines);
+    const auto parts = (std::min)(static_cast<std::int64_t>(executor.concurrency()), lines);
     auto part = [&](std::ptrdiff_t i) {
-        const auto first = [&](std::int64_t p) { return lines / parts * p + std::min(p, lines % parts); };
+        const auto first = [&](std::int64_t p) { return lines / parts * p + (std::min)(p, lines % parts); };
         for (std::int64_t line = first(i); line < first(i + 1); ++line) {
             if (how == rounding::hf32) {
                 round_line(line, to_hf32);

@@ -104,7 +104,7 @@ struct aclIntArray {
         for (const std::int64_t size : sizes) elements *= size;
         const bool none = std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size <= 0; });
         // More elements than 63 bits count bound no view.
-        tensor->storage = none ? 0 : elements.ok() ? elements.value() : std::numeric_limits<std::int64_t>::max();
+        tensor->storage = none ? 0 : elements.ok() ? elements.value() : (std::numeric_limits<std::int64_t>::max)();
     }
     return tensor;
 }

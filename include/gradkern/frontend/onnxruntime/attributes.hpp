@@ -46,7 +46,7 @@ public:
     [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
     /// The entries kept.
     [[nodiscard]] constexpr std::span<const std::int64_t> values() const noexcept {
-        return {values_.data(), std::min(size_, capacity)};
+        return {values_.data(), (std::min)(size_, capacity)};
     }
     /// Entries `first` to `first` + `count`; where nothing was given, `count` times `absent`.
     [[nodiscard]] constexpr extents part(std::size_t first, std::size_t count, std::int64_t absent) const noexcept {

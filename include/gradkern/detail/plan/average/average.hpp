@@ -35,6 +35,7 @@
 #include <gradkern/detail/micro/line_phases.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/average/divisors.hpp>
 #include <gradkern/detail/plan/average/horizontal.hpp>
 #include <gradkern/detail/plan/average/joined_lines.hpp>
@@ -89,8 +90,8 @@ private:
     void set_columns(std::int64_t segment, std::int64_t strip) noexcept {
         s_.set_columns(segment, strip);
         // the zeros behind the borders stay as they are through all lines
-        if (s_.has_zeros()) std::fill(sums_, sums_ + s_.held * s_.inner, 0.0F);
-        if (p_.direct_tiles) std::fill(result_, result_ + s_.inner, 0.0F);  // for columns without a window
+        if (s_.has_zeros()) own::fill(sums_, sums_ + s_.held * s_.inner, 0.0F);
+        if (p_.direct_tiles) own::fill(result_, result_ + s_.inner, 0.0F);  // for columns without a window
         if (!p_.by_taps) divisors_.count(p_.backward ? s_.all_reads() : output_columns());
     }
     [[nodiscard]] input_columns output_columns() const noexcept { return {s_.first_column, 1, s_.columns}; }
@@ -196,7 +197,7 @@ private:
 
     /// Horizontal sums where no scratch line holds all columns: tap by tap, in ascending order of the columns read.
     void sum_by_taps(std::int64_t h, const axis_reads& rows) noexcept {
-        std::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
+        own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
         line_totals totals(totals_, p_.long_columns ? s_.columns * s_.inner : 0);
         shape::tap_class_walk walk(p_.axes[2], p_.outputs(), s_.first_column, s_.first_column + s_.columns);
         for (shape::tap_class c; walk.next(c);) {
@@ -221,7 +222,7 @@ private:
         for (std::int64_t i = 0; i < c.positions; ++i) {
             const std::int64_t at = first + i * c.position_step * s_.inner;
             totals.add(result_ + at, at, s_.inner);
-            std::fill_n(result_ + at, s_.inner, 0.0F);
+            own::fill_n(result_ + at, s_.inner, 0.0F);
         }
     }
     /// Adds `count` columns of vertical sums to those of a class of output columns.
@@ -305,7 +306,7 @@ private:
                 for (std::int64_t c = 0; c < s_.inner; ++c) store_element(out + x * p_.out[4] + c, 0.0F);
             return;
         }
-        std::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
+        own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
         output_.store_line(result_, out);
     }
 

@@ -2,12 +2,12 @@
 // windows count other rows.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/average/plan.hpp>
 #include <gradkern/detail/plan/average/segment.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -39,7 +39,7 @@ public:
         if (rows == rows_) return;
         rows_ = rows;
         for (std::int64_t x = 0; x < columns_; ++x) divisors_[x] = average_plan::divisor_of(rows * counts_[x]);
-        std::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes, 1.0F);
+        own::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes, 1.0F);
     }
 
     /// The divisor of column x.

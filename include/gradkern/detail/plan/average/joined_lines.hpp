@@ -24,6 +24,7 @@
 #include <gradkern/detail/micro/line_phases.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/average/plan.hpp>
 #include <gradkern/detail/plan/average/reads.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -153,7 +154,7 @@ private:
             const std::int64_t count = lines_alike(h, step);
             T* const to = plane + h * columns_;
             if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
-                for (std::int64_t l = 0; l < count; ++l) std::fill_n(to + l * step * columns_, copies * columns_, T{});
+                for (std::int64_t l = 0; l < count; ++l) own::fill_n(to + l * step * columns_, copies * columns_, T{});
             } else if (p_.backward) {
                 sum_gradients(rows, count, step, copies, to);
             } else {
@@ -304,7 +305,7 @@ private:
             const std::int64_t taps = p_.divisor_override ? 1 : depth * p_.counted(1, h);
             for (std::int64_t x = 0; x < p_.axes[2].small; ++x) *to++ = average_plan::divisor_of(taps * counts_[x]);
         }
-        std::fill(to, to + simd::lanes, 1.0F);
+        own::fill(to, to + simd::lanes, 1.0F);
     }
 
     const average_plan& p_;

@@ -19,6 +19,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/average/plan.hpp>
 #include <gradkern/detail/plan/average/reads.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -98,9 +99,9 @@ private:
             const std::int64_t shift = taps.first + k * taps.step;
             const std::int64_t begin = std::clamp<std::int64_t>(-shift, 0, period);
             const std::int64_t end = std::clamp<std::int64_t>(period - shift, begin, period);
-            std::fill(inside, inside + begin, 0.0F);
-            std::fill(inside + begin, inside + end, 1.0F);
-            std::fill(inside + end, inside + period, 0.0F);
+            own::fill(inside, inside + begin, 0.0F);
+            own::fill(inside + begin, inside + end, 1.0F);
+            own::fill(inside + end, inside + period, 0.0F);
             repeat(inside, period, taps.pitch());
         }
         return taps;
@@ -131,7 +132,7 @@ private:
 
     /// Lets a line of n floats go on as it begins, with `period` of them.
     static void repeat(float* line, std::int64_t period, std::int64_t n) noexcept {
-        for (std::int64_t done = period; done < n; done *= 2) std::copy_n(line, std::min(done, n - done), line + done);
+        for (std::int64_t done = period; done < n; done *= 2) own::copy_n(line, std::min(done, n - done), line + done);
     }
 
     const average_plan& p_;

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <numeric>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/average/plan.hpp>
 #include <gradkern/detail/plan/average/reads.hpp>
 #include <gradkern/detail/plan/average/windows.hpp>
@@ -21,7 +20,7 @@ namespace detail {
 
 /// Windows that a position of an axis meets at most, however many there are.
 [[nodiscard]] constexpr std::int64_t windows_meeting(const shape::axis& a) noexcept {
-    return (a.kernel - 1) / (a.stride / std::gcd(a.stride, a.dilation)) + 1;
+    return (a.kernel - 1) / (a.stride / own::gcd(a.stride, a.dilation)) + 1;
 }
 /// Columns that an output column reads at most.
 [[nodiscard]] constexpr std::int64_t column_reads(const average_plan& g) noexcept {
@@ -163,7 +162,8 @@ constexpr void choose_ring(average_plan& g) noexcept {
     const std::int64_t rows = std::min(h.small, (h.kernel - 1) * h.dilation / h.stride + 1);
     const std::int64_t depths = std::min(d.small, windows_meeting(d));
     if (rows > average_ring || depths > average_ring || depths * rows <= 1) return;
-    const auto slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
+    const auto slots =
+        static_cast<std::int64_t>(std::uint64_t{1} << own::bit_width(static_cast<std::uint64_t>(rows - 1)));
     if (slots * depths > average_ring / (g.reads * g.inner_block)) return;
     g.ring_depths = depths;
     g.ring_lines = slots;

@@ -7,6 +7,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/average/segment.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -52,9 +53,9 @@ inline void repeat_tiles(const average_segment& s, const float* sums, float* res
         float* const out = result + column * s.inner;
         for (std::int64_t i = 0; i < count; ++i) {
             if (values == nullptr) {
-                std::fill_n(out + i * s.inner, s.inner, 0.0F);
+                own::fill_n(out + i * s.inner, s.inner, 0.0F);
             } else {
-                std::copy_n(values, s.inner, out + i * s.inner);
+                own::copy_n(values, s.inner, out + i * s.inner);
             }
         }
     };
@@ -65,7 +66,7 @@ inline void repeat_tiles(const average_segment& s, const float* sums, float* res
 template <class T>
 inline void repeat_values(const average_segment& s, const T* values, T* out) noexcept {
     const auto repeat = [&](const T* value, std::int64_t column, std::int64_t count) {
-        std::fill_n(out + column, count, value == nullptr ? T{} : *value);
+        own::fill_n(out + column, count, value == nullptr ? T{} : *value);
     };
     for_each_tile(s, values, repeat, [&](const T* first, std::int64_t windows, std::int64_t column) {
         const std::int64_t stride = s.p.axes[2].stride;

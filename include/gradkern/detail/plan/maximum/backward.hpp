@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +23,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/micro/window_pull.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -216,11 +216,11 @@ private:
         if (!m_.gathered) {
             for (std::int64_t w = 0; w < count; ++w, gradient += step) {
                 const float* const place = results_.place + w * m_.panel_width;
-                if (std::bit_cast<std::uint32_t>(*place) == no_place) continue;  // no channel of this window has one
+                if (own::bit_cast<std::uint32_t>(*place) == no_place) continue;  // no channel of this window has one
                 ask(w);
                 GRADKERN_UNROLL_FOUR
                 for (std::int64_t j = 0; j < used_; ++j)
-                    (sums + j)[std::bit_cast<std::uint32_t>(place[j])] += gradient[j];
+                    (sums + j)[own::bit_cast<std::uint32_t>(place[j])] += gradient[j];
             }
             return;
         }

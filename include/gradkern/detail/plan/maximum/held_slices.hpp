@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/pack/tile_rows.hpp>
@@ -70,13 +71,13 @@ private:
             const std::int64_t kept = extent - done;
             if (done > 0) {
                 write(to, first, first + done);
-                std::copy_n(sums_ + done * slice, kept * slice, sums_);
-                if (m_.staged) std::copy_n(staging_ + done * slice, kept * slice, staging_);
+                own::copy_n(sums_ + done * slice, kept * slice, sums_);
+                if (m_.staged) own::copy_n(staging_ + done * slice, kept * slice, staging_);
             }
             first += done;
             if (first == end_) return;
             const std::int64_t fresh = std::min(m_.held, end_ - first) - kept;
-            std::fill_n(sums_ + kept * slice, fresh * slice, Sum{0});
+            own::fill_n(sums_ + kept * slice, fresh * slice, Sum{0});
             if (m_.staged) {
                 staging_box box = hull_;
                 box.first[m_.slide] = first + kept;

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +13,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -150,7 +150,7 @@ private:
             const float* const place = results_.place + j;
             std::int64_t* const line = to + j * z[1];
             for (std::int64_t w = 0; w < count; ++w)
-                line[w * index_step] = first + std::bit_cast<std::uint32_t>(place[w * place_step]);
+                line[w * index_step] = first + own::bit_cast<std::uint32_t>(place[w * place_step]);
         }
     }
 
@@ -158,7 +158,7 @@ private:
     [[nodiscard]] bool any_without_place(std::int64_t count) const noexcept {
         bool any = false;
         for (std::int64_t w = 0; w < count; ++w)
-            any = any || std::bit_cast<std::uint32_t>(results_.place[w * m_.panel_width]) == no_place;
+            any = any || own::bit_cast<std::uint32_t>(results_.place[w * m_.panel_width]) == no_place;
         return any;
     }
 };

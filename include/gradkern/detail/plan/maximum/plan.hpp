@@ -14,12 +14,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/cache.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/pack/tile_rows.hpp>
 #include <gradkern/detail/plan/index_rule.hpp>
@@ -132,7 +132,7 @@ using window_range = shape::axis::position_range;
 [[nodiscard]] constexpr bool many_windows_meet(const std::array<shape::axis, 3>& axes) noexcept {
     std::int64_t windows = 1;
     for (const shape::axis& a : axes) {
-        const std::int64_t step = a.stride / std::gcd(a.stride, a.dilation);
+        const std::int64_t step = a.stride / own::gcd(a.stride, a.dilation);
         windows *= std::min({a.small, shape::ceil_div(a.kernel, step), pool_part + 1});
     }
     return windows > pool_part;

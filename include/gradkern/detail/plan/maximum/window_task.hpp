@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/maximum/plan.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -79,10 +79,10 @@ void max_segment(const max_plan& m, const window_source<T>& s, inside_reads plan
 
 /// The place in element i of the results; -1 for a window without inside taps.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t place_at(const window_results& r, std::int64_t i) noexcept {
-    const auto low = std::bit_cast<std::uint32_t>(r.place[i]);
+    const auto low = own::bit_cast<std::uint32_t>(r.place[i]);
     if (low == no_place) return -1;
     if (r.place_high == nullptr) return low;
-    return low + place_limit * std::int64_t{std::bit_cast<std::uint32_t>(r.place_high[i])};
+    return low + place_limit * std::int64_t{own::bit_cast<std::uint32_t>(r.place_high[i])};
 }
 
 /// One task of one plan: a box of outputs of one image, one panel of channels.

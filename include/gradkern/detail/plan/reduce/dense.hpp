@@ -21,6 +21,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/micro/twin_tile.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/reduce/large_side.hpp>
@@ -56,7 +57,7 @@ struct dense_tiles {
         constexpr std::ptrdiff_t half = simd::lanes / 2;
         GRADKERN_NO_UNROLL
         for (std::int64_t x = tiles == twin_tiles ? r.positions : 0; x > 0; --x, packed += r.panel_width)
-            std::copy_n(packed + 2 * half, half, packed + 3 * half);
+            own::copy_n(packed + 2 * half, half, packed + 3 * half);
     }
 
     /// Adds the positions in the list, `stretches` of them, to the sums of `taps` neighbouring column taps from number `tap` on,

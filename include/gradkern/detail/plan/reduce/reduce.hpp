@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/reduce/channelwise.hpp>
 #include <gradkern/detail/plan/reduce/dense.hpp>
@@ -27,16 +28,16 @@ void run_reduce(const reduce_plan& plan, const T* large, const T* small, G* diff
     run_tasks(executor, r.tasks(), memory, [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
             auto* sum = reinterpret_cast<float*>(slice + r.at_sum);
-            std::fill(sum, sum + r.sum_floats, 0.0F);
+            own::fill(sum, sum + r.sum_floats, 0.0F);
             const float* done = sum;
             if (r.two_levels()) {
                 auto* total = reinterpret_cast<float*>(slice + r.at_total);
-                std::fill(total, total + r.sum_floats, 0.0F);
+                own::fill(total, total + r.sum_floats, 0.0F);
                 done = total;
             }
             if (r.channelwise) {
                 auto* chunk_sum = reinterpret_cast<float*>(slice + r.at_chunk);
-                std::fill(chunk_sum, chunk_sum + r.sum_floats, 0.0F);
+                own::fill(chunk_sum, chunk_sum + r.sum_floats, 0.0F);
                 reduce_channelwise(r, large, small, task, slice);
                 store_channelwise(r, done, task, diff_weights);
             } else {

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/scatter/plan.hpp>
 #include <gradkern/detail/plan/scatter/runs.hpp>
@@ -52,7 +53,7 @@ template <class T>
 template <class T, class Sum>
 void scatter_block_anywhere(const scatter_plan& g, const T* gradient, const std::int64_t* indices, T* out,
                             std::int64_t first, std::int64_t last, Sum* sums) noexcept {
-    std::fill_n(sums, last - first, Sum{0});
+    own::fill_n(sums, last - first, Sum{0});
     for_each_target(g, indices, [&](std::int64_t place, std::int64_t from) {
         if (place >= first && place < last) sums[place - first] += load_element(gradient + from);
     });

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/plan/index_rule.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
 #include <gradkern/detail/plan/summation.hpp>
@@ -82,7 +82,7 @@ struct scatter_plan {
         std::uint64_t inverse;
         int shift;
         [[nodiscard]] GRADKERN_ALWAYS_INLINE std::uint64_t place(std::int64_t i) const noexcept {
-            return std::rotr((static_cast<std::uint64_t>(i) - origin) * inverse, shift);
+            return own::rotate_right((static_cast<std::uint64_t>(i) - origin) * inverse, shift);
         }
     };
     [[nodiscard]] constexpr own_plane plane_of(std::int64_t n, std::int64_t c) const noexcept {
@@ -172,7 +172,7 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     g.places_run = !g.column_major && (g.large[1] == 1 || g.out[3] == g.large[2] * g.out[4]) &&
                    (g.large[0] == 1 || g.out[2] == g.large[1] * g.large[2] * g.out[4]);
     const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
-    g.shift = std::countr_zero(per_place);
+    g.shift = own::trailing_zeros(per_place);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
     const std::int64_t share = g.in_f64 ? 2 : 1;  // floats that one sum takes
     g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums / share);

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/plan/scatter/plan.hpp>
 #include <gradkern/detail/plan/scatter/runs.hpp>
@@ -151,7 +152,7 @@ private:
         while (first_ < begin) {
             const std::int64_t done = std::min(begin - first_, places_);
             write_to(first_ + done);
-            std::copy(data_ + done * place_step_, data_ + clean_ * place_step_, data_);
+            own::copy_n(data_ + done * place_step_, (clean_ - done) * place_step_, data_);
             clean_ -= done;
             first_ += done;
             places_ = std::min(g_.held, last_ - first_);
@@ -183,7 +184,7 @@ private:
         if (place_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
             const std::int64_t count = (end - clean_) * place_step_;
             simd::ask_to_write(data_ + end * place_step_, std::min<std::int64_t>(count, 1024));
-            std::fill_n(data_ + clean_ * place_step_, count, Sum{0});
+            own::fill_n(data_ + clean_ * place_step_, count, Sum{0});
         } else {
             for (std::int64_t p = clean_; p < end; ++p)
                 for (std::int64_t c = 0; c < channels_; ++c) data_[offset_of(p) + c * channel_step_] = Sum{0};
