@@ -113,14 +113,42 @@ struct problem {
     std::optional<std::int64_t> divisor{};
 };
 
-constexpr std::uint64_t first_list = 702;  // problems from before there was max pooling
-constexpr std::uint64_t problem_count = 3006;
+constexpr std::uint64_t first_list = 702;    // problems from before there was max pooling
+constexpr std::uint64_t second_list = 3006;  // problems from before long windows were summed in parts
+constexpr std::uint64_t problem_count = 3046;
+
+/// Makes a pool of long windows of a problem: sums of more than 512 terms, or planes of more than 2^18 windows.
+void lengthen(problem& p, numbers& r) {
+    p.in_channels = p.out_channels = r.pick(std::array<std::int64_t, 4>{1, 3, 8, 17});
+    p.batch = r.next(1, 2);
+    p.pad = auto_pad::none;
+    p.dilation = {1, 1, 1};
+    if (p.kind == op::max_pool_backward_from_indices) {
+        p.rank = 1;
+        p.batch = p.in_channels = p.out_channels = 1;
+        p.size = {1, 1, r.next(263'000, 266'000)};
+        p.kernel = {1, 1, 3};
+        p.stride = {1, 1, 1};
+        return;
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+        const bool used = i + p.rank >= 3;
+        const std::int64_t kernel = p.rank == 1 ? r.next(513, 1500) : p.rank == 2 ? r.next(23, 30) : r.next(9, 11);
+        p.kernel[i] = used ? kernel : 1;
+        p.stride[i] = used ? r.next(1, 2) : 1;
+        p.begin[i] = used ? r.next(0, kernel / 2) : 0;
+        p.end[i] = used ? r.next(0, kernel / 2) : 0;
+        p.size[i] = used ? kernel + r.next(0, kernel / 2) : 1;
+    }
+}
 
 problem make_problem(std::uint64_t index) {
     numbers r(index + 1);
     problem p;
     p.seed = index;
-    p.kind = static_cast<op>(index < first_list ? index % 9 : index % op_names.size());
+    p.kind = static_cast<op>(index < first_list    ? index % 9
+                             : index < second_list ? index % op_names.size()
+                                                   : static_cast<std::uint64_t>(op::avg_pool) + index % 5);
     constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32,
                                              data_type::f32, data_type::f16, data_type::bf16};
     p.type = r.pick(types);
@@ -167,6 +195,7 @@ problem make_problem(std::uint64_t index) {
     p.ignore_nan = r.next(0, 1) == 1;
     p.wide_gradient = index >= first_list && r.next(0, 1) == 1;
     p.base = r.pick(std::array<index_base, 2>{index_base::plane, index_base::image});  // alike in both layouts
+    if (index >= second_list) lengthen(p, r);
     return p;
 }
 
