@@ -8,6 +8,7 @@ ROOT is the repository (default: the parent of this file's directory).
 - A link goes to a file that exists, and to a heading that exists where it names one. Web addresses are not followed.
 - A header named in `...` or <...> exists under include/, and so does any other path in `...` that begins with one of the
   repository's own directories.
+- A name GRADKERN_... is one that CMake or the headers use, and docs/building.md has every option of CMake.
 - A block of C++ stands, whole lines and without indentation, in a source that a CMakeLists.txt names.
 """
 
@@ -19,6 +20,8 @@ import textwrap
 DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "tests", ".ci")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+SWITCH = re.compile(r"\bGRADKERN_[A-Z][A-Z0-9_]*\b")
+OPTION = re.compile(r"\boption\((GRADKERN_\w+)|\bset\((GRADKERN_\w+)[^()]*\bCACHE\s+(?:BOOL|PATH|STRING)\b")
 NAMED = re.compile(r"`([^`\n]+)`|<(gradkern/[^>\n]*)>")
 
 
@@ -56,6 +59,15 @@ def missing_files(root, text):
             yield f"{name} does not exist"
 
 
+def switches(root):
+    """The GRADKERN_ names that CMake and the headers use, and the options among them that are not advanced."""
+    lists = [root / "CMakeLists.txt", *(root / "cmake").iterdir()]
+    cmake = "\n".join(p.read_text(encoding="utf-8") for p in lists)
+    headers = "\n".join(p.read_text(encoding="utf-8") for p in (root / "include").rglob("*.hpp"))
+    options = {a or b for a, b in OPTION.findall(cmake)}
+    return set(SWITCH.findall(cmake + headers)), options - set(re.findall(r"mark_as_advanced\((\w+)\)", cmake))
+
+
 def compiled_sources(root):
     """The text of each source that a CMakeLists.txt of its directory or one above names."""
     for directory in ("examples", "tests"):
@@ -85,13 +97,16 @@ def shown(block, source):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
     sources = list(compiled_sources(root))
-    problems = []
+    known, options = switches(root)
+    building = (root / "docs" / "building.md").read_text(encoding="utf-8")
+    problems = [f"docs/building.md: {o} is missing" for o in sorted(options - set(SWITCH.findall(building)))]
     blocks = 0
     documents = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
     for path in documents:
         text = path.read_text(encoding="utf-8")
         prose = FENCE.sub("", text)
         found = [*broken_links(path, prose), *missing_files(root, text)]
+        found += [f"nothing is called {name}" for name in sorted(set(SWITCH.findall(text)) - known)]
         for language, block in FENCE.findall(text):
             if language != "cpp":
                 continue
