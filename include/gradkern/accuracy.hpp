@@ -64,11 +64,12 @@ public:
     [[nodiscard]] constexpr double operator()(double size, double exact) const noexcept {
         constexpr double infinity = own::infinity<double>;
         if (size == 0) return 0;
+        if (!(size < infinity) || terms_.roundings >= 1 << 24) return infinity;  // or a NaN
         const double of_sum = sum_error(size);
         const double most = (exact < 0 ? -exact : exact) + of_sum;  // before the last rounding
-        // written so that a NaN is infinite, too
         if (!((size + of_sum) * terms_.growth < overflow_f32) || !(most < overflow)) return infinity;
-        const double last = terms_.result_is_exact ? 0 : (roundoff * most > half_of_least ? roundoff * most : half_of_least);
+        const double last =
+            terms_.result_is_exact ? 0 : (roundoff * most > half_of_least ? roundoff * most : half_of_least);
         return (of_sum + last) * (1 + 0x1p-20);  // `size` and this were rounded, too
     }
 
@@ -85,7 +86,6 @@ private:
 
     /// The error of the f32 sum: n roundings on top of one another are (1 + u)^n - 1 <= n u / (1 - n u).
     [[nodiscard]] constexpr double sum_error(double size) const noexcept {
-        if (terms_.roundings >= 1 << 24) return own::infinity<double>;
         const double n = static_cast<double>(terms_.roundings) * 0x1p-24;
         const double grown = n / (1 - n);
         return terms_.relaxed * (grown * size + terms_.underflows * terms_.underflow * (1 + grown));

@@ -120,9 +120,9 @@ public:
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
-    /// Sums in f32 in an order of their own (detail/plan/average/average.hpp), one rounding to T; the bits depend on shape and
-    /// attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
-    /// workspace_too_small (bytes).
+    /// Sums in f32 in an order of their own (detail/plan/average/average.hpp), parts of 512 terms added up in f64, one
+    /// rounding to T; the bits depend on shape and attributes alone. The output must not overlap the input. Errors:
+    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return this->execute(src, dst, workspace, executor);
@@ -188,8 +188,9 @@ public:
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
     /// All of it is written: positions that no window reaches become +0. Quotients and sums in f32 in an order of their
-    /// own (detail/plan/average/average.hpp), one rounding to T; the bits depend on shape and attributes alone. The output must
-    /// not overlap the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// own (detail/plan/average/average.hpp), parts of 512 terms added up in f64, one rounding to T; the bits depend on shape
+    /// and attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
+    /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return this->execute(diff_dst, diff_src, workspace, executor);

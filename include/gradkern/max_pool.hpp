@@ -179,9 +179,9 @@ public:
 
     /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
     ///
-    /// All of it is written, +0 where no window has its maximum. Sums in f32 in ascending order of the windows, one
-    /// rounding to T. The output must not overlap an input. Errors: null_pointer, invalid_argument (overlap),
-    /// workspace_too_small (bytes).
+    /// All of it is written, +0 where no window has its maximum. Sums in f32 in ascending order of the windows, or in
+    /// f64 where more than 512 reach a position, one rounding to T. The output must not overlap an input. Errors:
+    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         const status s =
@@ -296,8 +296,9 @@ public:
     /// Indices count elements as index_base and storage_order say; they may repeat. All of them are looked at before
     /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written (see index_check
     /// for the other choice). A tensor with an index that points out of its element's plane takes a slow way. Sums in
-    /// f32 in ascending order of (n, c, o), one rounding to T. The output must not overlap an input. Other errors:
-    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// f32 in ascending order of (n, c, o), or in f64 where a plane has more than 2^18 windows, one rounding to T. The
+    /// output must not overlap an input. Other errors: null_pointer, invalid_argument (overlap), workspace_too_small
+    /// (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
