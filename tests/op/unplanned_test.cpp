@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include <gradkern/dynamic.hpp>
 #include <gradkern/error_text.hpp>
 #include <gradkern/frontend/aclnn.hpp>
 #include <gradkern/frontend/onednn_graph.hpp>
@@ -111,6 +112,24 @@ std::vector<row<T>> all_plans() {
         plan_of<T, gk::conv_transpose_backward_weights_plan<T>>("conv_transpose_backward_weights_plan",
                                                                 "conv_transpose_backward_weights", three, four),
         plan_of<T, gk::bias_backward_plan<T>>("bias_backward_plan", "bias_backward", two),
+
+        plan_of<T, gk::dynamic_avg_pool_plan>("dynamic_avg_pool_plan", "avg_pool", two),
+        plan_of<T, gk::dynamic_avg_pool_backward_plan>("dynamic_avg_pool_backward_plan", "avg_pool_backward", two),
+        plan_of<T, gk::dynamic_max_pool_plan>("dynamic_max_pool_plan", "max_pool", pool, values),
+        plan_of<T, gk::dynamic_max_pool_backward_plan>("dynamic_max_pool_backward_plan", "max_pool_backward", three),
+        plan_of<T, gk::dynamic_max_pool_backward_from_indices_plan>("dynamic_max_pool_backward_from_indices_plan",
+                                                                    "max_pool_backward_from_indices", scatter),
+        plan_of<T, gk::dynamic_convolution_plan>("dynamic_convolution_plan", "convolution", four),
+        plan_of<T, gk::dynamic_convolution_backward_data_plan>("dynamic_convolution_backward_data_plan",
+                                                               "convolution_backward_data", three),
+        plan_of<T, gk::dynamic_convolution_backward_weights_plan>("dynamic_convolution_backward_weights_plan",
+                                                                  "convolution_backward_weights", four),
+        plan_of<T, gk::dynamic_conv_transpose_plan>("dynamic_conv_transpose_plan", "conv_transpose", four),
+        plan_of<T, gk::dynamic_conv_transpose_backward_data_plan>("dynamic_conv_transpose_backward_data_plan",
+                                                                  "conv_transpose_backward_data", three),
+        plan_of<T, gk::dynamic_conv_transpose_backward_weights_plan>("dynamic_conv_transpose_backward_weights_plan",
+                                                                     "conv_transpose_backward_weights", four),
+        plan_of<T, gk::dynamic_bias_backward_plan>("dynamic_bias_backward_plan", "bias_backward", two),
 
         plan_of<T, graph::AvgPool_plan<T>>("AvgPool_plan", "AvgPool", two),
         plan_of<T, graph::AvgPoolBackprop_plan<T>>("AvgPoolBackprop_plan", "AvgPoolBackprop", two),
