@@ -5,11 +5,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
-#include <vector>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/executor.hpp>
@@ -24,7 +25,7 @@ public:
     /// see concurrency(). (Compiled without exceptions, a thread that the system refuses ends the program.)
     GRADKERN_PER_ISA explicit thread_pool(std::ptrdiff_t threads = hardware_threads()) {
         const std::ptrdiff_t others = threads < 1 ? 0 : threads - 1;
-        workers_.reserve(static_cast<std::size_t>(others));
+        if (others > 0) workers_ = new std::thread[static_cast<std::size_t>(others)];
 #if defined(__cpp_exceptions)
         try {
             start(others);
@@ -39,8 +40,13 @@ public:
     thread_pool& operator=(const thread_pool&) = delete;
     /// Ends the threads. No call of parallel_for may be under way.
     GRADKERN_PER_ISA ~thread_pool() {
-        post(job{});
-        for (std::thread& t : workers_) t.join();
+        {
+            const std::lock_guard lock(mutex());
+            stop_ = true;
+        }
+        wake_.notify_all();
+        for (std::ptrdiff_t i = 0; i < count_; ++i) workers_[i].join();
+        delete[] workers_;
     }
 
     /// The threads of the machine, at least 1.
@@ -50,14 +56,12 @@ public:
     }
 
     /// Threads that take part in a call, the caller's included.
-    [[nodiscard]] GRADKERN_PER_ISA std::ptrdiff_t concurrency() const noexcept {
-        return static_cast<std::ptrdiff_t>(workers_.size()) + 1;
-    }
+    [[nodiscard]] GRADKERN_PER_ISA std::ptrdiff_t concurrency() const noexcept { return count_ + 1; }
 
     /// Calls fn(i) for every i in [0, n) and returns when all are done. fn must not throw.
     template <class F>
     GRADKERN_PER_ISA void parallel_for(std::ptrdiff_t n, const F& fn) noexcept {
-        if (n > 1 && !workers_.empty() && !inside_) {
+        if (n > 1 && count_ > 0 && !inside_) {
             if (taken_.exchange(1, std::memory_order_acquire) == 0) {
                 run({[](const void* f, std::ptrdiff_t i) { (*static_cast<const F*>(f))(i); }, std::addressof(fn), n});
                 taken_.store(0, std::memory_order_release);
@@ -69,28 +73,27 @@ public:
 
 private:
     struct job {
-        void (*call)(const void*, std::ptrdiff_t);  // null: end the thread
+        void (*call)(const void*, std::ptrdiff_t);
         const void* fn;
         std::ptrdiff_t n;
     };
 
-    GRADKERN_PER_ISA void post(const job& j) noexcept {
-        job_ = j;
-        next_.store(0, std::memory_order_relaxed);
-        working_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
-        generation_.fetch_add(1, std::memory_order_release);
-        generation_.notify_all();
-    }
-
     GRADKERN_PER_ISA void start(std::ptrdiff_t others) {
-        for (std::ptrdiff_t i = 0; i < others; ++i) workers_.emplace_back([this] { work(); });
+        for (; count_ < others; ++count_) workers_[count_] = std::thread([this] { work(); });
     }
 
     GRADKERN_PER_ISA void run(const job& j) noexcept {
-        post(j);
+        {
+            const std::lock_guard lock(mutex());
+            job_ = j;
+            next_.store(0, std::memory_order_relaxed);
+            working_ = count_;
+            ++generation_;
+        }
+        wake_.notify_all();
         drain(j);
-        while (const std::uint32_t working = working_.load(std::memory_order_acquire))
-            working_.wait(working, std::memory_order_acquire);
+        std::unique_lock lock(mutex());
+        done_.wait(lock, [this] { return working_ == 0; });
     }
 
     GRADKERN_PER_ISA void drain(const job& j) noexcept {
@@ -103,27 +106,42 @@ private:
         inside_ = false;
     }
 
-    // Every thread takes part in every generation, so that none misses one.
     GRADKERN_PER_ISA void work() noexcept {
-        for (std::uint32_t seen = 0;; ++seen) {
-            generation_.wait(seen, std::memory_order_acquire);
+        std::uint64_t seen = 0;
+        std::unique_lock lock(mutex());
+        for (;;) {
+            wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+            if (stop_) return;
+            seen = generation_;
             const job j = job_;
-            if (j.call == nullptr) return;
+            lock.unlock();
             drain(j);
-            if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_one();
+            lock.lock();
+            if (--working_ == 0) done_.notify_one();
         }
     }
 
-    // True on a thread that runs a task of any pool: a nested call must not wait for threads that may wait for it. An
-    // object, not a function: all objects of a program share it, whatever they are compiled for.
+    // The mutex that guards what follows next_. Pools share a few, by their addresses: a mutex of a pool's own would be
+    // constructed by a function of the standard library, which all objects of a program share, whatever they are compiled
+    // for. (The waits of std::atomic and std::vector<std::thread>::reserve are such functions, too.)
+    [[nodiscard]] GRADKERN_PER_ISA std::mutex& mutex() const noexcept {
+        return mutexes_[reinterpret_cast<std::uintptr_t>(this) / 64 % mutex_count];
+    }
+    static constexpr std::size_t mutex_count = 16;
+    static constinit inline std::mutex mutexes_[mutex_count]{};
+    // True on a thread that runs a task of any pool: a nested call must not wait for threads that may wait for it.
     static constinit inline thread_local bool inside_ = false;
 
-    std::vector<std::thread> workers_;
+    std::thread* workers_ = nullptr;
+    std::ptrdiff_t count_ = 0;             // of them
+    std::atomic<std::uint32_t> taken_{0};  // 1: by a call
+    std::atomic<std::ptrdiff_t> next_{0};  // task
+    std::condition_variable wake_;
+    std::condition_variable done_;
     job job_{nullptr, nullptr, 0};
-    std::atomic<std::uint32_t> taken_{0};       // 1: by a call
-    std::atomic<std::uint32_t> generation_{0};  // of jobs; guards job_
-    std::atomic<std::uint32_t> working_{0};     // threads that have not finished the job
-    std::atomic<std::ptrdiff_t> next_{0};       // task
+    std::uint64_t generation_ = 0;
+    std::ptrdiff_t working_ = 0;
+    bool stop_ = false;
 };
 
 GRADKERN_NAMESPACE_END

@@ -37,8 +37,6 @@ NEWER_ARM = re.compile(
     r"^((cas|swp|ld(add|clr|eor|set|[su]max|[su]min)|st(add|clr|eor|set))[abhlp]*|ldapu?r\w*|sdot|udot|bf\w*dot|[us]mmla)\s"
     r"|\bz\d+\.[bhsdq]\b|\bp\d+(/[mz]|\.[bhsd])"
 )
-# What thread_pool cannot help: the atomic additions of std::atomic<T>::wait, without optimisation.
-LEFT_ON_ARM = re.compile(r"^_ZNK?St8__detail(13__waiter_base|18__waiter_pool_base)")
 # Functions that gradkern declares, and those among them that the compiler writes: constructors of aggregates.
 DECLARED = re.compile(r"^_ZNK?(St14numeric_limitsIN)?8gradkern")
 IMPLICIT = re.compile(r"\b(\w+)::\1\(\)$")
@@ -95,7 +93,7 @@ class Object:
             while words and words[0] in ("lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "cs", "{evex}", "{vex}"):
                 words.pop(0)
             if self.is_arm:
-                found = NEWER_ARM.search(line) and not LEFT_ON_ARM.search(name)
+                found = NEWER_ARM.search(line)
             else:
                 found = words and (NEWER.match(words[0]) or re.search(r"%[yz]mm|%k[0-7]\b", line))
             if found:
