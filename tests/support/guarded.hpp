@@ -46,10 +46,7 @@ public:
     guarded_bytes(const guarded_bytes&) = delete;
     guarded_bytes& operator=(const guarded_bytes&) = delete;
     guarded_bytes(guarded_bytes&& other) noexcept
-        : zone_(other.zone_),
-          data_(other.data_),
-          zone_size_(other.zone_size_),
-          size_(other.size_) {
+        : zone_(other.zone_), data_(other.data_), zone_size_(other.zone_size_), size_(other.size_) {
         other.zone_ = nullptr;
     }
     guarded_bytes& operator=(guarded_bytes&&) = delete;

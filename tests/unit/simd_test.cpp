@@ -496,7 +496,9 @@ TEST(simd, transposes_one_block) {
     const guarded_page target_page;
     ASSERT_TRUE(source_page && target_page);
     for (const bool at_end : {false, true}) {
-        if (lanes * lanes * static_cast<std::ptrdiff_t>(sizeof(float)) > static_cast<std::ptrdiff_t>(gradkern_test::page_size())) continue;
+        if (lanes * lanes * static_cast<std::ptrdiff_t>(sizeof(float)) >
+            static_cast<std::ptrdiff_t>(gradkern_test::page_size()))
+            continue;
         float* const from = source_page.place<float>(lanes * lanes, at_end);
         float* const to = target_page.place<float>(lanes * lanes, at_end);
         for (std::ptrdiff_t i = 0; i < lanes * lanes; ++i) from[i] = static_cast<float>(i) * 3.0f;
