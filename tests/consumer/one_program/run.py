@@ -5,6 +5,7 @@
 
 For every optimisation level: body.cpp once per instruction set; shared_symbols.py over the objects; the program in all link
 orders, on this machine and, where qemu-user is here, on machines that lack what the newer objects are compiled for. With
+-fno-inline the functions of gradkern alone are looked at, above all those that compilers write: nothing is run. With
 --sets, body.cpp is also compiled for pairs that differ by one feature, whose names must differ.
 """
 import argparse
@@ -92,11 +93,13 @@ class Matrix:
             return
         symbols = [sys.executable, HERE / "shared_symbols.py", f"--objdump={self.options.objdump}", f"--nm={self.options.nm}"]
         if "-fno-inline" in level:
-            symbols.append("--only=gradkern")  # what nobody inlines, the standard library has to answer for
+            symbols.append("--only=gradkern")  # nobody can mend what the standard library has not inlined here
         if shutil.which(self.options.objdump):
             self.expect(passed([*symbols, *objects]), f"{level}: shared functions")
         else:
             print(f"skipped {self.options.objdump} is not here (Debian: binutils)")
+        if "-fno-inline" in level:
+            return
         main = self.work / "main.o"
         runs = int("native" in self.options.archs or self.options.emulator != "")
         command = [*self.compile, "-O1", f"-march={self.options.archs[0]}", f"-DGRADKERN_ONE_PROGRAM_NEWER_RUNS={runs}"]
