@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/members.hpp>
 
 GRADKERN_NAMESPACE_BEGIN
 
@@ -39,33 +40,25 @@ public:
     static constexpr std::size_t capacity = 5;  ///< batch, channels and three spatial axes
 
     /// Nothing: an absent attribute.
-    GRADKERN_ALWAYS_INLINE constexpr extents() noexcept : rank_(0) {
-        // One by one, since this is a member of aggregates.
-        for (std::size_t i = 0; i < capacity; ++i) {
-            GRADKERN_DETAIL_STORE_APART();
-            values_[i] = 0;
-        }
-        GRADKERN_DETAIL_STORE_APART();
-    }
+    // One by one, since this is a member of aggregates. No constructor stores in its body: g++ 12 takes that for a change of
+    // a constant, where an aggregate that is one holds the list.
+    GRADKERN_ALWAYS_INLINE constexpr extents() noexcept
+        : values_{members::apart(0), members::apart(0), members::apart(0), members::apart(0), members::apart(0)},
+          rank_(static_cast<std::size_t>(members::apart(0))) {}
     /// From a braced list: `extents{1, 64, 56, 56}`.
     template <extent_value... Integer>
     requires(sizeof...(Integer) > 1) GRADKERN_PER_ISA constexpr extents(const Integer&... values) noexcept
-        : values_{}, rank_(0) {
-        (push_back(number(values)), ...);
-    }
+        : extents(std::initializer_list<std::int64_t>{number(values)...}) {}
     /// From a braced list of one number, which is no number itself, or from an initializer list.
     template <extent_value Integer>
-    GRADKERN_PER_ISA constexpr extents(std::initializer_list<Integer> values) noexcept : values_{}, rank_(0) {
-        for (const Integer& v : values) push_back(number(v));
-    }
+    GRADKERN_PER_ISA constexpr extents(std::initializer_list<Integer> values) noexcept
+        : extents(keep(values.begin(), values.end())) {}
     /// From a run-time list of any type: `extents(some_vector)`. Entries past the fifth are counted, not kept.
     template <class R>
     requires(extent_range<R>)
         // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): `.kernel = vector`
         GRADKERN_PER_ISA constexpr extents(R&& values) noexcept
-        : values_{}, rank_(0) {
-        for (const auto& v : values) push_back(number(v));
-    }
+        : extents(keep(std::begin(values), std::end(values))) {}
 
     /// `count` times the same value.
     [[nodiscard]] GRADKERN_PER_ISA static constexpr extents filled(std::size_t count, std::int64_t value) noexcept {
@@ -104,6 +97,22 @@ public:
     }
 
 private:
+    /// What is kept of a list.
+    struct kept {
+        std::array<std::int64_t, capacity> values;
+        std::size_t rank;
+    };
+    template <class Iterator, class End>
+    [[nodiscard]] GRADKERN_PER_ISA static constexpr kept keep(Iterator first, End last) noexcept {
+        kept k{{0, 0, 0, 0, 0}, 0};
+        for (; first != last; ++first) {
+            if (k.rank < capacity) k.values[k.rank] = number(*first);
+            ++k.rank;
+        }
+        return k;
+    }
+    GRADKERN_PER_ISA constexpr explicit extents(const kept& k) noexcept : values_(k.values), rank_(k.rank) {}
+
     /// The number as a signed one, the nearest there is.
     template <class Integer>
     [[nodiscard]] GRADKERN_PER_ISA static constexpr std::int64_t number(const Integer& value) noexcept {
