@@ -14,6 +14,7 @@
 
 #include <gradkern/convolution.hpp>
 #include <gradkern/shape.hpp>
+#include <gradkern/attributes.hpp>
 #include <gradkern/tensor_view.hpp>
 
 namespace {
@@ -89,6 +90,15 @@ struct symbolic_size {
     constexpr operator std::int64_t() const noexcept { return 7; }  // NOLINT(google-explicit-constructor)
 };
 static_assert(gk::extents{symbolic_size{}, 2} == gk::extents{7, 2});
+
+// Attributes that are constants of a constant expression, filled from lists of every kind. (g++ 12 refuses constructors that
+// store in their body there.)
+constexpr std::int64_t sum_of_constants(std::int64_t x) {
+    const std::array<int, 2> range{4, 5};
+    const gradkern::avg_pool_attributes a{.kernel = {x}, .strides = {x, 2}, .pads_begin = range};
+    return a.kernel[0] + a.strides[1] + a.pads_begin[1] + static_cast<std::int64_t>(a.pads_end.rank());
+}
+static_assert(sum_of_constants(3) == 10);
 
 TEST(extents, goes_where_shapes_and_attributes_go) {
     const std::vector<std::int64_t> shape{1, 5, 5, 2};
