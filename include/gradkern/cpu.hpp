@@ -68,7 +68,7 @@ struct feature {
 #if defined(__x86_64__)
 
 /// CPUID's answers: leaf and register. The last word is the registers that the operating system saves.
-enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, extended_c, saved, word_count };
+enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, leaf7_1_d, extended_c, saved, word_count };
 
 #define GRADKERN_DETAIL_CPU_ROW(name, macro, word, bit) \
     { name, word, bit, GRADKERN_DETAIL_CPU_NEEDS(macro) }
@@ -100,6 +100,13 @@ enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, extended_c
     GRADKERN_DETAIL_CPU_ROW("vpclmulqdq", __VPCLMULQDQ__, leaf7_c, 10),
     GRADKERN_DETAIL_CPU_ROW("avxvnni", __AVXVNNI__, leaf7_1_a, 4),
     GRADKERN_DETAIL_CPU_ROW("avxifma", __AVXIFMA__, leaf7_1_a, 23),
+    GRADKERN_DETAIL_CPU_ROW("avxvnniint8", __AVXVNNIINT8__, leaf7_1_d, 4),
+    GRADKERN_DETAIL_CPU_ROW("avxneconvert", __AVXNECONVERT__, leaf7_1_d, 5),
+    GRADKERN_DETAIL_CPU_ROW("avxvnniint16", __AVXVNNIINT16__, leaf7_1_d, 10),
+    GRADKERN_DETAIL_CPU_ROW("avx10", __AVX10_1__, leaf7_1_d, 19),
+    GRADKERN_DETAIL_CPU_ROW("apx", __APX_F__, leaf7_1_d, 21),
+    GRADKERN_DETAIL_CPU_ROW("apx registers (saved by the operating system)", __APX_F__, saved, 19),
+    GRADKERN_DETAIL_CPU_ROW("sse4a", __SSE4A__, extended_c, 6),
     GRADKERN_DETAIL_CPU_ROW("avx512f", __AVX512F__, leaf7_b, 16),
     GRADKERN_DETAIL_CPU_ROW("avx512 registers (saved by the operating system)", __AVX512F__, saved, 7),
     GRADKERN_DETAIL_CPU_ROW("avx512cd", __AVX512CD__, leaf7_b, 28),
@@ -131,14 +138,14 @@ enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, extended_c
     read_cpuid(1, 0, r);
     out[leaf1_c] = r[2];
     out[saved] = 0;
-    if ((out[leaf1_c] >> 27 & 1) != 0) {  // OSXSAVE: bits 1, 2 are SSE's and AVX's registers, 5 to 7 those of AVX-512
+    if ((out[leaf1_c] >> 27 & 1) != 0) {  // OSXSAVE: bits 1, 2: registers of SSE, AVX; 5 to 7: AVX-512; 19: APX
         unsigned low = 0;
         unsigned high = 0;
         __asm__ __volatile__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-        out[saved] =
-            ((low & 0x06) == 0x06 ? std::uint64_t{1} << 2 : 0) | ((low & 0xe6) == 0xe6 ? std::uint64_t{1} << 7 : 0);
+        out[saved] = ((low & 0x06) == 0x06 ? std::uint64_t{1} << 2 : 0) |
+                     ((low & 0xe6) == 0xe6 ? std::uint64_t{1} << 7 : 0) | (low & std::uint64_t{1} << 19);
     }
-    out[leaf7_b] = out[leaf7_c] = out[leaf7_d] = out[leaf7_1_a] = out[extended_c] = 0;
+    out[leaf7_b] = out[leaf7_c] = out[leaf7_d] = out[leaf7_1_a] = out[leaf7_1_d] = out[extended_c] = 0;
     if (last >= 7) {
         read_cpuid(7, 0, r);
         const unsigned last_part = r[0];
@@ -148,6 +155,7 @@ enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, extended_c
         if (last_part >= 1) {
             read_cpuid(7, 1, r);
             out[leaf7_1_a] = r[0];
+            out[leaf7_1_d] = r[3];
         }
     }
     read_cpuid(0x80000000, 0, r);

@@ -296,8 +296,10 @@ public:
     /// Indices count elements as index_base and storage_order say; they may repeat. All of them are looked at before
     /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written (see index_check
     /// for the other choice). A tensor with an index that points out of its element's plane takes a slow way. Sums in
-    /// f32 in ascending order of (n, c, o), or in f64 where a plane has more than 2^18 windows, one rounding to T. The
-    /// output must not overlap an input. Other errors: null_pointer, invalid_argument (overlap), workspace_too_small
+    /// f32 in ascending order of (n, c, o), or in f64 where a plane has more than 2^18 windows, one rounding to T. Where
+    /// indices point out of their planes in a tensor of more than 2^18 windows, sums are in f64, too; those of f32 that
+    /// overwrite are so for runs of windows with few different places alone. The output must not overlap an input. Other
+    /// errors: null_pointer, invalid_argument (overlap), workspace_too_small
     /// (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {

@@ -105,7 +105,8 @@ struct plan_options {
 struct call_options {
     plan_options plan{};  ///< as for plan_X
     /// May be empty for pools and bias gradients, and for convolutions whose plan with scratch_use::least needs no more than
-    /// 40 KiB on a CPU with vectors of 16 floats: the problem alone decides, on every CPU. (max_pool_backward_from_indices
+    /// 40 KiB on a CPU with vectors of 16 floats: the problem alone decides, on every CPU, unless precision::relaxed takes
+    /// dot products of bf16. (max_pool_backward_from_indices
     /// does without for planes of up to 10,240 places, and for f32 results that are overwritten in planes of up to 2^18
     /// windows.) The 40 KiB are on the stack, more where vectors are longer.
     std::span<std::byte> workspace{members::no_bytes, members::no_bytes};

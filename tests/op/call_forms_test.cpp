@@ -360,6 +360,11 @@ TEST(options, gradients_of_onnxruntime_need_a_result) {
     const auto back = ort::plan_ConvTransposeGrad<float>(x.layout, y.layout, w.layout, {}, y.layout);
     ASSERT_TRUE(back);
     nothing(back->run(x.data, y.data, w.data, nullptr, nullptr, nullptr).error(), "ConvTransposeGrad");
+
+    // A result without elements has no memory, and is done.
+    const auto empty = ort::plan_ConvGrad<float>({0, 1, 2, 2}, {0, 1, 4, 4}, w.layout, {}, gk::extents{0, 1, 4, 4});
+    ASSERT_TRUE(empty) << empty.error();
+    EXPECT_TRUE(empty->run(nullptr, nullptr, w.data, nullptr, nullptr, nullptr));
 }
 
 }  // namespace

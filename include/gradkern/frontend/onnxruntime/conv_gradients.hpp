@@ -295,7 +295,10 @@ protected:
         if (dX != nullptr && !dX_.planned) return not_planned("dX");
         if (dW != nullptr && !dW_.planned) return not_planned("dW");
         if (dB != nullptr && !dB_.planned) return not_planned("dB");
-        if (dX == nullptr && dW == nullptr && dB == nullptr) return nothing_wanted();
+        // Null stands for a result that is not wanted, or for one without elements.
+        const auto is_empty = [](const output& o) { return o.planned && o.memory.empty(); };
+        if (dX == nullptr && dW == nullptr && dB == nullptr && !is_empty(dX_) && !is_empty(dW_) && !is_empty(dB_))
+            return nothing_wanted();
         // All checks of all results come before the first is written: pointers, outputs apart from what is read and
         // from one another, workspace. A tensor that is not needed may be anywhere.
         const detail::tensor_memory unused;
@@ -323,16 +326,8 @@ private:
 
     /// A call that would do nothing does not report success.
     [[nodiscard]] static error nothing_wanted() noexcept {
-        return {errc::invalid_argument,
-                Family::op,
-                "dX, dW, dB",
-                -1,
-                0,
-                0,
-                expectation::none,
-                quantity::value,
-                {},
-                "at least one result must be asked for"};
+        return shape::error_because(errc::invalid_argument, Family::op, "dX, dW, dB",
+                                    "at least one result must be asked for");
     }
     [[nodiscard]] static error not_planned(std::string_view name) noexcept {
         return shape::error_because(errc::missing_shape, Family::op, name,

@@ -71,6 +71,7 @@ private:
     static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     /// Elements of a channel in a short run, at most.
     static constexpr std::int64_t turned_columns = 64;
+    static_assert(turned_columns <= pool_part, "such a run is no long sum");
 
     /// Some of the lines that an output line reads: [first, last) in the order of its sums.
     struct line_range {
