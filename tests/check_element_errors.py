@@ -60,12 +60,33 @@ def source(name, face, types):
     return "\n".join(lines) + "\n"
 
 
-def errors_of(compiler, includes, name, face, types):
+def compile_text(compiler, includes, text):
+    """The lines of errors."""
     command = [compiler, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
     for directory in includes:
         command += ["-I", directory]
-    done = subprocess.run(command, input=source(name, face, types), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     return [line for line in done.stderr.splitlines() if "error:" in line]
+
+
+def errors_of(compiler, includes, name, face, types):
+    return compile_text(compiler, includes, source(name, face, types))
+
+
+def mixed_problems_of(compiler, includes):
+    """A bias, or a gradient of weights or bias, of 16 bits beside f32 tensors: one sentence for each operator."""
+    mixed = {name: face for name, face in CORE.items() if face[0] in ("convolution", "conv_transpose", "bias")
+             and not name.endswith("_data")}
+    text = "\n".join(f"#include <gradkern/{h}.hpp>" for h in ("convolution", "conv_transpose", "bias"))
+    text += "\nusing namespace gradkern;\n"
+    for name, (_, inputs, attributes, outputs) in mixed.items():
+        plan = ", ".join([L] * len(inputs) + [attributes] + [L] * len(outputs))
+        text += f"void of_{name}() {{ static_cast<void>(plan_{name}<float, float16>({plan})); }}\n"
+    errors = compile_text(compiler, includes, text)
+    right = [line for line in errors if "the bias, and the gradients of weights and bias, have the element type" in line]
+    if len(right) >= 1 and len(right) == len(errors):
+        return []
+    return [f"{compiler}: mixed types: {len(errors)} errors, {len(right)} with the sentence"] + errors[:3]
 
 
 def problems_of(case):
@@ -93,6 +114,8 @@ def main():
     cases = [(c, arguments.include, name, face) for c in compilers for name, face in {**CORE, **FRONT}.items()]
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         problems += [p for found in pool.map(problems_of, cases) for p in found]
+    for compiler in compilers:
+        problems += mixed_problems_of(compiler, arguments.include)
     for problem in problems:
         print(f"check_element_errors: {problem}", file=sys.stderr)
     print(f"{len(cases)} programs compiled with {', '.join(compilers)}, {len(problems)} problems")

@@ -135,6 +135,7 @@ struct tensor_layout {
     extents shape{};    ///< sizes
     extents strides{};  ///< elements from one entry of an axis to the next; empty: dense
 
+    /// No layout: an absent input, or an output whose shape is to be inferred.
     GRADKERN_ALWAYS_INLINE constexpr tensor_layout() noexcept {}
     /// A dense tensor.
     // NOLINTNEXTLINE(google-explicit-constructor): a dense tensor is described by its shape

@@ -10,11 +10,17 @@
 GRADKERN_NAMESPACE_BEGIN
 
 /// Order of the axes of an activation: NCX = (N, C, spatial...), NXC = (N, spatial..., C).
-enum class data_format : std::uint8_t { nxc, ncx };
+enum class data_format : std::uint8_t {
+    nxc,  ///< channels last
+    ncx   ///< channels first
+};
 
 /// Order of the axes of a filter. Convolution: OIX = (OC, IC/g, K...), XIO = (K..., IC/g, OC). ConvTranspose divides the
 /// other one: OIX = (OC/g, IC, K...), XIO = (K..., IC, OC/g).
-enum class weights_format : std::uint8_t { xio, oix };
+enum class weights_format : std::uint8_t {
+    xio,  ///< channels last
+    oix   ///< channels first
+};
 
 /// The words that are taken, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(data_format) noexcept { return "nxc or ncx"; }
