@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -101,22 +102,24 @@ problem random_convolution(random_source& random) {
 }
 
 std::string text(const problem& p) {
-    const auto list = [](const char* name, const gk::extents& e) {
-        std::string s = std::string(" ") + name;
-        for (const std::int64_t v : e.values()) s += " " + std::to_string(v);
-        return s;
+    std::ostringstream out;
+    const auto list = [&](const char* name, const gk::extents& e) {
+        out << ' ' << name;
+        for (const std::int64_t v : e.values()) out << ' ' << v;
     };
     const bool pool = p.op < op::convolution;
-    return "op " + std::to_string(static_cast<int>(p.op)) + " type " + std::to_string(static_cast<int>(p.type)) +
-           list("large", p.large.shape) + list("small", p.small.shape) + list("weights", p.weights.shape) +
-           list("kernel", p.average.kernel) +
-           list("strides", pool                        ? p.average.strides
-                           : p.op < op::conv_transpose ? p.conv.strides
-                                                       : p.transpose.strides) +
-           " groups " + std::to_string(p.op < op::conv_transpose ? p.conv.groups : p.transpose.groups) + " format " +
-           std::to_string(static_cast<int>(pool                        ? p.average.data_format
-                                           : p.op < op::conv_transpose ? p.conv.data_format
-                                                                       : p.transpose.data_format));
+    const bool conv = p.op < op::conv_transpose;
+    out << "op " << static_cast<int>(p.op) << " type " << static_cast<int>(p.type);
+    list("large", p.large.shape);
+    list("small", p.small.shape);
+    list("weights", p.weights.shape);
+    list("kernel", p.average.kernel);
+    list("strides", pool ? p.average.strides : conv ? p.conv.strides : p.transpose.strides);
+    out << " groups " << (conv ? p.conv.groups : p.transpose.groups) << " format "
+        << static_cast<int>(pool   ? p.average.data_format
+                            : conv ? p.conv.data_format
+                                   : p.transpose.data_format);
+    return out.str();
 }
 
 /// Asks all targets, and returns how many problems were accepted.
