@@ -102,26 +102,26 @@ namespace detail {
 [[nodiscard]] constexpr std::int64_t gather_roundings(std::int64_t terms) noexcept {
     // A part is closed when the next stretch, of up to channel_block terms, would not fit: only the last is shorter.
     constexpr std::int64_t shortest_part = part_terms - channel_block + 1;
-    return std::min(terms, part_terms) + terms / shortest_part;
+    return (std::min)(terms, part_terms) + terms / shortest_part;
 }
 
 /// Those of weight and bias gradients: sums over `lines` * `width` positions of the small side.
 [[nodiscard]] constexpr std::int64_t reduction_roundings(std::int64_t lines, std::int64_t width) noexcept {
     if (lines == 0 || width == 0) return 0;
     const chunk_grid chunks(lines, width);
-    const std::int64_t terms = std::min({chunk_positions, lines * width, chunks.lines_per_chunk * width});
-    return terms + std::min(chunks.count, chunks_per_sum) - 1 + shape::ceil_div(chunks.count, chunks_per_sum) - 1;
+    const std::int64_t terms = (std::min)({chunk_positions, lines * width, chunks.lines_per_chunk * width});
+    return terms + (std::min)(chunks.count, chunks_per_sum) - 1 + shape::ceil_div(chunks.count, chunks_per_sum) - 1;
 }
 
 /// Those of a pool's sum of so many terms, of which the first is added to +0.
 [[nodiscard]] constexpr std::int64_t pool_roundings(std::int64_t terms) noexcept {
-    if (terms <= pool_part) return std::max<std::int64_t>(terms - 1, 0);
+    if (terms <= pool_part) return (std::max<std::int64_t>)(terms - 1, 0);
     return pool_part - 1 + 1 + (terms >> 38);  // the total, and 2^9 times as many sums in f64, each 2^-29 as far off
 }
 
 /// Those of a sum of so many gradients of a max pool, in f64 if they may be more than `most_in_f32`.
 [[nodiscard]] constexpr std::int64_t scattered_roundings(std::int64_t terms, std::int64_t most_in_f32) noexcept {
-    if (terms <= most_in_f32) return std::max<std::int64_t>(terms - 1, 0);
+    if (terms <= most_in_f32) return (std::max<std::int64_t>)(terms - 1, 0);
     return 1 + (terms >> 29);
 }
 
@@ -132,7 +132,7 @@ namespace detail {
     for (std::size_t i = 0; i < 3; ++i) {
         const shape::axis& a = axes[i];
         const std::int64_t phases = outputs == shape::side::small ? 1 : a.stride / own::gcd(a.stride, a.dilation);
-        most[i] = std::min(shape::ceil_div(a.kernel, phases), outputs == shape::side::small ? a.large : a.small);
+        most[i] = (std::min)(shape::ceil_div(a.kernel, phases), outputs == shape::side::small ? a.large : a.small);
     }
     return most;
 }
@@ -186,7 +186,7 @@ template <element T, element Bias = T>
                                                            const tensor_layout& dst = {},
                                                            const plan_options& options = {}) noexcept {
     const auto p = shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                             std::max(sizeof(T), sizeof(Bias)), bias.shape);
+                                             (std::max)(sizeof(T), sizeof(Bias)), bias.shape);
     if (!p) return p.error();
     return detail::gather_bound<T>(*p, shape::side::small, !bias.empty(), options);
 }
@@ -214,7 +214,7 @@ template <element T, element G = T>
                                                                             const tensor_layout& diff_bias = {},
                                                                             const plan_options& options = {}) noexcept {
     const auto p = shape::convolution_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape,
-                                                              true, std::max(sizeof(T), sizeof(G)), diff_bias.shape);
+                                                              true, (std::max)(sizeof(T), sizeof(G)), diff_bias.shape);
     if (!p) return p.error();
     return detail::reduction_bound<T, G>(*p, options);
 }
@@ -227,7 +227,7 @@ template <element T, element Bias = T>
                                                               const tensor_layout& dst = {},
                                                               const plan_options& options = {}) noexcept {
     const auto p = shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                                std::max(sizeof(T), sizeof(Bias)), bias.shape);
+                                                (std::max)(sizeof(T), sizeof(Bias)), bias.shape);
     if (!p) return p.error();
     return detail::gather_bound<T>(*p, shape::side::large, !bias.empty(), options);
 }
@@ -254,7 +254,7 @@ template <element T, element G = T>
     const plan_options& options = {}) noexcept {
     const auto p =
         shape::conv_transpose_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape, true,
-                                                      std::max(sizeof(T), sizeof(G)), diff_bias.shape);
+                                                      (std::max)(sizeof(T), sizeof(G)), diff_bias.shape);
     if (!p) return p.error();
     return detail::reduction_bound<T, G>(*p, options);
 }
@@ -265,8 +265,8 @@ template <element T, element G = T>
                                                              const bias_attributes& attributes,
                                                              const tensor_layout& diff_bias = {},
                                                              const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true, std::max(sizeof(T), sizeof(G)));
+    const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
+                                               (std::max)(sizeof(T), sizeof(G)));
     if (!p) return p.error();
     const std::int64_t lines = p->batch * p->positions[0] * p->positions[1];
     const std::int64_t roundings = detail::reduction_roundings(lines, p->positions[2]);

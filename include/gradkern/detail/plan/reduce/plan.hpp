@@ -332,7 +332,8 @@ constexpr void plan_least(reduce_plan& r, bool f32) noexcept {
         // CPUs of 2 MB of L2: those were up to 7 % slower.
         const bool wide = r.taps() == 1 && (r.large[1] == 1 || !large_l2);
         const std::int64_t sum_budget = (wide ? 256 : 64) * 1024;
-        const std::int64_t together = (wide ? 512 : r.taps() == 1 ? 256 : 128) / r.panel_width;
+        const std::int64_t channels = wide ? 512 : r.taps() == 1 ? 256 : 128;
+        const std::int64_t together = std::max<std::int64_t>(channels / r.panel_width, 1);  // a panel may be longer
         r.task_panels =
             std::clamp<std::int64_t>(sum_budget / (r.taps() * r.panel_width), 1, std::min(r.panels, together));
         r.task_channels =
