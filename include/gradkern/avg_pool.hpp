@@ -154,9 +154,7 @@ template <class T>
                               std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
     return detail::run_call<true>(
         options, [&](const plan_options& how) { return plan_avg_pool<T>(src.layout, attributes, dst.layout, how); },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(src.data, dst.data, workspace, options.executor);
-        });
+        src.data, dst.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -227,9 +225,7 @@ template <class T>
         [&](const plan_options& how) {
             return plan_avg_pool_backward<T>(diff_dst.layout, attributes, diff_src.layout, how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(diff_dst.data, diff_src.data, workspace, options.executor);
-        });
+        diff_dst.data, diff_src.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

@@ -129,9 +129,7 @@ template <class T, class G = T>
         [&](const plan_options& how) {
             return plan_bias_backward<T, G>(diff_dst.layout, attributes, diff_bias.layout, how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(diff_dst.data, diff_bias.data, workspace, options.executor);
-        });
+        diff_dst.data, diff_bias.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

@@ -94,9 +94,7 @@ template <class T, class Bias = T>
         [&](const plan_options& how) {
             return plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(src.data, weights.data, bias.data, dst.data, workspace, options.executor);
-        });
+        src.data, weights.data, bias.data, dst.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -176,9 +174,7 @@ template <class T>
             return plan_conv_transpose_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
                                                         how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(diff_dst.data, weights.data, diff_src.data, workspace, options.executor);
-        });
+        diff_dst.data, weights.data, diff_src.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.
@@ -271,9 +267,7 @@ template <class T, class G = T>
             return plan_conv_transpose_backward_weights<T, G>(src.layout, diff_dst.layout, attributes,
                                                               diff_weights.layout, diff_bias.layout, how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(src.data, diff_dst.data, diff_weights.data, diff_bias.data, workspace, options.executor);
-        });
+        src.data, diff_dst.data, diff_weights.data, diff_bias.data);
 }
 
 /// The same where `src` is a view of mutable elements.

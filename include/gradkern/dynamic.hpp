@@ -239,14 +239,6 @@ template <class Plan, class Typed>
     return Plan(*typed);
 }
 
-/// A one-call form: plans with make(plan_options) and runs with these tensors. `always`: as for run_call.
-template <bool always, class Make, class... Pointers>
-[[nodiscard]] status run_in_one_call(const call_options& options, const Make& make, Pointers... tensors) noexcept {
-    return run_call<always>(options, make, [&](const auto& plan, std::span<std::byte> workspace) {
-        return plan.run(tensors..., workspace, options.executor);
-    });
-}
-
 }  // namespace detail
 
 // --------------------------------------------------------------------------------------------------------- convolution
@@ -290,7 +282,7 @@ public:
 [[nodiscard]] inline status convolution(const const_dynamic_view& src, const const_dynamic_view& weights,
                                         const const_dynamic_view& bias, const convolution_attributes& attributes,
                                         const dynamic_view& dst, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept { return plan_convolution(src, weights, bias, attributes, dst, how); },
         src.data, weights.data, bias.data, dst.data);
@@ -336,7 +328,7 @@ public:
                                                       const convolution_attributes& attributes,
                                                       const dynamic_view& diff_src,
                                                       const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_convolution_backward_data(diff_dst, weights, attributes, diff_src, how);
@@ -386,7 +378,7 @@ public:
 [[nodiscard]] inline status convolution_backward_weights(
     const const_dynamic_view& src, const const_dynamic_view& diff_dst, const convolution_attributes& attributes,
     const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_convolution_backward_weights(src, diff_dst, attributes, diff_weights, diff_bias, how);
@@ -435,7 +427,7 @@ public:
 [[nodiscard]] inline status conv_transpose(const const_dynamic_view& src, const const_dynamic_view& weights,
                                            const const_dynamic_view& bias, const conv_transpose_attributes& attributes,
                                            const dynamic_view& dst, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept { return plan_conv_transpose(src, weights, bias, attributes, dst, how); },
         src.data, weights.data, bias.data, dst.data);
@@ -481,7 +473,7 @@ public:
                                                          const conv_transpose_attributes& attributes,
                                                          const dynamic_view& diff_src,
                                                          const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_conv_transpose_backward_data(diff_dst, weights, attributes, diff_src, how);
@@ -532,7 +524,7 @@ public:
 [[nodiscard]] inline status conv_transpose_backward_weights(
     const const_dynamic_view& src, const const_dynamic_view& diff_dst, const conv_transpose_attributes& attributes,
     const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_conv_transpose_backward_weights(src, diff_dst, attributes, diff_weights, diff_bias, how);
@@ -578,7 +570,7 @@ public:
 /// Gradient of the bias of either family in one call: plan_bias_backward and run. `diff_bias` may be f32.
 [[nodiscard]] inline status bias_backward(const const_dynamic_view& diff_dst, const bias_attributes& attributes,
                                           const dynamic_view& diff_bias, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<true>(
+    return detail::run_call<true>(
         options,
         [&](const plan_options& how) noexcept { return plan_bias_backward(diff_dst, attributes, diff_bias, how); },
         diff_dst.data, diff_bias.data);
@@ -620,7 +612,7 @@ public:
 /// Average pool in one call: plan_avg_pool and run.
 [[nodiscard]] inline status avg_pool(const const_dynamic_view& src, const avg_pool_attributes& attributes,
                                      const dynamic_view& dst, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<true>(
+    return detail::run_call<true>(
         options, [&](const plan_options& how) noexcept { return plan_avg_pool(src, attributes, dst, how); }, src.data,
         dst.data);
 }
@@ -660,7 +652,7 @@ public:
 /// Gradient of an average pool in one call: plan_avg_pool_backward and run.
 [[nodiscard]] inline status avg_pool_backward(const const_dynamic_view& diff_dst, const avg_pool_attributes& attributes,
                                               const dynamic_view& diff_src, const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<true>(
+    return detail::run_call<true>(
         options,
         [&](const plan_options& how) noexcept { return plan_avg_pool_backward(diff_dst, attributes, diff_src, how); },
         diff_dst.data, diff_src.data);
@@ -702,7 +694,7 @@ public:
 [[nodiscard]] inline status max_pool(const const_dynamic_view& src, const max_pool_attributes& attributes,
                                      const dynamic_view& dst, tensor_view<std::int64_t> indices = {},
                                      const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<true>(
+    return detail::run_call<true>(
         options,
         [&](const plan_options& how) noexcept { return plan_max_pool(src, attributes, dst, indices.layout, how); },
         src.data, dst.data, indices.data);
@@ -745,7 +737,7 @@ public:
 [[nodiscard]] inline status max_pool_backward(const const_dynamic_view& src, const const_dynamic_view& diff_dst,
                                               const max_pool_attributes& attributes, const dynamic_view& diff_src,
                                               const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<true>(
+    return detail::run_call<true>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_max_pool_backward(src, diff_dst, attributes, diff_src, how);
@@ -792,7 +784,7 @@ public:
                                                            const max_pool_indices_attributes& attributes,
                                                            const dynamic_view& diff_src,
                                                            const call_options& options = {}) noexcept {
-    return detail::run_in_one_call<false>(
+    return detail::run_call<false>(
         options,
         [&](const plan_options& how) noexcept {
             return plan_max_pool_backward_from_indices(diff_dst, indices.layout, attributes, diff_src, how);

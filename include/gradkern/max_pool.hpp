@@ -147,9 +147,7 @@ template <class T>
         [&](const plan_options& how) {
             return plan_max_pool<T>(src.layout, attributes, dst.layout, indices.layout, how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(src.data, dst.data, indices.data, workspace, options.executor);
-        });
+        src.data, dst.data, indices.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -244,9 +242,7 @@ template <class T>
         [&](const plan_options& how) {
             return plan_max_pool_backward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(src.data, diff_dst.data, diff_src.data, workspace, options.executor);
-        });
+        src.data, diff_dst.data, diff_src.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -380,9 +376,7 @@ template <class T>
             return plan_max_pool_backward_from_indices<T>(diff_dst.layout, indices.layout, attributes, diff_src.layout,
                                                           how);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return plan.run(diff_dst.data, indices.data, diff_src.data, workspace, options.executor);
-        });
+        diff_dst.data, indices.data, diff_src.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

@@ -93,16 +93,17 @@ template <bool always, class Plan, class Make>
     return true;
 }
 
-/// A one-call form: `run(plan, workspace)` of the plan `make(plan_options)`, or of one that fits the stack.
-template <bool always, class Make, class Run>
-[[nodiscard]] status run_call(const call_options& options, const Make& make, const Run& run) noexcept {
+/// A one-call form: runs the plan `make(plan_options)`, or one that fits the stack, with these pointers. `always`: as for
+/// fit_stack.
+template <bool always, class Make, class... Pointers>
+[[nodiscard]] status run_call(const call_options& options, const Make& make, Pointers... tensors) noexcept {
     auto plan = make(options.plan);
     if (!plan) return plan.error();
-    const auto with = [&](std::span<std::byte> workspace) { return run(*plan, workspace); };
-    using call_type = decltype(with);
+    const auto run = [&](std::span<std::byte> workspace) { return plan->run(tensors..., workspace, options.executor); };
+    using run_type = decltype(run);
     const bool on_stack =
         options.workspace.empty() && plan->workspace_bytes() != 0 && fit_stack<always>(plan, options.plan, make);
-    return on_stack ? run_on_stack(&call_run<call_type>, &with) : call_run<call_type>(&with, options.workspace);
+    return on_stack ? run_on_stack(&call_run<run_type>, &run) : call_run<run_type>(&run, options.workspace);
 }
 
 /// The instruction set the kernels are compiled for, e.g. "avx2_fma_f16c_bmi2".

@@ -45,11 +45,12 @@ template <class T, class G = T>
 template <class T, class G = T>
 [[nodiscard]] status BiasAddBackward(tensor_view<const T> diff_dst, const BiasAddBackward_attributes& attributes,
                                      tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
-    return translation::run_once<true>(
+    return detail::run_call<true>(
+        options,
         [&](const plan_options& how) {
             return plan_BiasAddBackward<T, G>(diff_dst.layout, attributes, diff_bias.layout, how);
         },
-        options, diff_dst.data, diff_bias.data);
+        diff_dst.data, diff_bias.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.

@@ -51,11 +51,12 @@ template <class T, class Bias = T>
                                    std::type_identity_t<tensor_view<const Bias>> bias,
                                    const ConvTranspose_attributes& attributes, std::type_identity_t<tensor_view<T>> dst,
                                    const call_options& options = {}) noexcept {
-    return translation::run_once<false>(
+    return detail::run_call<false>(
+        options,
         [&](const plan_options& how) {
             return plan_ConvTranspose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, how);
         },
-        options, src.data, weights.data, bias.data, dst.data);
+        src.data, weights.data, bias.data, dst.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -103,11 +104,12 @@ template <class T>
                                                const ConvTransposeBackwardData_attributes& attributes,
                                                std::type_identity_t<tensor_view<T>> diff_src,
                                                const call_options& options = {}) noexcept {
-    return translation::run_once<false>(
+    return detail::run_call<false>(
+        options,
         [&](const plan_options& how) {
             return plan_ConvTransposeBackwardData<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout, how);
         },
-        options, diff_dst.data, weights.data, diff_src.data);
+        diff_dst.data, weights.data, diff_src.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.
@@ -199,12 +201,13 @@ template <class T, class G = T>
                                                   const ConvTransposeBackpropFilters_attributes& attributes,
                                                   tensor_view<G> filter_delta,
                                                   const call_options& options = {}) noexcept {
-    return translation::run_once<false>(
+    return detail::run_call<false>(
+        options,
         [&](const plan_options& how) {
             return plan_ConvTransposeBackpropFilters<T, G>(input_forward.layout, output_delta.layout, filter_shape,
                                                            attributes, filter_delta.layout, how);
         },
-        options, input_forward.data, output_delta.data, filter_delta.data);
+        input_forward.data, output_delta.data, filter_delta.data);
 }
 
 /// The same where `input_forward` is a view of mutable elements.

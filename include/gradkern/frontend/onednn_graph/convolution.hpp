@@ -49,11 +49,12 @@ template <class T, class Bias = T>
                                  std::type_identity_t<tensor_view<const Bias>> bias,
                                  const Convolution_attributes& attributes, std::type_identity_t<tensor_view<T>> dst,
                                  const call_options& options = {}) noexcept {
-    return translation::run_once<false>(
+    return detail::run_call<false>(
+        options,
         [&](const plan_options& how) {
             return plan_Convolution<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, how);
         },
-        options, src.data, weights.data, bias.data, dst.data);
+        src.data, weights.data, bias.data, dst.data);
 }
 
 /// The same where `src` is a view of mutable elements.
@@ -103,12 +104,13 @@ template <class T>
                                              const ConvolutionBackwardData_attributes& attributes,
                                              std::type_identity_t<tensor_view<T>> diff_src,
                                              const call_options& options = {}) noexcept {
-    return translation::run_once<false>(
+    return detail::run_call<false>(
+        options,
         [&](const plan_options& how) {
             return plan_ConvolutionBackwardData<T>(diff_dst.layout, weights.layout, dst_shape, attributes,
                                                    diff_src.layout, how);
         },
-        options, diff_dst.data, weights.data, diff_src.data);
+        diff_dst.data, weights.data, diff_src.data);
 }
 
 /// The same where `diff_dst` is a view of mutable elements.
@@ -203,12 +205,13 @@ template <class T, class G = T>
                                                 const ConvolutionBackwardWeights_attributes& attributes,
                                                 tensor_view<G> diff_weights,
                                                 const call_options& options = {}) noexcept {
-    return translation::run_once<false>(
+    return detail::run_call<false>(
+        options,
         [&](const plan_options& how) {
             return plan_ConvolutionBackwardWeights<T, G>(src.layout, diff_dst.layout, weights_shape, attributes,
                                                          diff_weights.layout, how);
         },
-        options, src.data, diff_dst.data, diff_weights.data);
+        src.data, diff_dst.data, diff_weights.data);
 }
 
 /// The same where `src` is a view of mutable elements.

@@ -45,8 +45,8 @@ template <class T>
 template <class T>
 [[nodiscard]] status AvgPool(tensor_view<const T> src, const AvgPool_attributes& attributes,
                              std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
-    return translation::run_once<true>(
-        [&](const plan_options& how) { return plan_AvgPool<T>(src.layout, attributes, dst.layout, how); }, options,
+    return detail::run_call<true>(
+        options, [&](const plan_options& how) { return plan_AvgPool<T>(src.layout, attributes, dst.layout, how); },
         src.data, dst.data);
 }
 
@@ -90,11 +90,12 @@ template <class T>
                                      const AvgPoolBackprop_attributes& attributes,
                                      std::type_identity_t<tensor_view<T>> input_delta,
                                      const call_options& options = {}) noexcept {
-    return translation::run_once<true>(
+    return detail::run_call<true>(
+        options,
         [&](const plan_options& how) {
             return plan_AvgPoolBackprop<T>(output_delta.layout, input_shape, attributes, input_delta.layout, how);
         },
-        options, output_delta.data, input_delta.data);
+        output_delta.data, input_delta.data);
 }
 
 /// The same where `output_delta` is a view of mutable elements.
@@ -191,8 +192,8 @@ template <class T>
 template <class T>
 [[nodiscard]] status MaxPool(tensor_view<const T> src, const MaxPool_attributes& attributes,
                              std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
-    return translation::run_once<true>(
-        [&](const plan_options& how) { return plan_MaxPool<T>(src.layout, attributes, dst.layout, how); }, options,
+    return detail::run_call<true>(
+        options, [&](const plan_options& how) { return plan_MaxPool<T>(src.layout, attributes, dst.layout, how); },
         src.data, dst.data);
 }
 
@@ -235,11 +236,12 @@ template <class T>
                                      const MaxPoolBackward_attributes& attributes,
                                      std::type_identity_t<tensor_view<T>> diff_src,
                                      const call_options& options = {}) noexcept {
-    return translation::run_once<true>(
+    return detail::run_call<true>(
+        options,
         [&](const plan_options& how) {
             return plan_MaxPoolBackward<T>(src.layout, diff_dst.layout, attributes, diff_src.layout, how);
         },
-        options, src.data, diff_dst.data, diff_src.data);
+        src.data, diff_dst.data, diff_src.data);
 }
 
 /// The same where `src` is a view of mutable elements.

@@ -279,14 +279,6 @@ private:
     Core core_{};
 };
 
-/// The face X in one call: the plan that `make(plan_options)` gives, run. `always`: as for run_call.
-template <bool always, class Make, class... Pointers>
-[[nodiscard]] status run_once(const Make& make, const call_options& options, const Pointers&... tensors) noexcept {
-    return detail::run_call<always>(options, make, [&](const auto& plan, std::span<std::byte> workspace) {
-        return plan.run(tensors..., workspace, options.executor);
-    });
-}
-
 /// Bytes of the widest of two element types.
 template <class T, class G = T>
 inline constexpr std::int64_t widest = sizeof(T) > sizeof(G) ? sizeof(T) : sizeof(G);

@@ -367,13 +367,13 @@ template <class Plan, class Family>
     settle(dB, {dY.layout.shape[1]});
     return detail::run_call<false>(
         options,
-        [&](const plan_options& how) {
-            return conv_gradients<Family>::make(dY.layout, X.layout, W.layout, attributes, dX.layout, dW.layout,
-                                                dB.layout, how);
+        [&](const plan_options& how) -> result<Plan> {
+            const auto plans = conv_gradients<Family>::make(dY.layout, X.layout, W.layout, attributes, dX.layout,
+                                                            dW.layout, dB.layout, how);
+            if (!plans) return plans.error();
+            return Plan(*plans);
         },
-        [&](const auto& plan, std::span<std::byte> workspace) {
-            return Plan(plan).run(dY.data, X.data, W.data, dX.data, dW.data, dB.data, workspace, options.executor);
-        });
+        dY.data, X.data, W.data, dX.data, dW.data, dB.data);
 }
 
 }  // namespace translation
