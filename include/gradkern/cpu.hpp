@@ -11,7 +11,7 @@
 //         return run();
 //     }
 //
-// The compiler may use any instruction of the target in the rest of that function: the rest had better be one call.
+// The compiler may use any instruction of the target in the rest of that function: the rest should be one call.
 // Constructors of global objects run before. Safest is a main.cpp that is compiled for the oldest CPU; the files with kernels
 // then tell what they need by a constant, and one program may hold several builds of them to choose from:
 //
@@ -33,10 +33,12 @@
 #endif
 
 // What a file was compiled for, and the functions that ask, are the file's own (static): others are compiled otherwise.
-#define GRADKERN_DETAIL_CPU_TEXT2(x) #x
-#define GRADKERN_DETAIL_CPU_TEXT(x) GRADKERN_DETAIL_CPU_TEXT2(x)
 /// Whether one of the compiler's macros is defined as a number, for it stays a name otherwise.
-#define GRADKERN_DETAIL_CPU_NEEDS(macro) (GRADKERN_DETAIL_CPU_TEXT(macro)[0] != '_')
+#define GRADKERN_DETAIL_CPU_NEEDS(macro) (GRADKERN_DETAIL_TEXT(macro)[0] != '_')
+
+/// A row of the table of features.
+#define GRADKERN_DETAIL_CPU_ROW(name, macro, word, bit) \
+    { name, word, bit, GRADKERN_DETAIL_CPU_NEEDS(macro) }
 
 // Instructions that every CPU of the architecture has, whatever the file is compiled for.
 #if defined(__x86_64__)
@@ -70,8 +72,6 @@ struct feature {
 /// CPUID's answers: leaf and register. The last word is the registers that the operating system saves.
 enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, leaf7_1_d, extended_c, saved, word_count };
 
-#define GRADKERN_DETAIL_CPU_ROW(name, macro, word, bit) \
-    { name, word, bit, GRADKERN_DETAIL_CPU_NEEDS(macro) }
 [[maybe_unused]] static constexpr feature rows[] = {
     GRADKERN_DETAIL_CPU_ROW("sse3", __SSE3__, leaf1_c, 0),
     GRADKERN_DETAIL_CPU_ROW("ssse3", __SSSE3__, leaf1_c, 9),
@@ -170,8 +170,6 @@ enum word : unsigned { leaf1_c, leaf7_b, leaf7_c, leaf7_d, leaf7_1_a, leaf7_1_d,
 /// AT_HWCAP and AT_HWCAP2 of the auxiliary vector.
 enum word : unsigned { hwcap, hwcap2, word_count };
 
-#define GRADKERN_DETAIL_CPU_ROW(name, macro, word, bit) \
-    { name, word, bit, GRADKERN_DETAIL_CPU_NEEDS(macro) }
 [[maybe_unused]] static constexpr feature rows[] = {
     GRADKERN_DETAIL_CPU_ROW("crc32", __ARM_FEATURE_CRC32, hwcap, 7),
     GRADKERN_DETAIL_CPU_ROW("aes", __ARM_FEATURE_AES, hwcap, 3),
@@ -242,5 +240,3 @@ GRADKERN_NAMESPACE_END
 #undef GRADKERN_DETAIL_ANY_CPU
 #undef GRADKERN_DETAIL_CPU_NEEDS
 #undef GRADKERN_DETAIL_CPU_ROW
-#undef GRADKERN_DETAIL_CPU_TEXT
-#undef GRADKERN_DETAIL_CPU_TEXT2
