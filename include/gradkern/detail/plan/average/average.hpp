@@ -251,13 +251,7 @@ private:
         };
         const whole_windows<T> windows(s_, rows, line_at);
         if (s_.parts() > 1) {
-            line_totals totals(totals_, s_.columns * s_.inner);
-            for (std::int64_t part = 0; part < s_.parts(); ++part) {
-                s_.set_part(part);
-                windows.sum(0, s_.columns, result_, s_.inner, as_it_is{});
-                totals.add(result_);
-            }
-            totals.round_to(result_);
+            s_.sum_parts(totals_, result_, [&] { windows.sum(0, s_.columns, result_, s_.inner, as_it_is{}); });
             return finish_line(h, out);
         }
         divisors_.set_line(s_.counted_depth, h);

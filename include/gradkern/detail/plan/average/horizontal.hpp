@@ -38,13 +38,7 @@ public:
     /// out = the horizontal sums of all columns of the segment, from the line `sums`.
     void sum(const float* sums, float* out) noexcept {
         if (s_.parts() <= 1) return sum_part(sums, out);
-        line_totals totals(totals_, s_.columns * s_.inner);
-        for (std::int64_t part = 0; part < s_.parts(); ++part) {
-            s_.set_part(part);
-            sum_part(sums, out);
-            totals.add(out);
-        }
-        totals.round_to(out);
+        s_.sum_parts(totals_, out, [&] { sum_part(sums, out); });
     }
 
     /// The same where a position's values fill vectors, or neighbours read neighbours: those of columns [begin, end) of

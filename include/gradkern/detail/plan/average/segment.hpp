@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/plan/average/plan.hpp>
 #include <gradkern/detail/plan/average/reads.hpp>
 #include <gradkern/detail/plan/lanes.hpp>
@@ -46,6 +47,12 @@ struct long_run {
     }
 };
 
+/// Some of the lines that an output line reads, in the order of its sums.
+struct line_range {
+    std::int64_t first;
+    std::int64_t last;
+};
+
 /// One lane's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
 /// values each.
 struct average_segment {
@@ -83,30 +90,37 @@ struct average_segment {
     }
 
     [[nodiscard]] axis_reads rows_of(std::int64_t h) const noexcept { return line_reads[h - first_line]; }
-    /// Calls f(d, h) for the lines of the input that an output line reads, in the order of its sums.
+    /// All lines of the input that an output line reads, which reads `rows`.
+    [[nodiscard]] line_range all_lines(const axis_reads& rows) const noexcept { return {0, depths.count * rows.count}; }
+    /// Calls f(i, h) for some of them, in the order of sums: i counts the depths that are read, h is the row.
     template <class F>
-    void for_each_line_read(const axis_reads& rows, const F& f) const noexcept {
-        for (std::int64_t i = 0; i < depths.count; ++i)
-            for (std::int64_t j = 0; j < rows.count; ++j)
-                f(depths.first + i * p.read_step(0), rows.first + j * p.read_step(1));
+    void for_each_line(const axis_reads& rows, const line_range& lines, const F& f) const noexcept {
+        const std::int64_t row_step = p.read_step(1);
+        std::int64_t i = lines.first == 0 ? 0 : lines.first / rows.count;
+        std::int64_t j = lines.first - i * rows.count;
+        for (; i * rows.count < lines.last; ++i, j = 0)
+            for (const std::int64_t end = std::min(rows.count, lines.last - i * rows.count); j < end; ++j)
+                f(i, rows.first + j * row_step);
     }
-
-    /// The same for lines [first, last) of them; there are some.
+    /// The same with f(d, h): depth and row of the input.
     template <class F>
-    void for_each_line_read(const axis_reads& rows, std::int64_t first, std::int64_t last, const F& f) const noexcept {
-        const std::int64_t begin = first / rows.count;
-        for (std::int64_t i = begin; i * rows.count < last; ++i) {
-            const std::int64_t end = std::min(rows.count, last - i * rows.count);
-            for (std::int64_t j = i == begin ? first - begin * rows.count : 0; j < end; ++j)
-                f(depths.first + i * p.read_step(0), rows.first + j * p.read_step(1));
-        }
+    void for_each_line_read(const axis_reads& rows, const line_range& lines, const F& f) const noexcept {
+        const std::int64_t depth_step = p.read_step(0);
+        for_each_line(rows, lines, [&](std::int64_t i, std::int64_t h) { f(depths.first + i * depth_step, h); });
     }
 
     /// Parts of the longest sum of columns.
     [[nodiscard]] std::int64_t parts() const noexcept { return most_parts_; }
-    /// Leaves one part of what each column reads in `runs`.
-    void set_part(std::int64_t part) noexcept {
-        for (std::int64_t r = 0; r < run_count; ++r) runs[r] = long_runs[r].part(part, column_step());
+    /// out = the sums of all columns, of which sum() leaves there those that `runs` says, part by part. `totals`: scratch.
+    template <class Sum>
+    void sum_parts(double* totals, float* out, const Sum& sum) noexcept {
+        line_totals all(totals, columns * inner);
+        for (std::int64_t part = 0; part < parts(); ++part) {
+            for (std::int64_t r = 0; r < run_count; ++r) runs[r] = long_runs[r].part(part, column_step());
+            sum();
+            all.add(out);
+        }
+        all.round_to(out);
     }
 
     /// Calls f(run, first, last) for the runs of the segment's columns [begin, end): their positions in there. (Steps of one

@@ -52,11 +52,11 @@ public:
 
     /// out = the vertical sums of these columns that output line h needs, which reads `rows`.
     void sum(std::int64_t h, const axis_reads& rows, const input_columns& c, float* out) noexcept {
-        const std::int64_t lines = s_.depths.count * rows.count;
-        if (lines <= pool_part) return sum_part(h, rows, {0, lines}, c, out);
+        const line_range lines = s_.all_lines(rows);
+        if (lines.last <= pool_part) return sum_part(h, rows, lines, c, out);
         line_totals totals(totals_, c.count * s_.inner);
-        for (std::int64_t first = 0; first < lines; first += pool_part) {
-            sum_part(h, rows, {first, std::min(lines, first + pool_part)}, c, out);
+        for (std::int64_t first = 0; first < lines.last; first += pool_part) {
+            sum_part(h, rows, {first, std::min(lines.last, first + pool_part)}, c, out);
             totals.add(out);
         }
         totals.round_to(out);
@@ -72,12 +72,6 @@ private:
     /// Elements of a channel in a short run, at most.
     static constexpr std::int64_t turned_columns = 64;
     static_assert(turned_columns <= pool_part, "such a run is no long sum");
-
-    /// Some of the lines that an output line reads: [first, last) in the order of its sums.
-    struct line_range {
-        std::int64_t first;
-        std::int64_t last;
-    };
 
     void sum_part(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
                   float* out) noexcept {
@@ -139,7 +133,7 @@ private:
         with_ahead(windows_overlap(p_.axes[1]), [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
             for (std::int64_t x = 0; x < pieces; ++x) {
                 line_list<T, Reads> list(length, out + x * s_.inner);
-                s_.for_each_line_read(rows, part.first, part.last,
+                s_.for_each_line_read(rows, part,
                                       [&](std::int64_t d, std::int64_t h) { list.push(line_at(d, h, c) + x * step); });
                 list.finish();
             }
@@ -148,7 +142,7 @@ private:
 
     void sum_packed(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
         bool is_first = true;
-        s_.for_each_line_read(rows, part.first, part.last, [&](std::int64_t d, std::int64_t h) {
+        s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
             const float* const line = pack(line_at(d, h, c), c);
             if (is_first) {
                 sum_lines<false>(&line, 1, c.count * s_.inner, out);
@@ -197,7 +191,7 @@ private:
 
     void sum_quotients(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) noexcept {
         bool is_first = true;
-        s_.for_each_line_read(rows, part.first, part.last, [&](std::int64_t d, std::int64_t h) {
+        s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
             if (is_first) {
                 divide_line<addend::zero>(d, h, c, out);
             } else {
@@ -219,11 +213,7 @@ private:
             for (std::int64_t i = 0; i < s_.depths.count; ++i)
                 divide_line<addend::zero>(s_.depths.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
         line_list<float, ahead::leave> list(c.count * s_.inner, out);
-        const std::int64_t begin = part.first / rows.count;
-        for (std::int64_t i = begin; i * rows.count < part.last; ++i)
-            for (std::int64_t j = i == begin ? part.first - begin * rows.count : 0;
-                 j < std::min(rows.count, part.last - i * rows.count); ++j)
-                list.push(slot(i, rows.first + j * p_.read_step(1)));
+        s_.for_each_line(rows, part, [&](std::int64_t i, std::int64_t row) { list.push(slot(i, row)); });
         list.finish();
     }
 

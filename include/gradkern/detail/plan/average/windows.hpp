@@ -41,7 +41,8 @@ public:
     template <class LineAt>
     whole_windows(const average_segment& s, const axis_reads& rows, const LineAt& line_at) noexcept
         : s_(s), column_(s.reads > 1 ? s.p.in[4] : 0) {  // steps that nobody takes are not formed
-        s.for_each_line_read(rows, [&](std::int64_t d, std::int64_t h) { lines_[line_count_++] = line_at(d, h); });
+        s.for_each_line_read(rows, s.all_lines(rows),
+                             [&](std::int64_t d, std::int64_t h) { lines_[line_count_++] = line_at(d, h); });
     }
 
     /// Finishes those of the columns [begin, end), `out_column` elements apart.
