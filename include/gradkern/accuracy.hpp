@@ -129,11 +129,7 @@ namespace detail {
 [[nodiscard]] constexpr std::array<std::int64_t, 3> most_met(const std::array<shape::axis, 3>& axes,
                                                              shape::side outputs) noexcept {
     std::array<std::int64_t, 3> most{};
-    for (std::size_t i = 0; i < 3; ++i) {
-        const shape::axis& a = axes[i];
-        const std::int64_t phases = outputs == shape::side::small ? 1 : a.stride / own::gcd(a.stride, a.dilation);
-        most[i] = (std::min)(shape::ceil_div(a.kernel, phases), outputs == shape::side::small ? a.large : a.small);
-    }
+    for (std::size_t i = 0; i < 3; ++i) most[i] = axes[i].most_reads(outputs);
     return most;
 }
 

@@ -177,6 +177,35 @@ TEST(tap_class_walk, partitions_every_range_of_both_sides) {
     });
 }
 
+// How many taps and positions one position meets, and how far apart those are, against all of them one by one.
+TEST(axis, taps_met_most_reads_and_read_step) {
+    for (std::int64_t kernel = 1; kernel <= 6; ++kernel)
+        for (std::int64_t stride = 1; stride <= 5; ++stride)
+            for (std::int64_t dilation = 1; dilation <= 4; ++dilation)
+                for (const std::int64_t extent : {1, 2, 60}) {
+                    shape::axis a;
+                    a.large = a.small = extent;
+                    a.kernel = kernel;
+                    a.stride = stride;
+                    a.dilation = dilation;
+                    for (const shape::side s : {shape::side::small, shape::side::large}) {
+                        std::int64_t most = 0;
+                        shape::tap_class_walk walk(a, s, 0, extent);
+                        for (shape::tap_class c; walk.next(c);) {
+                            most = std::max(most, c.taps);
+                            if (c.taps > 1) {
+                                EXPECT_EQ(c.read_per_tap, a.read_step(s));
+                            }
+                        }
+                        EXPECT_LE(most, a.most_reads(s));
+                        EXPECT_EQ(a.most_reads(s), std::min(a.taps_met(s), extent));
+                        if (extent == 60) {
+                            EXPECT_EQ(most, a.taps_met(s)) << kernel << stride << dilation;
+                        }
+                    }
+                }
+}
+
 TEST(tap_class_walk, costs_what_classes_cost_not_extents) {
     // 2^40 positions, five classes: two at each border and the middle
     const axis a{INT64_C(1) << 40, INT64_C(1) << 40, 5, 1, 1, 2, 2};

@@ -15,7 +15,6 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/own.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/ref/loops.hpp>
@@ -54,7 +53,7 @@ template <class T>
     const shape::axis& d = p->axes[0];
     const shape::axis& h = p->axes[1];
     const shape::axis& w = p->axes[2];
-    const bool may_be_long = (std::min)(w.kernel, w.large) > 512;  // sums of columns
+    const bool may_be_long = w.most_reads(shape::side::small) > detail::pool_part;  // sums of columns
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({d.small, h.small, w.small}, [&](const index3& o) {
@@ -90,7 +89,7 @@ template <mutable_view Src>
 /// How many windows before window o would reach position q, were there any before window 0.
 [[nodiscard]] constexpr std::int64_t windows_before(const shape::axis& a, std::int64_t q, std::int64_t o) noexcept {
     const std::int64_t first = shape::ceil_div(q + a.pad_begin - (a.kernel - 1) * a.dilation, a.stride);
-    return (o - first) / (a.dilation / own::gcd(a.stride, a.dilation));
+    return (o - first) / a.read_step(shape::side::large);
 }
 
 /// diff_src[n, c, q] = sum over windows o that reach q of diff_dst[n, c, o] / divisor(o); +0 where there are none.
@@ -112,8 +111,7 @@ template <class T>
     const tensor5<const T> y{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<T> x{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
     const shape::axis& w = p->axes[2];
-    const std::int64_t phases = w.stride / own::gcd(w.stride, w.dilation);
-    const bool may_be_long = (std::min)(shape::ceil_div(w.kernel, phases), w.small) > 512;  // sums of columns
+    const bool may_be_long = w.most_reads(shape::side::large) > detail::pool_part;  // sums of columns
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({p->axes[0].large, p->axes[1].large, p->axes[2].large}, [&](const index3& q) {

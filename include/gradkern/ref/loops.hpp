@@ -11,6 +11,7 @@
 
 #include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape.hpp>
@@ -46,14 +47,14 @@ void store(T* to, Sum sum, output_mode mode) noexcept {
     detail::store_element(to, static_cast<accumulate_t<T>>(sum));
 }
 
-/// A sum in the order of the pools: short ones plainly; long ones in parts of 512 terms, each from zero, which are added up
+/// A sum in the order of the pools: short ones plainly; long ones in parts of detail::pool_part terms, each from zero, which are added up
 /// in f64. `skipped`: terms of the first part that are not there.
 template <class Sum>
 class sum_of_parts {
 public:
-    constexpr explicit sum_of_parts(std::int64_t skipped = 0) noexcept : terms_(skipped % part_terms) {}
+    constexpr explicit sum_of_parts(std::int64_t skipped = 0) noexcept : terms_(skipped % detail::pool_part) {}
     constexpr void add(Sum term) noexcept {
-        if (terms_ == part_terms) {
+        if (terms_ == detail::pool_part) {
             total_ += static_cast<double>(part_);
             part_ = 0;
             terms_ = 0;
@@ -64,7 +65,6 @@ public:
     [[nodiscard]] constexpr Sum value() const noexcept { return static_cast<Sum>(total_ + static_cast<double>(part_)); }
 
 private:
-    static constexpr std::int64_t part_terms = 512;
     double total_ = 0;
     Sum part_ = 0;
     std::int64_t terms_;

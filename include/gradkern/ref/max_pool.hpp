@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
@@ -155,12 +154,7 @@ template <class T>
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<T> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
-    std::int64_t meet = 1;  // windows that reach one position, at most
-    for (const shape::axis& a : p->axes) {
-        const std::int64_t step = a.stride / own::gcd(a.stride, a.dilation);
-        meet *= std::min<std::int64_t>({a.small, shape::ceil_div(a.kernel, step), 513});
-    }
-    const bool in_f64 = meet > 512;
+    const bool in_f64 = detail::many_windows_meet(p->axes);
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({p->axes[0].large, p->axes[1].large, p->axes[2].large}, [&](const index3& q) {
@@ -224,7 +218,7 @@ template <class T>
             });
     if (!bad) return bad;
 
-    const bool in_f64 = small[0] * small[1] * small[2] > 1 << 18;
+    const bool in_f64 = small[0] * small[1] * small[2] > detail::many_windows;
     // Every element of diff_src looks for the gradients that belong to it: quadratic, and beyond doubt.
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {

@@ -27,6 +27,9 @@ struct tap_sequence {
     friend constexpr bool operator==(const tap_sequence&, const tap_sequence&) noexcept = default;
 };
 
+/// Which side of an axis the outputs of a gather lie on: the small side (forward) or the large side (backward data).
+enum class side : std::uint8_t { small, large };
+
 /// One spatial axis; a default constructed one is an unused axis of extent 1. All values have passed the checks of the
 /// operators, so that no expression below overflows.
 struct axis {
@@ -102,14 +105,24 @@ struct axis {
         return first;
     }
 
+    /// Taps that a position of side `outputs` meets at most, inside or not: on the large side those of one stride phase.
+    [[nodiscard]] constexpr std::int64_t taps_met(side outputs) const noexcept {
+        return outputs == side::small ? kernel : ceil_div(kernel, stride / own::gcd(stride, dilation));
+    }
+    /// Positions of the other side that it reads at most.
+    [[nodiscard]] constexpr std::int64_t most_reads(side outputs) const noexcept {
+        return (std::min)(taps_met(outputs), outputs == side::small ? large : small);
+    }
+    /// From one of those to the next.
+    [[nodiscard]] constexpr std::int64_t read_step(side outputs) const noexcept {
+        return outputs == side::small ? dilation : dilation / own::gcd(stride, dilation);
+    }
+
     /// Taps of window o that count in an average that includes padding: p(o, k) < large + pad_end.
     [[nodiscard]] constexpr std::int64_t padded_taps(std::int64_t o) const noexcept {
         return taps_below(o, large + pad_end);
     }
 };
-
-/// Which side of an axis the outputs of a gather lie on: the small side (forward) or the large side (backward data).
-enum class side : std::uint8_t { small, large };
 
 /// A run of output positions that share one set of inside taps. Positions, taps and the coordinates that they read on
 /// the other side are arithmetic progressions, in ascending order of what is read (on the large side later taps read

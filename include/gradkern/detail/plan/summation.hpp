@@ -2,6 +2,8 @@
 // every result; changing one changes bits. They depend on shapes alone, never on an instruction set, a cache or a path.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
@@ -32,6 +34,13 @@ inline constexpr std::int64_t pool_part = 512;
 // than pool_part windows reach one element, or, where indices are given, could name it, since there are more than
 // many_windows, they are f64, which is rounded to f32 once.
 inline constexpr std::int64_t many_windows = 1 << 18;
+
+/// Whether more than pool_part windows may reach one position.
+[[nodiscard]] constexpr bool many_windows_meet(const std::array<shape::axis, 3>& axes) noexcept {
+    std::int64_t windows = 1;
+    for (const shape::axis& a : axes) windows *= (std::min)(a.most_reads(shape::side::large), pool_part + 1);
+    return windows > pool_part;
+}
 
 /// Positions of the small side cut into chunks. Lines are numbered row-major over (batch, depth, height).
 struct chunk_grid {

@@ -33,7 +33,7 @@ namespace detail {
 
 /// Finds out which sums may be so long that they are cut into parts.
 constexpr void find_long_sums(average_plan& g) noexcept {
-    const auto reads = [&](std::size_t i) { return most_reads(g.axes[i], g.backward); };
+    const auto reads = [&](std::size_t i) { return g.axes[i].most_reads(g.outputs()); };
     g.long_lines = reads(0) > pool_part || reads(1) > pool_part || reads(0) * reads(1) > pool_part;
     g.long_columns = reads(2) > pool_part;
 }

@@ -9,7 +9,6 @@
 #include <optional>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/own.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -105,7 +104,7 @@ struct average_plan {
     }
     /// From one read of a position to the next.
     [[nodiscard]] constexpr std::int64_t read_step(std::size_t i) const noexcept {
-        return backward ? axes[i].dilation / own::gcd(axes[i].stride, axes[i].dilation) : axes[i].dilation;
+        return axes[i].read_step(outputs());
     }
     /// From one position of a run to the next, in output columns and in the columns read.
     [[nodiscard]] constexpr std::int64_t position_step() const noexcept { return backward ? axes[2].stride : 1; }

@@ -18,15 +18,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Windows that a position of an axis meets at most, however many there are.
-[[nodiscard]] constexpr std::int64_t windows_meeting(const shape::axis& a) noexcept {
-    return (a.kernel - 1) / (a.stride / own::gcd(a.stride, a.dilation)) + 1;
-}
-/// Columns that an output column reads at most.
-[[nodiscard]] constexpr std::int64_t column_reads(const average_plan& g) noexcept {
-    return g.backward ? windows_meeting(g.axes[2]) : g.axes[2].kernel;
-}
-
 /// Columns from the first to the last that `extent` neighbouring output columns read, as if they started at the most
 /// unlucky one; those behind the borders count, too.
 [[nodiscard]] constexpr std::int64_t columns_spanned(const average_plan& g, std::int64_t extent) noexcept {
@@ -88,7 +79,7 @@ constexpr void choose_segment(average_plan& g) noexcept {
     const shape::axis& a = g.axes[2];
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t reach = (a.kernel - 1) * a.dilation;
-    const std::int64_t taps = column_reads(g);
+    const std::int64_t taps = a.taps_met(g.outputs());
     const auto whole = static_cast<double>(taps) * static_cast<double>(columns);
     const auto inside =
         static_cast<double>(g.backward ? a.small : columns) * static_cast<double>(std::min(a.kernel, a.large));
@@ -112,7 +103,8 @@ constexpr void choose_segment(average_plan& g) noexcept {
 constexpr void choose_sums(average_plan& g) noexcept {
     g.run_axis = g.axes[2];
     // Windows far apart, or with taps far apart, would have columns summed that few of them read.
-    g.by_taps = g.segment == 0 || columns_spanned_inside(g, g.segment) / 8 / column_reads(g) > g.segment;
+    g.by_taps =
+        g.segment == 0 || columns_spanned_inside(g, g.segment) / 8 / g.axes[2].taps_met(g.outputs()) > g.segment;
     if (g.by_taps) {
         g.tiles = g.direct_tiles = false;
         g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, g.run_columns() / g.inner_block));
@@ -160,7 +152,7 @@ constexpr void choose_ring(average_plan& g) noexcept {
     const shape::axis& d = g.axes[0];
     const shape::axis& h = g.axes[1];
     const std::int64_t rows = std::min(h.small, (h.kernel - 1) * h.dilation / h.stride + 1);
-    const std::int64_t depths = std::min(d.small, windows_meeting(d));
+    const std::int64_t depths = d.most_reads(shape::side::large);
     if (rows > average_ring || depths > average_ring || depths * rows <= 1) return;
     const auto slots =
         static_cast<std::int64_t>(std::uint64_t{1} << own::bit_width(static_cast<std::uint64_t>(rows - 1)));

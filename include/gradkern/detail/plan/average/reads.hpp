@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/own.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
 
@@ -73,13 +72,8 @@ using read_range = shape::axis::position_range;
 [[nodiscard]] constexpr std::int64_t reads_skipped(const shape::axis& a, bool backward,
                                                    const shape::tap_class& c) noexcept {
     if (c.taps == 0) return 0;
-    const std::int64_t step = backward ? a.dilation / own::gcd(a.stride, a.dilation) : a.dilation;
-    return (c.first_read - range_read(a, backward, c.first_position, c.first_position + 1).first) / step;
-}
-/// Entries that a position of an axis reads at most.
-[[nodiscard]] constexpr std::int64_t most_reads(const shape::axis& a, bool backward) noexcept {
-    const std::int64_t step = backward ? a.stride / own::gcd(a.stride, a.dilation) : 1;
-    return std::min(shape::ceil_div(a.kernel, step), backward ? a.small : a.large);
+    const std::int64_t first = range_read(a, backward, c.first_position, c.first_position + 1).first;
+    return (c.first_read - first) / a.read_step(backward ? shape::side::large : shape::side::small);
 }
 
 }  // namespace detail

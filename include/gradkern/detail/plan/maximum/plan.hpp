@@ -19,7 +19,6 @@
 #include <gradkern/detail/cache.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
-#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/pack/tile_rows.hpp>
 #include <gradkern/detail/plan/index_rule.hpp>
@@ -126,16 +125,6 @@ using window_range = shape::axis::position_range;
         windows *= of_axis;
     }
     return windows <= most_pulled;
-}
-
-/// Whether so many windows reach one position that sums are f64.
-[[nodiscard]] constexpr bool many_windows_meet(const std::array<shape::axis, 3>& axes) noexcept {
-    std::int64_t windows = 1;
-    for (const shape::axis& a : axes) {
-        const std::int64_t step = a.stride / own::gcd(a.stride, a.dilation);
-        windows *= std::min({a.small, shape::ceil_div(a.kernel, step), pool_part + 1});
-    }
-    return windows > pool_part;
 }
 
 /// Whether windows had better be computed row by row: a row serves all lines of windows that overlap there, and every

@@ -165,7 +165,7 @@ constexpr void take_small_planes_together(scatter_plan& g) noexcept {
     g.in_f64 = windows > many_windows;
     g.anywhere_in_f64 = g.batch * g.channels * windows > many_windows;
     g.direct = f32 && !g.accumulate && !g.in_f64;
-    // A pass that went wrong can be done again only where it overwrites. Sums of large planes had better slide along.
+    // A pass that went wrong can be done again only where it overwrites. Sums of large planes are faster where they slide along.
     g.look_first = g.accumulate || g.in_f64 || options.index_check == index_check::first;
     g.plane = g.large[0] * g.large[1] * g.large[2];
     take_small_planes_together(g);
