@@ -12,7 +12,7 @@
 // which there is no bound here.
 //
 // Where bounds come from: each term passes through as many roundings of at most 2^-24 of itself as the longest way through
-// the order of summation has (detail/plan/summation.hpp); results are rounded to their type once more; and what is subnormal
+// the order of summation has (detail/order/summation.hpp); results are rounded to their type once more; and what is subnormal
 // loses at most half the least subnormal number.
 #pragma once
 
@@ -23,8 +23,8 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
-#include <gradkern/detail/plan/summation.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>

@@ -21,11 +21,11 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
-#include <gradkern/detail/check_options.hpp>
+#include <gradkern/detail/avg_pool/average.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/average/average.hpp>
-#include <gradkern/detail/plan/elements.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/run/check_options.hpp>
+#include <gradkern/detail/run/elements.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>
@@ -120,7 +120,7 @@ public:
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
-    /// Sums in f32 in an order of their own (detail/plan/average/average.hpp), parts of 512 terms added up in f64, one
+    /// Sums in f32 in an order of their own (detail/avg_pool/average.hpp), parts of 512 terms added up in f64, one
     /// rounding to T; the bits depend on shape and attributes alone. The output must not overlap the input. Errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
@@ -186,7 +186,7 @@ public:
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
     /// All of it is written: positions that no window reaches become +0. Quotients and sums in f32 in an order of their
-    /// own (detail/plan/average/average.hpp), parts of 512 terms added up in f64, one rounding to T; the bits depend on shape
+    /// own (detail/avg_pool/average.hpp), parts of 512 terms added up in f64, one rounding to T; the bits depend on shape
     /// and attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
     /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},

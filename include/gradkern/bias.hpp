@@ -8,11 +8,11 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
-#include <gradkern/detail/check_options.hpp>
+#include <gradkern/detail/bias/bias.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/elements.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
-#include <gradkern/detail/plan/reduce/bias.hpp>
+#include <gradkern/detail/run/check_options.hpp>
+#include <gradkern/detail/run/elements.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/bias.hpp>

@@ -14,8 +14,8 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/gather/operator.hpp>
-#include <gradkern/detail/plan/reduce/operator.hpp>
+#include <gradkern/detail/conv/operator.hpp>
+#include <gradkern/detail/conv_weights/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>

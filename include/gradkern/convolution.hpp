@@ -13,9 +13,9 @@
 //     conv_transpose_backward_weights   reduce   diff_dst, src               weights     -
 //     bias_backward                     sum      diff_dst                    diff_bias   -
 //
-// Each engine's header begins with its loops, below detail/plan/: gather in gather/gather.hpp, with positions in the lanes in
-// gather/positions.hpp; reduce in reduce/plan.hpp, its two paths in reduce/dense.hpp and reduce/channelwise.hpp; sum in
-// reduce/bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
+// Each engine's header begins with its loops, below detail/: gather in conv/gather.hpp, with positions in the lanes in
+// conv/positions.hpp; reduce in conv_weights/plan.hpp, its two paths in conv_weights/dense.hpp and conv_weights/channelwise.hpp; sum in
+// bias/bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
 //
 // Below, p(o, k) = o * stride - pads_begin + k * dilation on every spatial axis; taps with p outside [0, I) do not exist:
 // they are skipped, never multiplied by zero. g counts groups, ic and oc channels inside a group of ICg and OCg.
@@ -28,8 +28,8 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/gather/operator.hpp>
-#include <gradkern/detail/plan/reduce/operator.hpp>
+#include <gradkern/detail/conv/operator.hpp>
+#include <gradkern/detail/conv_weights/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>

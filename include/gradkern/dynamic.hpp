@@ -41,7 +41,7 @@
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/max_pool.hpp>

@@ -326,7 +326,7 @@ template <element T>
 
 /// \brief Writes `value`, rounded once to the element's format.
 template <element T>
-GRADKERN_ALWAYS_INLINE void store_element(T* target, accumulate_t<T> value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_element(T* to, accumulate_t<T> value) noexcept {
     if constexpr (element_traits<T>::type == data_type::f16 || element_traits<T>::type == data_type::bf16) {
         std::uint16_t bits;
         if constexpr (element_traits<T>::type == data_type::f16) {
@@ -340,9 +340,9 @@ GRADKERN_ALWAYS_INLINE void store_element(T* target, accumulate_t<T> value) noex
         } else {
             bits = half_bits::f32_to_bf16(value);
         }
-        std::memcpy(static_cast<void*>(target), &bits, sizeof bits);
+        std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
     } else {
-        std::memcpy(static_cast<void*>(target), &value, sizeof value);
+        std::memcpy(static_cast<void*>(to), &value, sizeof value);
     }
 }
 

@@ -22,13 +22,13 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
-#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/elements.hpp>
-#include <gradkern/detail/plan/maximum/backward.hpp>
-#include <gradkern/detail/plan/maximum/maximum.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
-#include <gradkern/detail/plan/scatter/scatter.hpp>
+#include <gradkern/detail/max_pool/backward.hpp>
+#include <gradkern/detail/max_pool/maximum.hpp>
+#include <gradkern/detail/max_pool_indices/scatter.hpp>
+#include <gradkern/detail/run/check_options.hpp>
+#include <gradkern/detail/run/elements.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>

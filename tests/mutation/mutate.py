@@ -47,7 +47,7 @@ import time
 # The headers with run-time logic: shapes, plans, packing, micro-kernels, front ends, and the operators themselves.
 HEADERS = [
     "shape/*.hpp",
-    "detail/plan/**/*.hpp",
+    "detail/*/*.hpp",
     "detail/pack/*.hpp",
     "detail/micro/*.hpp",
     "frontend/**/*.hpp",

@@ -7,7 +7,7 @@
 #include <gradkern/bias.hpp>
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/max_pool.hpp>
 
 namespace one_call {

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include <gradkern/detail/plan/tensor_memory.hpp>
+#include <gradkern/detail/run/tensor_memory.hpp>
 
 #include "support/random.hpp"
 #include "support/tensor.hpp"

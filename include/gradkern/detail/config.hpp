@@ -25,6 +25,9 @@
 /// - `GRADKERN_DOT_BF16=0` or `1`: whether `precision::relaxed` may use the dot products of AVX512_BF16, where compiled for it. Without the
 ///   macro it may unless AMX_BF16 is there, too: CPUs that have both run them at half the rate of f32 multiply-adds. With
 ///   `GRADKERN_SIMD_EMULATE_LANES`, 1 emulates them.
+/// - `GRADKERN_TUNE=cpu`: the CPU that sizes of blocks and prefetches are chosen for (generic, cascade_lake, ice_lake,
+///   sapphire_rapids, granite_rapids, zen3, zen4, zen5): speed only, never a bit of a result, and no instruction that others lack.
+///   Without the macro it is the CPU that the compiler was told to tune for, where that is one of these, else generic.
 /// - `GRADKERN_ENABLE_ASSERT`: check the library's own invariants, and trap when one is broken.
 ///
 /// What the library needs of a compiler and its options, and the macros that allow more, are in detail/requirements.hpp.
@@ -103,7 +106,7 @@
 
 /// GRADKERN_NO_UNROLL before a loop whose body fills the registers: an unrolled one would spill.
 /// GRADKERN_UNROLL before a loop over an array that is to be kept in registers: it is unrolled whole.
-/// GRADKERN_UNROLL_FOUR before a loop whose turns are so short that counting them shows.
+/// GRADKERN_UNROLL_FOUR before a loop whose iterations are so short that counting them shows.
 #if defined(__clang__)
 #define GRADKERN_NO_UNROLL _Pragma("clang loop unroll(disable)")
 #define GRADKERN_UNROLL _Pragma("clang loop unroll(full)")
@@ -256,6 +259,45 @@
 #define GRADKERN_DETAIL_ISA_DOT
 #endif
 
+// The CPU that choices of speed are made for. Each has a number; what has none is no CPU.
+#define GRADKERN_DETAIL_CPU_generic 1
+#define GRADKERN_DETAIL_CPU_cascade_lake 2
+#define GRADKERN_DETAIL_CPU_ice_lake 3
+#define GRADKERN_DETAIL_CPU_sapphire_rapids 4
+#define GRADKERN_DETAIL_CPU_granite_rapids 5
+#define GRADKERN_DETAIL_CPU_zen3 6
+#define GRADKERN_DETAIL_CPU_zen4 7
+#define GRADKERN_DETAIL_CPU_zen5 8
+#if defined(GRADKERN_TUNE)
+#define GRADKERN_DETAIL_TUNE GRADKERN_TUNE
+#elif defined(__tune_skylake_avx512__) || defined(__tune_cascadelake__) || defined(__tune_cooperlake__)
+#define GRADKERN_DETAIL_TUNE cascade_lake
+#elif defined(__tune_icelake_client__) || defined(__tune_icelake_server__) || defined(__tune_rocketlake__) || \
+    defined(__tune_tigerlake__)
+#define GRADKERN_DETAIL_TUNE ice_lake
+#elif defined(__tune_sapphirerapids__)
+#define GRADKERN_DETAIL_TUNE sapphire_rapids
+#elif defined(__tune_graniterapids__) || defined(__tune_graniterapids_d__)
+#define GRADKERN_DETAIL_TUNE granite_rapids
+#elif defined(__tune_znver3__)
+#define GRADKERN_DETAIL_TUNE zen3
+#elif defined(__tune_znver4__)
+#define GRADKERN_DETAIL_TUNE zen4
+#elif defined(__tune_znver5__)
+#define GRADKERN_DETAIL_TUNE zen5
+#endif
+#if defined(GRADKERN_DETAIL_TUNE)
+#define GRADKERN_DETAIL_TUNED_CPU GRADKERN_DETAIL_JOIN2(GRADKERN_DETAIL_CPU_, GRADKERN_DETAIL_TUNE)
+#define GRADKERN_DETAIL_ISA_TUNE GRADKERN_DETAIL_JOIN2(_tune_, GRADKERN_DETAIL_TUNE)
+#if GRADKERN_DETAIL_TUNED_CPU + 0 == 0
+#error \
+    "gradkern: GRADKERN_TUNE names none of generic, cascade_lake, ice_lake, sapphire_rapids, granite_rapids, zen3, zen4, zen5"
+#endif
+#else
+#define GRADKERN_DETAIL_TUNED_CPU GRADKERN_DETAIL_CPU_generic
+#define GRADKERN_DETAIL_ISA_TUNE
+#endif
+
 #if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS + 0 > 0
 #define GRADKERN_DETAIL_ISA_SVE GRADKERN_DETAIL_JOIN2(_sve, __ARM_FEATURE_SVE_BITS)
 #elif defined(__ARM_FEATURE_SVE)
@@ -345,7 +387,7 @@
                           GRADKERN_DETAIL_512_NAME, GRADKERN_DETAIL_512_MORE, GRADKERN_DETAIL_ISA_VECTORS, , )
 #define GRADKERN_DETAIL_CHOICE_NAME                                                                        \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT, GRADKERN_DETAIL_ISA_MATH, \
-                          GRADKERN_DETAIL_ISA_SANITIZED, GRADKERN_DETAIL_ISA_ASSERT, , , )
+                          GRADKERN_DETAIL_ISA_SANITIZED, GRADKERN_DETAIL_ISA_ASSERT, GRADKERN_DETAIL_ISA_TUNE, , )
 #define GRADKERN_DETAIL_ISA_NAME                                                                       \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BASE, GRADKERN_DETAIL_X86_NAME, GRADKERN_DETAIL_ISA_ARM, \
                           GRADKERN_DETAIL_ISA_ARM_SCALAR, GRADKERN_DETAIL_ISA_MORE, GRADKERN_DETAIL_CHOICE_NAME, , )

@@ -3,7 +3,7 @@
 
 /// \file
 /// \brief Vectors of float, conversions of 16-bit types and register transposes; with the files below detail/simd/, the only place that
-/// names xsimd, and the only one that tells instruction sets apart.
+/// names xsimd, and beside target.hpp the only one that tells instruction sets apart.
 ///
 /// In `gradkern::detail::simd`, for the target that the translation unit is compiled for:
 ///
@@ -57,6 +57,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 
 // On targets not listed vectors are arrays of floats. (32-bit NEON is left out because it flushes subnormal numbers.)
@@ -77,7 +78,7 @@ inline constexpr bool has_first_words = true;
 using registers::copy_first_words;
 #else
 inline constexpr bool has_first_words = false;
-void copy_first_words(unsigned char* target, const void* source, std::ptrdiff_t n) noexcept;  // nobody calls it
+void copy_first_words(unsigned char* dst, const void* source, std::ptrdiff_t n) noexcept;  // nobody calls it
 #endif
 
 #if !GRADKERN_DETAIL_DOT_BF16
@@ -86,9 +87,9 @@ inline constexpr bool has_dot_bf16 = false;
 [[nodiscard]] vec broadcast_pair(const void* source) noexcept;
 [[nodiscard]] vec pair_bf16(vec low, vec high) noexcept;
 [[nodiscard]] vec dot_bf16(vec a, vec b, vec c) noexcept;
-void narrow_dots(vec value, void* target) noexcept;
+void narrow_dots(vec value, void* dst) noexcept;
 [[nodiscard]] vec pick_words(const void* source, std::ptrdiff_t n, const std::uint16_t* places) noexcept;
-void interleave_words(const void* low, const void* high, float* target) noexcept;
+void interleave_words(const void* low, const void* high, float* dst) noexcept;
 #endif
 
 /// All lanes +0.
@@ -96,7 +97,8 @@ void interleave_words(const void* low, const void* high, float* target) noexcept
 
 /// Elements in a line of the cache.
 template <class T>
-inline constexpr std::ptrdiff_t line_elements = 64 / static_cast<std::ptrdiff_t>(sizeof(T));
+inline constexpr std::ptrdiff_t line_elements = static_cast<std::ptrdiff_t>(cache_line) /
+                                                static_cast<std::ptrdiff_t>(sizeof(T));
 
 /// The address of p[step], which may be anywhere.
 template <class T>
@@ -105,7 +107,7 @@ template <class T>
     return reinterpret_cast<const void*>(at);
 }
 
-/// Asks for the line of the cache that holds p[step]. Nothing is read: the address may be anywhere.
+/// Prefetches the line of the cache that holds p[step]. Nothing is read: the address may be anywhere.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch(const T* p, std::ptrdiff_t step = 0) noexcept {
     __builtin_prefetch(address_of(p, step));
@@ -123,31 +125,20 @@ GRADKERN_ALWAYS_INLINE void prefetch_to_write(const T* p, std::ptrdiff_t step = 
     __builtin_prefetch(address_of(p, step), 1);
 }
 
-/// Ask for the lines of the cache of a stream of loads or stores, n elements from `next` on, 4 KB before their turn: by
-/// itself a CPU runs ahead too little, of stores least. Who reads many streams at a time asks for fewer lines ahead, which
-/// L1 holds. (Inlined by force: g++ drops calls of functions that only ask.)
-template <std::ptrdiff_t LinesAhead = 64, class T>
-GRADKERN_ALWAYS_INLINE void ask_to_read(const T* next, std::ptrdiff_t n) noexcept {
+/// Prefetch the lines of a stream of loads or stores, n elements from `next` on, Distance bytes before they are used.
+/// (Inlined by force: g++ drops calls of functions that only prefetch.)
+template <std::int64_t Distance = target.prefetch.stream, class T>
+GRADKERN_ALWAYS_INLINE void prefetch_stream(const T* next, std::ptrdiff_t n) noexcept {
     constexpr std::ptrdiff_t line = line_elements<T>;
-    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch(next, LinesAhead * line + i);
+    constexpr auto ahead = static_cast<std::ptrdiff_t>(Distance / static_cast<std::int64_t>(sizeof(T)));
+    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch(next, ahead + i);
 }
 template <class T>
-GRADKERN_ALWAYS_INLINE void ask_to_write(const T* next, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void prefetch_stream_to_write(const T* next, std::ptrdiff_t n) noexcept {
     constexpr std::ptrdiff_t line = line_elements<T>;
-    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch_to_write(next, 64 * line + i);
+    constexpr auto ahead = static_cast<std::ptrdiff_t>(target.prefetch.stream / static_cast<std::int64_t>(sizeof(T)));
+    for (std::ptrdiff_t i = 0; i < n; i += line) prefetch_to_write(next, ahead + i);
 }
-
-/// Whether streams whose lines are all read, one after the other, had better be asked for, too. A Zen 4 follows them by
-/// itself, and takes 1.2 times as long where it is asked; a Zen 5, known by an instruction that few CPUs have, takes 0.7 to
-/// 0.9 of the time where memory is beyond the last cache, but for sums of many lines up to 1.3 times as long where it is not.
-/// Such a CPU also reads lines of many pages, in stretches of some vectors, as quickly as it copies them.
-#if defined(__AVX512VP2INTERSECT__)
-inline constexpr bool asks_for_neighbours = true;
-inline constexpr bool reads_far_apart = true;
-#else
-inline constexpr bool asks_for_neighbours = false;
-inline constexpr bool reads_far_apart = false;
-#endif
 
 /// One lane's product: not contracted with a later sum.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE float mul(float a, float b) noexcept {
@@ -193,32 +184,31 @@ template <float_element T>
 
 /// Writes `lanes` elements at any address.
 template <float_element T>
-GRADKERN_ALWAYS_INLINE void store_narrow(T* target, vec value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow(T* dst, vec value) noexcept {
     if constexpr (element_traits<T>::type == data_type::f16) {
-        narrow_f16(value, target);
+        narrow_f16(value, dst);
     } else if constexpr (element_traits<T>::type == data_type::bf16) {
-        narrow_bf16(value, target);
+        narrow_bf16(value, dst);
     } else if constexpr (std::is_same_v<T, float>) {
-        store(target, value);
+        store(dst, value);
     } else {
         float copy[lanes];
         store(copy, value);
-        std::memcpy(static_cast<void*>(target), copy, sizeof copy);
+        std::memcpy(static_cast<void*>(dst), copy, sizeof copy);
     }
 }
 
 /// Copies n < 2 * Step elements of `Bytes` bytes in pieces of fixed, falling size.
 template <std::ptrdiff_t Step, std::size_t Bytes>
-GRADKERN_ALWAYS_INLINE void copy_elements(unsigned char* target, const unsigned char* source,
-                                          std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void copy_elements(unsigned char* dst, const unsigned char* source, std::ptrdiff_t n) noexcept {
     if constexpr (Step > 0) {
         if ((n & Step) != 0) {
             constexpr std::size_t piece = static_cast<std::size_t>(Step) * Bytes;
-            std::memcpy(target, source, piece);
-            target += piece;
+            std::memcpy(dst, source, piece);
+            dst += piece;
             source += piece;
         }
-        copy_elements<Step / 2, Bytes>(target, source, n);
+        copy_elements<Step / 2, Bytes>(dst, source, n);
     }
 }
 
@@ -245,41 +235,41 @@ template <float_element T>
 
 /// Writes the first n of `lanes` elements; nothing behind them is touched.
 template <float_element T>
-GRADKERN_ALWAYS_INLINE void store_narrow_partial(T* target, vec value, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow_partial(T* dst, vec value, std::ptrdiff_t n) noexcept {
     if constexpr (std::is_same_v<T, float>) {
-        store_partial(target, value, n);
+        store_partial(dst, value, n);
     } else if (n >= lanes) {
-        store_narrow(target, value);
+        store_narrow(dst, value);
     } else if (n > 0) {
         alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)];
         store_narrow(reinterpret_cast<T*>(copy), value);
-        copy_elements<lanes / 2, sizeof(T)>(reinterpret_cast<unsigned char*>(target), copy, n);
+        copy_elements<lanes / 2, sizeof(T)>(reinterpret_cast<unsigned char*>(dst), copy, n);
     }
 }
 
 /// `target[i] = source[i]` for i < n, exact. Elements may be written twice, with the same value.
 template <float_element T>
-void widen(const T* source, float* target, std::ptrdiff_t n) noexcept {
+void widen(const T* source, float* dst, std::ptrdiff_t n) noexcept {
     if (n < lanes) {
-        store_partial(target, load_wide_partial(source, n), n);
+        store_partial(dst, load_wide_partial(source, n), n);
         return;
     }
     std::ptrdiff_t i = 0;
-    for (; i + lanes <= n; i += lanes) store(target + i, load_wide(source + i));
+    for (; i + lanes <= n; i += lanes) store(dst + i, load_wide(source + i));
     // The last vector ends with the array and overlaps its predecessor.
-    if (i < n) store(target + (n - lanes), load_wide(source + (n - lanes)));
+    if (i < n) store(dst + (n - lanes), load_wide(source + (n - lanes)));
 }
 
 /// `target[i] = source[i]` for i < n, each rounded once. Elements may be written twice, with the same value.
 template <float_element T>
-void narrow(const float* source, T* target, std::ptrdiff_t n) noexcept {
+void narrow(const float* source, T* dst, std::ptrdiff_t n) noexcept {
     if (n < lanes) {
-        store_narrow_partial(target, load_partial(source, n), n);
+        store_narrow_partial(dst, load_partial(source, n), n);
         return;
     }
     std::ptrdiff_t i = 0;
-    for (; i + lanes <= n; i += lanes) store_narrow(target + i, load(source + i));
-    if (i < n) store_narrow(target + (n - lanes), load(source + (n - lanes)));
+    for (; i + lanes <= n; i += lanes) store_narrow(dst + i, load(source + i));
+    if (i < n) store_narrow(dst + (n - lanes), load(source + (n - lanes)));
 }
 
 }  // namespace detail::simd

@@ -9,9 +9,9 @@
 #include <span>
 #include <string_view>
 
-#include <gradkern/detail/check_options.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/summation.hpp>
+#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape.hpp>

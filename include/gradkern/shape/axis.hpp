@@ -48,6 +48,13 @@ struct axis {
         return o * stride - pad_begin + k * dilation;
     }
 
+    /// From the first tap of a window to its last one.
+    [[nodiscard]] constexpr std::int64_t reach() const noexcept { return (kernel - 1) * dilation; }
+    /// One position behind the last tap of window o.
+    [[nodiscard]] constexpr std::int64_t window_end(std::int64_t o) const noexcept {
+        return position(o, 0) + reach() + 1;
+    }
+
     /// Whether every window is the single position of its own number.
     [[nodiscard]] constexpr bool is_unit() const noexcept {
         return kernel == 1 && pad_begin == 0 && small == large && (stride == 1 || small == 1);
@@ -85,13 +92,6 @@ struct axis {
         const std::int64_t shift = pad_begin - k * dilation;  // p = o * stride - shift
         const std::int64_t first = std::clamp<std::int64_t>(ceil_div(shift, stride), 0, small);
         return {first, std::clamp<std::int64_t>(floor_div(large - 1 + shift, stride) + 1, first, small)};
-    }
-
-    /// The small positions whose windows may reach the large positions [begin, end): without dilation all of them do.
-    [[nodiscard]] constexpr position_range windows_reaching(std::int64_t begin, std::int64_t end) const noexcept {
-        const std::int64_t reach = (kernel - 1) * dilation;
-        const std::int64_t first = std::clamp<std::int64_t>(ceil_div(begin + pad_begin - reach, stride), 0, small);
-        return {first, std::clamp<std::int64_t>(floor_div(end - 1 + pad_begin, stride) + 1, first, small)};
     }
 
     /// Drops taps at both ends of the kernel that lie inside for no window, as far as the rest remains an axis: at least one

@@ -12,6 +12,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -22,13 +23,7 @@ namespace detail {
 /// or one.
 template <class Number>
 struct shuffles_of {
-#if defined(__AVX512F__)
-    static constexpr int width = 16;
-#elif defined(__AVX2__)
-    static constexpr int width = 8;
-#else
-    static constexpr int width = 4;
-#endif
+    static constexpr int width = target.tile.shuffled_floats;
     using vector __attribute__((vector_size(width * sizeof(Number)))) = Number;
     using places = std::make_integer_sequence<int, width>;
 
@@ -111,7 +106,7 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
     if (phases == 2) {
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
-            if constexpr (Asks) simd::ask_to_read(line + 2 * whole, 2 * s::width);
+            if constexpr (Asks) simd::prefetch_stream(line + 2 * whole, 2 * s::width);
             const s::vector a = s::load(line + 2 * whole);
             const s::vector b = s::load(line + 2 * whole + s::width);
             s::store(to + whole, s::every_second<0>(a, b, s::places{}));
@@ -121,7 +116,7 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);
             const float* const from = line + 4 * whole;
-            if constexpr (Asks) simd::ask_to_read(from, 4 * s::width);
+            if constexpr (Asks) simd::prefetch_stream(from, 4 * s::width);
             const s::vector a = s::load(from);
             const s::vector b = s::load(from + s::width);
             const s::vector c = s::load(from + 2 * s::width);

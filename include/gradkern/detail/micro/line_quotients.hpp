@@ -8,6 +8,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -42,7 +43,7 @@ GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float*
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + lanes <= n; x += lanes) {
-        if constexpr (simd::asks_for_neighbours) simd::ask_to_read(source + x, lanes);
+        if constexpr (target.quirk.prefetch_streams) simd::prefetch_stream(source + x, lanes);
         simd::vec q = divide(x, simd::load_wide(source + x));
         if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
         if constexpr (Onto == addend::output) q = simd::add(simd::load(out + x), q);

@@ -20,7 +20,7 @@ inline void write_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
-        simd::ask_to_write(out + x, 4 * lanes);
+        simd::prefetch_stream_to_write(out + x, 4 * lanes);
         for (std::ptrdiff_t i = x; i < x + 4 * lanes; i += lanes) simd::store_narrow(out + i, simd::load(line + i));
     }
     if (x < n) simd::narrow(line + x, out + x, n - x);
@@ -32,7 +32,7 @@ inline void copy_line(const T* line, std::ptrdiff_t n, T* out) noexcept {
     constexpr std::ptrdiff_t together = simd::line_elements<T>;
     std::ptrdiff_t x = 0;
     for (; x + together <= n; x += together) {
-        simd::ask_to_write(out + x, together);
+        simd::prefetch_stream_to_write(out + x, together);
         std::memcpy(static_cast<void*>(out + x), line + x, together * sizeof(T));
     }
     if (x < n) std::memcpy(static_cast<void*>(out + x), line + x, static_cast<std::size_t>(n - x) * sizeof(T));
@@ -61,7 +61,7 @@ GRADKERN_ALWAYS_INLINE void store_repeated(const float* line, const line_places&
     for (std::ptrdiff_t i = 0; i < V; ++i) v[i] = simd::load(line + i * simd::lanes);
     places.for_each([&](std::ptrdiff_t place) GRADKERN_INLINE_LAMBDA {
         T* const to = out + place;
-        if constexpr (V > 1) simd::ask_to_write(to, V * simd::lanes);
+        if constexpr (V > 1) simd::prefetch_stream_to_write(to, V * simd::lanes);
         GRADKERN_UNROLL
         for (std::ptrdiff_t i = 0; i < V; ++i) simd::store_narrow(to + i * simd::lanes, v[i]);
     });

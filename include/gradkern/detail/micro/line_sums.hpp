@@ -63,9 +63,9 @@ GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t c
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = Continue ? simd::load_wide(out + x + v * lanes) : simd::zero();
     if constexpr (Reads == ahead::ask) {
-        if (count > 0) simd::ask_to_read(lines[count - 1] + x, V * lanes);
+        if (count > 0) simd::prefetch_stream(lines[count - 1] + x, V * lanes);
     }
-    if constexpr (Writes == ahead::ask) simd::ask_to_write(out + x, V * lanes);
+    if constexpr (Writes == ahead::ask) simd::prefetch_stream_to_write(out + x, V * lanes);
     for (std::ptrdiff_t k = 0; k < count; ++k) {
         const In* const line = lines[k] + x;
         GRADKERN_UNROLL
@@ -128,7 +128,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
     std::ptrdiff_t column = 0;  // x % period
     const std::ptrdiff_t turn = 4 * lanes % period;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
-        if constexpr (Writes == ahead::ask) simd::ask_to_write(out + x, 4 * lanes);
+        if constexpr (Writes == ahead::ask) simd::prefetch_stream_to_write(out + x, 4 * lanes);
         simd::vec s[4]{simd::zero(), simd::zero(), simd::zero(), simd::zero()};
         for (std::ptrdiff_t k = 0; k < count; ++k) {
             const float* const line = lines[k] + x;
@@ -150,7 +150,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
     }
 }
 
-/// Lines of totals in f64 of long sums, whose parts are lines of f32 (plan/summation.hpp). They start from +0.
+/// Lines of totals in f64 of long sums, whose parts are lines of f32 (order/summation.hpp). They start from +0.
 class line_totals {
 public:
     line_totals(double* totals, std::ptrdiff_t n) noexcept : totals_(totals), n_(n) { own::fill_n(totals, n, 0.0); }

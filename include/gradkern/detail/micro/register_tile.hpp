@@ -43,25 +43,10 @@
 #include <gradkern/detail/micro/tile_operands.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-// Neighbouring terms of operand::scalar that one turn of the loop adds in tiles of several vectors. With 16 registers two
-// or four make g++ spill (94 became 61 and 79 GF/s).
-#if defined(__AVX512F__)
-inline constexpr int terms_a_turn = 4;
-#else
-inline constexpr int terms_a_turn = 1;
-#endif
-
-// Tiles of two vectors read half of the numbers once for each vector, by way of the multiply-add: fewer instructions for CPUs
-// that take four a cycle. Those with AVX512_VBMI2, Ice Lake and later, take more; Intel's wait for so many reads (4 to 7 %).
-#if defined(__AVX512VBMI2__)
-inline constexpr bool reads_half_again = false;
-#else
-inline constexpr bool reads_half_again = true;
-#endif
 
 /// Whether rows are neighbours in memory.
 [[nodiscard]] inline bool rows_adjoin(const float* const* a, std::ptrdiff_t rows) noexcept {
@@ -113,7 +98,8 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t a_ahead = call.a_ahead;
-    constexpr bool several_terms = A == operand::scalar && Vectors > 1 && Rows >= Vectors && terms_a_turn > 1;
+    constexpr bool several_terms =
+        A == operand::scalar && Vectors > 1 && Rows >= Vectors && target.tile.unrolled_terms > 1;
     const bool adjoin = several_terms && a_step != 1 && rows_adjoin(call.a, call.rows);
     std::ptrdiff_t a_at = 0;  // of a tile
     std::ptrdiff_t c_at = 0;
@@ -172,7 +158,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
             std::ptrdiff_t left = e->length;
             if constexpr (several_terms) {
                 // One term; at_row(i) is where row i's number is.
-                constexpr int read_again = Vectors == 2 && reads_half_again ? Rows / 2 : 0;
+                constexpr int read_again = Vectors == 2 && target.quirk.reload_broadcasts ? Rows / 2 : 0;
                 const auto add_term = [&](const auto& at_row) GRADKERN_INLINE_LAMBDA {
                     vec bv[bound(Vectors)];
                     GRADKERN_UNROLL
@@ -191,12 +177,12 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
                     }
                     b += b_step;
                 };
-                for (; a_step == 1 && left >= terms_a_turn; left -= terms_a_turn) {
+                for (; a_step == 1 && left >= target.tile.unrolled_terms; left -= target.tile.unrolled_terms) {
                     GRADKERN_UNROLL
-                    for (int k = 0; k < terms_a_turn; ++k)
+                    for (int k = 0; k < target.tile.unrolled_terms; ++k)
                         add_term([&](int i) GRADKERN_INLINE_LAMBDA { return a[i] + k; });
                     GRADKERN_UNROLL
-                    for (int i = 0; i < Rows; ++i) a[i] += terms_a_turn;
+                    for (int i = 0; i < Rows; ++i) a[i] += target.tile.unrolled_terms;
                 }
                 if (adjoin) {
                     const float* first = a[0];

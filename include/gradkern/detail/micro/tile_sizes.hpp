@@ -9,34 +9,19 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-// Rows x vectors that leave registers for the operands, at most. Where rows are numbers that lanes share, 16 registers hold
-// 6x2 accumulators, two vectors of b and one broadcast without spills (7x2 spills); 32 take 6x4 (AVX-512) or 4x4 vectors
-// of 4 (NEON; emulated lanes, for tests). With AVX-512 12x2 reads twice as much for each product: it is 5 to 20 % slower
-// where caches are small or another thread shares the core.
-#if defined(__aarch64__) || (defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
-inline constexpr int tile_rows = 4;
-inline constexpr int tile_vectors = 4;
-#elif defined(__AVX512F__)
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = 4;
-#else
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = 2;
-#endif
+// Rows x vectors of the widest tiles, whose rows are numbers that lanes share.
+inline constexpr int tile_rows = target.tile.rows;
+inline constexpr int tile_vectors = target.tile.vectors;
 inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
 // Narrow tiles serve few lanes, and rows that are vectors: each of those is read for one product, however wide the tile.
-#if defined(__AVX512F__)
-inline constexpr int narrow_rows = 8;
-inline constexpr int narrow_vectors = 2;
-#else
-inline constexpr int narrow_rows = tile_rows;
-inline constexpr int narrow_vectors = tile_vectors;
-#endif
+inline constexpr int narrow_rows = target.tile.narrow_rows;
+inline constexpr int narrow_vectors = target.tile.narrow_vectors;
 inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
 
 // Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
@@ -55,11 +40,7 @@ inline constexpr int shared_rows = narrow_rows < 8 ? 4 : narrow_rows;
 inline constexpr int most_rows = std::max({tile_rows, narrow_rows, lone_rows, half_rows});
 
 // Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
-#if defined(__AVX512F__) || defined(__aarch64__)
-inline constexpr int most_sliding_rows = 14;
-#else
-inline constexpr int most_sliding_rows = 8;
-#endif
+inline constexpr int most_sliding_rows = target.tile.sliding_rows;
 inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
 
 /// Kernels are what takes longest to compile: there are those for each `row_unit` rows, and the last row is computed again in

@@ -16,16 +16,13 @@
 #include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// Whether there are registers for it, and rows at most.
-#if defined(__AVX512F__)
-inline constexpr bool has_twins = true;
-#else
-inline constexpr bool has_twins = false;
-#endif
+inline constexpr bool has_twins = target.tile.one_and_a_half;
 inline constexpr int twin_rows = 10;
 static_assert(twin_rows <= most_rows_of_any);
 

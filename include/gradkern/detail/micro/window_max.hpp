@@ -13,6 +13,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -193,7 +194,8 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_taps& taps, const T* firs
     };
     // Between comparisons: all at a time they would wait for one another.
     const auto ask = [&](const T* at) GRADKERN_INLINE_LAMBDA {
-        if (step.asks) simd::ask_to_read<32>(at, static_cast<std::ptrdiff_t>(V) * simd::lanes);
+        if (step.asks)
+            simd::prefetch_stream<target.prefetch.window_row>(at, static_cast<std::ptrdiff_t>(V) * simd::lanes);
     };
     std::array<simd::vec, V> best;
     std::array<simd::vec, V> best_place;
@@ -234,7 +236,7 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         if (j < used) compute(j, used - j);
     }
     vector_steps channels;
-    channels.asks = simd::asks_for_neighbours && r.asks;
+    channels.asks = target.quirk.prefetch_streams && r.asks;
     for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
         const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -24,7 +25,9 @@ inline constexpr std::int64_t pulled_at_once = 32;  ///< positions of a phase of
 class reaching_windows : public shape::axis::position_range {
 public:
     reaching_windows(const shape::axis& a, std::int64_t position) noexcept
-        : position_range(a.windows_reaching(position, position + 1)), axis_(a), at_(position + a.pad_begin) {}
+        : position_range(read_span_inside(a, shape::side::large, position, position + 1)),
+          axis_(a),
+          at_(position + a.pad_begin) {}
     /// On to the next position.
     void next() noexcept {
         ++at_;

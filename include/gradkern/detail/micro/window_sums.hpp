@@ -15,6 +15,7 @@
 #include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -37,16 +38,16 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
     simd::vec sums[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::zero();
-    if constexpr (Writes == ahead::ask) simd::ask_to_write(out, V * simd::lanes);
+    if constexpr (Writes == ahead::ask) simd::prefetch_stream_to_write(out, V * simd::lanes);
     std::ptrdiff_t at = w.first + x;
     for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step) {
         if constexpr (Reads == ahead::ask) {
             for (std::ptrdiff_t l = 0; l < w.line_count; ++l) {
                 if (apart == simd::lanes) {
-                    simd::ask_to_read<32>(w.lines[l] + at, V * simd::lanes);
+                    simd::prefetch_stream<target.prefetch.window_row>(w.lines[l] + at, V * simd::lanes);
                 } else {
                     for (std::ptrdiff_t v = 0; v < V; ++v)
-                        simd::ask_to_read<32>(w.lines[l] + at + v * apart, simd::lanes);
+                        simd::prefetch_stream<target.prefetch.window_row>(w.lines[l] + at + v * apart, simd::lanes);
                 }
             }
         }

@@ -10,6 +10,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -22,9 +23,11 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
     store_element(to, accumulate ? load_element(to) + value : value);
 }
 
-/// How many elements ahead of a read or a write its line is asked for: `lanes` planes at once are more than a CPU follows
-/// by itself.
-inline constexpr std::ptrdiff_t prefetch_distance = 96;
+/// Elements from a read or a write of packing to what is prefetched then: `lanes` planes at once are more than a CPU follows by
+/// itself.
+template <class T>
+inline constexpr auto packed_row_ahead = static_cast<std::ptrdiff_t>(target.prefetch.packed_row /
+                                                                     static_cast<std::int64_t>(sizeof(T)));
 
 /// Rows that lie `step` elements apart.
 template <class T>
@@ -91,11 +94,11 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     const float* const from = row(j);
                     if (x % simd::line_elements<T> < block)  // once a line
                         for (std::ptrdiff_t i = 0; i < block; ++i)
-                            simd::prefetch(from, i * row.step + x + prefetch_distance);
+                            simd::prefetch(from, i * row.step + x + packed_row_ahead<T>);
                     simd::transpose(from + x, row.step, to, out_step);
                 } else {
                     if (x % simd::line_elements<T> < block)
-                        for (const auto& from : rows) prefetch_row(from, x + prefetch_distance);
+                        for (const auto& from : rows) prefetch_row(from, x + packed_row_ahead<T>);
                     turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
                                 out_step);
                 }
@@ -241,7 +244,7 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
                     T* const to = out + j * lane_step + x;
                     if (x % simd::line_elements<T> < block)
                         for (std::ptrdiff_t i = 0; i < block; ++i)
-                            simd::prefetch_to_write(to, i * lane_step + prefetch_distance);
+                            simd::prefetch_to_write(to, i * lane_step + packed_row_ahead<T>);
                     if constexpr (std::is_same_v<T, float>) {
                         simd::transpose(from, in_step, to, lane_step);
                     } else {

@@ -11,6 +11,7 @@
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -82,13 +83,14 @@ GRADKERN_NOINLINE void stage_points(const T* src, point_walk walk, std::int64_t 
     for (float* const end = staging + count; staging != end;) {
         const point_run run = walk.next(end - staging);
         const std::int64_t step = walk.step();
+        constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         const std::int64_t together = !pairs ? 1 : step == 1 ? 2 : channels;  // channels
         float* to = staging;
         for (std::int64_t k = 0; k < channels; k += together, to += pitch) {
             const T* const from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
             for (std::int64_t x = 0; x < run.count && step == 1; x += simd::line_elements<T>)
-                for (std::int64_t next = 4; next < std::min(4 + together, channels - k); ++next)
+                for (std::int64_t next = ahead; next < std::min(ahead + together, channels - k); ++next)
                     simd::prefetch(from, next * channel_step + x);
             if constexpr (has_pairs<T>) {
                 if (pairs) {

@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/tile_rows.hpp>
+#include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -24,17 +27,6 @@ namespace detail {
 /// It never falls as `count` grows: room for the longest rows is room for all.
 [[nodiscard]] constexpr std::int64_t row_pitch(std::int64_t count) noexcept {
     return (shape::ceil_div(count, 16) | 1) * 16;
-}
-
-/// How many positions `extent` neighbouring outputs of one axis can read at most.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
-                                                                     std::int64_t extent) noexcept {
-    const std::int64_t reach = (a.kernel - 1) * a.dilation;
-    if (outputs == shape::side::small) return std::min(a.large, (extent - 1) * a.stride + reach + 1);
-    // unsigned: a window may reach nearly as far as 63 bits say
-    const std::uint64_t columns = static_cast<std::uint64_t>(extent - 1) + static_cast<std::uint64_t>(reach);
-    const std::uint64_t reads = columns / static_cast<std::uint64_t>(a.stride) + 1;
-    return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(a.small), reads));
 }
 
 /// The box of input positions that a box of outputs reads, and its place in a staging area.
@@ -66,15 +58,7 @@ struct staging_box {
     r.images = box.last_image - box.first_image;
     r.channels = channels;
     for (std::size_t i = 0; i < 3; ++i) {
-        const shape::axis& a = axes[i];
-        shape::axis::position_range reads{};
-        if (outputs == shape::side::small) {
-            const std::int64_t reach = (a.kernel - 1) * a.dilation;
-            reads.first = std::clamp<std::int64_t>(a.position(box.first[i], 0), 0, a.large);
-            reads.last = std::clamp<std::int64_t>(a.position(box.last[i] - 1, 0) + reach + 1, reads.first, a.large);
-        } else {
-            reads = a.windows_reaching(box.first[i], box.last[i]);
-        }
+        const position_range reads = read_span_inside(axes[i], outputs, box.first[i], box.last[i]);
         r.first[i] = reads.first;
         r.extent[i] = reads.last - reads.first;
     }
@@ -86,7 +70,7 @@ struct staging_box {
 template <class F>
 inline void for_each_staged_stretch(const staging_box& box, const shape::canonical_strides& in, float* staging,
                                     const F& f) {
-    const std::int64_t rows = box.extent[2] * in[4] == in[3] ? box.extent[1] : 1;
+    const std::int64_t rows = continues(in[3], box.extent[2], in[4]) ? box.extent[1] : 1;
     const std::int64_t positions = rows * box.extent[2];
     for (std::int64_t n = 0; n < box.images; ++n)
         for (std::int64_t d = 0; d < box.extent[0]; ++d)
@@ -123,7 +107,7 @@ inline void spread_groups(const T* source, std::int64_t step, std::int64_t count
                           float* out, std::int64_t out_step) noexcept {
     const auto spread = [&](auto whole) GRADKERN_INLINE_LAMBDA {
         for (std::int64_t x = 0; x < count; ++x, source += step, out += out_step) {
-            simd::prefetch(source, first_lane / group_outputs * group_inputs + 8 * step);
+            simd::prefetch(source, first_lane / group_outputs * group_inputs + target.prefetch.packed_positions * step);
             for (std::int64_t j = 0; j < lanes;) {
                 const std::int64_t run = std::min(lanes - j, group_outputs - (first_lane + j) % group_outputs);
                 const T* const group = source + (first_lane + j) / group_outputs * group_inputs;

@@ -10,13 +10,13 @@
 #include <cstring>
 #include <type_traits>
 
-#include <gradkern/detail/cache.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
-#include <gradkern/detail/pack/tile_rows.hpp>
+#include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN

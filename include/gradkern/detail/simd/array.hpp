@@ -46,9 +46,7 @@ inline constexpr bool has_fast_bf16 = false;
     return r;
 }
 
-GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept {
-    std::memcpy(target, value.lane, sizeof value.lane);
-}
+GRADKERN_ALWAYS_INLINE void store(float* dst, vec value) noexcept { std::memcpy(dst, value.lane, sizeof value.lane); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) c.lane[i] = own::fma(a.lane[i], b.lane[i], c.lane[i]);
@@ -138,8 +136,8 @@ struct mask {
     return r;
 }
 
-GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff_t n) noexcept {
-    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) target[i] = value.lane[i];
+GRADKERN_ALWAYS_INLINE void store_partial(float* dst, vec value, std::ptrdiff_t n) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) dst[i] = value.lane[i];
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
@@ -158,16 +156,16 @@ GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff
     return r;
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* target) noexcept {
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept {
     std::uint16_t bits[lanes];
     for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_f16(value.lane[i]);
-    std::memcpy(target, bits, sizeof bits);
+    std::memcpy(dst, bits, sizeof bits);
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept {
     std::uint16_t bits[lanes];
     for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(value.lane[i]);
-    std::memcpy(target, bits, sizeof bits);
+    std::memcpy(dst, bits, sizeof bits);
 }
 
 /// The sum of the lanes' bits as integers of 32 bits.
@@ -183,11 +181,11 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     return a;
 }
 
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec a, std::int64_t number) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) {
         std::uint32_t bits = 0;
         std::memcpy(&bits, &a.lane[i], sizeof bits);
-        target[i] = number + std::int64_t{bits};
+        dst[i] = number + std::int64_t{bits};
     }
 }
 
@@ -256,7 +254,7 @@ inline constexpr bool has_dot_bf16 = true;
     return c;
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept { narrow_bf16(value, target); }
+GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* dst) noexcept { narrow_bf16(value, dst); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec pick_words(const void* source, std::ptrdiff_t n,
                                                     const std::uint16_t* places) noexcept {
@@ -269,9 +267,9 @@ GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept { narr
     return r;
 }
 
-GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* target) noexcept {
+GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* dst) noexcept {
     constexpr std::size_t word = sizeof(std::uint16_t);
-    auto* to = reinterpret_cast<std::byte*>(target);
+    auto* to = reinterpret_cast<std::byte*>(dst);
     for (std::size_t i = 0; i < 2 * lanes; ++i, to += 2 * word) {
         std::memcpy(to, static_cast<const std::byte*>(low) + i * word, word);
         std::memcpy(to + word, static_cast<const std::byte*>(high) + i * word, word);
@@ -279,10 +277,10 @@ GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, 
 }
 #endif
 
-GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
-                                      std::ptrdiff_t target_stride) noexcept {
+GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
+                                      std::ptrdiff_t dst_stride) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-        for (std::ptrdiff_t j = 0; j < lanes; ++j) target[j * target_stride + i] = source[i * source_stride + j];
+        for (std::ptrdiff_t j = 0; j < lanes; ++j) dst[j * dst_stride + i] = source[i * source_stride + j];
     }
 }
 

@@ -41,7 +41,7 @@ inline constexpr std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(vec::size);
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast(float value) noexcept { return vec(value); }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec load(const float* source) noexcept { return vec::load_unaligned(source); }
-GRADKERN_ALWAYS_INLINE void store(float* target, vec value) noexcept { value.store_unaligned(target); }
+GRADKERN_ALWAYS_INLINE void store(float* dst, vec value) noexcept { value.store_unaligned(dst); }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec add(vec a, vec b) noexcept { return a + b; }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec sub(vec a, vec b) noexcept { return a - b; }
 #if defined(__aarch64__) && !XSIMD_WITH_SVE
@@ -113,11 +113,11 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
     return vec(registers::load_first(source, n > 0 ? n : 0, register_type{}));
 }
 
-GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void store_partial(float* dst, vec value, std::ptrdiff_t n) noexcept {
     if (n >= lanes) {
-        store(target, value);
+        store(dst, value);
     } else if (n > 0) {
-        registers::store_first(target, register_type(value), n);
+        registers::store_first(dst, register_type(value), n);
     }
 }
 
@@ -129,12 +129,12 @@ GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff
     return vec(registers::load_wide_bf16(source, register_type{}));
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* target) noexcept {
-    registers::store_narrow_f16(target, register_type(value));
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept {
+    registers::store_narrow_f16(dst, register_type(value));
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
-    registers::store_narrow_bf16(target, register_type(value));
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept {
+    registers::store_narrow_bf16(dst, register_type(value));
 }
 
 /// The sum of the lanes' bits as integers of 32 bits.
@@ -146,8 +146,8 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     return mask(registers::equal_bits(register_type(a), register_type(b)));
 }
 
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
-    registers::store_bits_plus(target, register_type(a), number);
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec a, std::int64_t number) noexcept {
+    registers::store_bits_plus(dst, register_type(a), number);
 }
 
 /// Number K of each four lanes in all four of them.
@@ -191,20 +191,20 @@ static_assert(lanes == 16);
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept {
     return vec(registers::dot_bf16(register_type(a), register_type(b), register_type(c)));
 }
-GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* target) noexcept {
-    registers::narrow_dots(target, register_type(value));
+GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* dst) noexcept {
+    registers::narrow_dots(dst, register_type(value));
 }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec pick_words(const void* source, std::ptrdiff_t n,
                                                     const std::uint16_t* places) noexcept {
     return vec(registers::pick_words(source, n, places));
 }
-GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* target) noexcept {
-    registers::interleave_words(low, high, target);
+GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* dst) noexcept {
+    registers::interleave_words(low, high, dst);
 }
 #endif
 
-GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
-                                      std::ptrdiff_t target_stride) noexcept {
+GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
+                                      std::ptrdiff_t dst_stride) noexcept {
     static_assert(lanes % 4 == 0);
     for (std::ptrdiff_t j = 0; j < lanes; j += 4) {
         const float* const column = source + j;
@@ -216,11 +216,11 @@ GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source
         const register_type low23 = registers::unpack_low(row2, row3);
         const register_type high01 = registers::unpack_high(row0, row1);
         const register_type high23 = registers::unpack_high(row2, row3);
-        float* const out = target + j * target_stride;
+        float* const out = dst + j * dst_stride;
         registers::store_all(out, registers::low_pairs(low01, low23));
-        registers::store_all(out + target_stride, registers::high_pairs(low01, low23));
-        registers::store_all(out + 2 * target_stride, registers::low_pairs(high01, high23));
-        registers::store_all(out + 3 * target_stride, registers::high_pairs(high01, high23));
+        registers::store_all(out + dst_stride, registers::high_pairs(low01, low23));
+        registers::store_all(out + 2 * dst_stride, registers::low_pairs(high01, high23));
+        registers::store_all(out + 3 * dst_stride, registers::high_pairs(high01, high23));
     }
 }
 
@@ -261,10 +261,10 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
     return load(part);
 }
 
-GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void store_partial(float* dst, vec value, std::ptrdiff_t n) noexcept {
     float part[lanes];
     store(part, value);
-    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) target[i] = part[i];
+    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) dst[i] = part[i];
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
@@ -283,20 +283,20 @@ GRADKERN_ALWAYS_INLINE void store_partial(float* target, vec value, std::ptrdiff
     return load(wide);
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* target) noexcept {
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept {
     float wide[lanes];
     store(wide, value);
     std::uint16_t bits[lanes];
     for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_f16(wide[i]);
-    std::memcpy(target, bits, sizeof bits);
+    std::memcpy(dst, bits, sizeof bits);
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept {
     float wide[lanes];
     store(wide, value);
     std::uint16_t bits[lanes];
     for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(wide[i]);
-    std::memcpy(target, bits, sizeof bits);
+    std::memcpy(dst, bits, sizeof bits);
 }
 
 /// The sum of the lanes' bits as integers of 32 bits.
@@ -319,10 +319,10 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* target) noexcept {
     return greater(load(x), broadcast(0.0f));
 }
 
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, vec a, std::int64_t number) noexcept {
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec a, std::int64_t number) noexcept {
     float x[lanes];
     store(x, a);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) target[i] = number + std::int64_t{own::bit_cast<std::uint32_t>(x[i])};
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) dst[i] = number + std::int64_t{own::bit_cast<std::uint32_t>(x[i])};
 }
 
 /// Number K of each four lanes in all four of them.
@@ -366,10 +366,10 @@ GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
     return load(to);
 }
 
-GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* target,
-                                      std::ptrdiff_t target_stride) noexcept {
+GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
+                                      std::ptrdiff_t dst_stride) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-        for (std::ptrdiff_t j = 0; j < lanes; ++j) target[j * target_stride + i] = source[i * source_stride + j];
+        for (std::ptrdiff_t j = 0; j < lanes; ++j) dst[j * dst_stride + i] = source[i * source_stride + j];
     }
 }
 

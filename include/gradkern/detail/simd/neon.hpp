@@ -53,10 +53,10 @@ GRADKERN_ALWAYS_INLINE float32x4_t load_first(const float* source, std::ptrdiff_
     return r;
 }
 
-GRADKERN_ALWAYS_INLINE void store_first(float* target, float32x4_t value, std::ptrdiff_t n) noexcept {
-    if (n > 0) vst1q_lane_f32(target, value, 0);
-    if (n > 1) vst1q_lane_f32(target + 1, value, 1);
-    if (n > 2) vst1q_lane_f32(target + 2, value, 2);
+GRADKERN_ALWAYS_INLINE void store_first(float* dst, float32x4_t value, std::ptrdiff_t n) noexcept {
+    if (n > 0) vst1q_lane_f32(dst, value, 0);
+    if (n > 1) vst1q_lane_f32(dst + 1, value, 1);
+    if (n > 2) vst1q_lane_f32(dst + 2, value, 2);
 }
 
 // The 16-bit patterns move by memcpy: they may be any type's objects, and may lie at odd addresses.
@@ -74,19 +74,19 @@ GRADKERN_ALWAYS_INLINE float32x4_t load_wide_bf16(const void* source, float32x4_
     return vreinterpretq_f32_u32(vshll_n_u16(load_words(source), 16));
 }
 
-GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, float32x4_t value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* dst, float32x4_t value) noexcept {
     const uint16x4_t words = vreinterpret_u16_f16(vcvt_f16_f32(value));
-    std::memcpy(target, &words, sizeof words);
+    std::memcpy(dst, &words, sizeof words);
 }
 
-GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, float32x4_t value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, float32x4_t value) noexcept {
     const uint32x4_t word = vreinterpretq_u32_f32(value);
     const uint32x4_t is_nan = vcgtq_u32(vandq_u32(word, vdupq_n_u32(0x7fffffffu)), vdupq_n_u32(0x7f800000u));
     const uint32x4_t odd = vandq_u32(vshrq_n_u32(word, 16), vdupq_n_u32(1u));
     const uint32x4_t rounded = vaddq_u32(vaddq_u32(word, vdupq_n_u32(0x7fffu)), odd);
     const uint32x4_t quiet = vorrq_u32(word, vdupq_n_u32(0x00400000u));
     const uint16x4_t words = vshrn_n_u32(vbslq_u32(is_nan, quiet, rounded), 16);
-    std::memcpy(target, &words, sizeof words);
+    std::memcpy(dst, &words, sizeof words);
 }
 
 GRADKERN_ALWAYS_INLINE float32x4_t load_quarters(const float* source, std::ptrdiff_t, float32x4_t) noexcept {
@@ -100,11 +100,11 @@ GRADKERN_ALWAYS_INLINE uint32x4_t equal_bits(float32x4_t a, float32x4_t b) noexc
     return vceqq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
 }
 /// target[i] = number + the bits of lane i.
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, float32x4_t lanes, std::int64_t number) noexcept {
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, float32x4_t lanes, std::int64_t number) noexcept {
     const uint32x4_t word = vreinterpretq_u32_f32(lanes);
     const uint64x2_t add = vdupq_n_u64(static_cast<std::uint64_t>(number));
-    vst1q_s64(target, vreinterpretq_s64_u64(vaddw_u32(add, vget_low_u32(word))));
-    vst1q_s64(target + 2, vreinterpretq_s64_u64(vaddw_u32(add, vget_high_u32(word))));
+    vst1q_s64(dst, vreinterpretq_s64_u64(vaddw_u32(add, vget_low_u32(word))));
+    vst1q_s64(dst + 2, vreinterpretq_s64_u64(vaddw_u32(add, vget_high_u32(word))));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
@@ -136,7 +136,7 @@ GRADKERN_ALWAYS_INLINE float32x4_t low_pairs(float32x4_t a, float32x4_t b) noexc
 GRADKERN_ALWAYS_INLINE float32x4_t high_pairs(float32x4_t a, float32x4_t b) noexcept {
     return vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
 }
-GRADKERN_ALWAYS_INLINE void store_all(float* target, float32x4_t value) noexcept { vst1q_f32(target, value); }
+GRADKERN_ALWAYS_INLINE void store_all(float* dst, float32x4_t value) noexcept { vst1q_f32(dst, value); }
 
 }  // namespace detail::simd::neon
 GRADKERN_ISA_NAMESPACE_END

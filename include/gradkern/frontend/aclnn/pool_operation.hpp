@@ -11,7 +11,7 @@
 
 #include <gradkern/avg_pool.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/frontend/aclnn/translation.hpp>
 #include <gradkern/frontend/aclnn/types.hpp>

@@ -12,7 +12,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/frontend/onednn_graph/attributes.hpp>
 #include <gradkern/options.hpp>

@@ -14,7 +14,7 @@
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/plan/operator_call.hpp>
+#include <gradkern/detail/run/operator.hpp>
 #include <gradkern/frontend/onnxruntime/attributes.hpp>
 #include <gradkern/frontend/onnxruntime/translation.hpp>
 #include <gradkern/options.hpp>

@@ -54,14 +54,14 @@ GRADKERN_ALWAYS_INLINE __m256 load_first(const float* source, std::ptrdiff_t n, 
 }
 
 // Not by a masked store: those are microcode of some 20 cycles on several machines.
-GRADKERN_ALWAYS_INLINE void store_first(float* target, __m256 value, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m256 value, std::ptrdiff_t n) noexcept {
     __m128 part = _mm256_castps256_ps128(value);
     if ((n & 4) != 0) {
-        _mm_storeu_ps(target, part);
-        target += 4;
+        _mm_storeu_ps(dst, part);
+        dst += 4;
         part = _mm256_extractf128_ps(value, 1);
     }
-    store_first(target, part, n & 3);
+    store_first(dst, part, n & 3);
 }
 
 GRADKERN_ALWAYS_INLINE __m256 load_wide_f16(const void* source, __m256) noexcept {
@@ -82,17 +82,17 @@ GRADKERN_ALWAYS_INLINE __m256 load_wide_bf16(const void* source, __m256) noexcep
 #endif
 }
 
-GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m256 value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* dst, __m256 value) noexcept {
 #if defined(__F16C__)
     const __m128i words = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
 #else
     const __m128i words =
         _mm_unpacklo_epi64(narrow_f16(_mm256_castps256_ps128(value)), narrow_f16(_mm256_extractf128_ps(value, 1)));
 #endif
-    _mm_storeu_si128(static_cast<__m128i*>(target), words);
+    _mm_storeu_si128(static_cast<__m128i*>(dst), words);
 }
 
-GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, __m256 value) noexcept {
 #if defined(__AVX2__)
     const __m256i word = _mm256_castps_si256(value);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(word, 16), _mm256_set1_epi32(1));
@@ -108,7 +108,7 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m256 value) noexce
     const __m128i words =
         _mm_packs_epi32(round_bf16(_mm256_castps256_ps128(value)), round_bf16(_mm256_extractf128_ps(value, 1)));
 #endif
-    _mm_storeu_si128(static_cast<__m128i*>(target), words);
+    _mm_storeu_si128(static_cast<__m128i*>(dst), words);
 }
 
 GRADKERN_ALWAYS_INLINE __m256 load_quarters(const float* source, std::ptrdiff_t stride, __m256) noexcept {
@@ -132,16 +132,16 @@ GRADKERN_ALWAYS_INLINE __m256 equal_bits(__m256 a, __m256 b) noexcept {
 #endif
 }
 /// target[i] = number + the bits of lane i.
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m256 lanes, std::int64_t number) noexcept {
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m256 lanes, std::int64_t number) noexcept {
 #if defined(__AVX2__)
     const __m256i word = _mm256_castps_si256(lanes);
     const __m256i add = _mm256_set1_epi64x(number);
-    auto* const to = reinterpret_cast<__m256i*>(target);
+    auto* const to = reinterpret_cast<__m256i*>(dst);
     _mm256_storeu_si256(to, _mm256_add_epi64(add, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(word))));
     _mm256_storeu_si256(to + 1, _mm256_add_epi64(add, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(word, 1))));
 #else
-    store_bits_plus(target, _mm256_castps256_ps128(lanes), number);
-    store_bits_plus(target + 4, _mm256_extractf128_ps(lanes, 1), number);
+    store_bits_plus(dst, _mm256_castps256_ps128(lanes), number);
+    store_bits_plus(dst + 4, _mm256_extractf128_ps(lanes, 1), number);
 #endif
 }
 /// Number K of each four lanes in all four of them.
@@ -180,7 +180,7 @@ GRADKERN_ALWAYS_INLINE __m256 unpack_low(__m256 a, __m256 b) noexcept { return _
 GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return _mm256_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 low_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0x44); }
 GRADKERN_ALWAYS_INLINE __m256 high_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0xee); }
-GRADKERN_ALWAYS_INLINE void store_all(float* target, __m256 value) noexcept { _mm256_storeu_ps(target, value); }
+GRADKERN_ALWAYS_INLINE void store_all(float* dst, __m256 value) noexcept { _mm256_storeu_ps(dst, value); }
 
 }  // namespace detail::simd::x86
 GRADKERN_ISA_NAMESPACE_END

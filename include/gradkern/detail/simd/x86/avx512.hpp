@@ -66,16 +66,16 @@ GRADKERN_ALWAYS_INLINE __m512 load_first(const float* source, std::ptrdiff_t n, 
     return _mm512_maskz_loadu_ps(first_lanes(n), source);
 }
 
-GRADKERN_ALWAYS_INLINE void store_first(float* target, __m512 value, std::ptrdiff_t n) noexcept {
-    _mm512_mask_storeu_ps(target, first_lanes(n), value);
+GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m512 value, std::ptrdiff_t n) noexcept {
+    _mm512_mask_storeu_ps(dst, first_lanes(n), value);
 }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #define GRADKERN_DETAIL_FIRST_WORDS
 /// Copies the first n (0 ... 15) words of 16 bits and zeros up to the 16th, as a whole: pieces would be read again, all at once,
 /// before they have left the CPU's queue of stores.
-GRADKERN_ALWAYS_INLINE void copy_first_words(unsigned char* target, const void* source, std::ptrdiff_t n) noexcept {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_maskz_loadu_epi16(first_lanes(n), source));
+GRADKERN_ALWAYS_INLINE void copy_first_words(unsigned char* dst, const void* source, std::ptrdiff_t n) noexcept {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm256_maskz_loadu_epi16(first_lanes(n), source));
 }
 #endif
 
@@ -97,13 +97,12 @@ GRADKERN_ALWAYS_INLINE __m512 load_wide_bf16(const void* source, __m512) noexcep
 #endif
 }
 
-GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m512 value) noexcept {
-    _mm256_storeu_si256(static_cast<__m256i*>(target),
-                        _mm512_maskz_cvtps_ph(all_lanes, value, _MM_FROUND_TO_NEAREST_INT));
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* dst, __m512 value) noexcept {
+    _mm256_storeu_si256(static_cast<__m256i*>(dst), _mm512_maskz_cvtps_ph(all_lanes, value, _MM_FROUND_TO_NEAREST_INT));
 }
 
 // Not by vcvtneps2bf16 (AVX512-BF16): that one flushes subnormal numbers.
-GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexcept {
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, __m512 value) noexcept {
     const __m512i word = _mm512_castps_si512(value);
     const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
     const __m512i odd = _mm512_and_si512(_mm512_maskz_srli_epi32(all_lanes, word, 16), _mm512_set1_epi32(1));
@@ -117,7 +116,7 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexce
 #else
     const __m256i words = _mm512_maskz_cvtepi32_epi16(all_lanes, _mm512_maskz_srli_epi32(all_lanes, mended, 16));
 #endif
-    _mm256_storeu_si256(static_cast<__m256i*>(target), words);
+    _mm256_storeu_si256(static_cast<__m256i*>(dst), words);
 }
 
 #if defined(__AVX512BF16__)
@@ -125,9 +124,9 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m512 value) noexce
 GRADKERN_ALWAYS_INLINE __m512 dot_bf16(__m512 a, __m512 b, __m512 c) noexcept {
     return _mm512_dpbf16_ps(c, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }
-GRADKERN_ALWAYS_INLINE void narrow_dots(void* target, __m512 value) noexcept {
+GRADKERN_ALWAYS_INLINE void narrow_dots(void* dst, __m512 value) noexcept {
     const __m256bh words = _mm512_cvtneps_pbh(value);
-    std::memcpy(target, &words, sizeof words);
+    std::memcpy(dst, &words, sizeof words);
 }
 GRADKERN_ALWAYS_INLINE __m512 broadcast_bits(std::uint32_t bits, __m512) noexcept {
     return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(bits)));
@@ -144,15 +143,15 @@ GRADKERN_ALWAYS_INLINE __m512 pick_words(const void* source, std::ptrdiff_t n, c
                                                               _mm512_maskz_loadu_epi16(first, source)));
 }
 /// 32 words of `low` in the lower halves, as many of `high` in the upper ones.
-GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* target) noexcept {
+GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* dst) noexcept {
     const __m512i places =
         _mm512_set_epi32(47 << 16 | 15, 46 << 16 | 14, 45 << 16 | 13, 44 << 16 | 12, 43 << 16 | 11, 42 << 16 | 10,
                          41 << 16 | 9, 40 << 16 | 8, 39 << 16 | 7, 38 << 16 | 6, 37 << 16 | 5, 36 << 16 | 4,
                          35 << 16 | 3, 34 << 16 | 2, 33 << 16 | 1, 32 << 16);
     const __m512i a = _mm512_loadu_si512(low);
     const __m512i b = _mm512_loadu_si512(high);
-    _mm512_storeu_si512(target, _mm512_permutex2var_epi16(a, places, b));
-    _mm512_storeu_si512(target + 16, _mm512_permutex2var_epi16(a, _mm512_add_epi16(places, _mm512_set1_epi16(16)), b));
+    _mm512_storeu_si512(dst, _mm512_permutex2var_epi16(a, places, b));
+    _mm512_storeu_si512(dst + 16, _mm512_permutex2var_epi16(a, _mm512_add_epi16(places, _mm512_set1_epi16(16)), b));
 }
 #endif
 
@@ -170,13 +169,13 @@ GRADKERN_ALWAYS_INLINE __mmask16 equal_bits(__m512 a, __m512 b) noexcept {
     return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
 }
 /// target[i] = number + the bits of lane i.
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m512 lanes, std::int64_t number) noexcept {
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m512 lanes, std::int64_t number) noexcept {
     const __m512i word = _mm512_castps_si512(lanes);
     const __m512i add = _mm512_set1_epi64(number);
     const __m256i low = _mm512_maskz_extracti64x4_epi64(0xff, word, 0);
     const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, word, 1);
-    _mm512_storeu_si512(target, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, low)));
-    _mm512_storeu_si512(target + 8, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, high)));
+    _mm512_storeu_si512(dst, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, low)));
+    _mm512_storeu_si512(dst + 8, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, high)));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
@@ -219,7 +218,7 @@ GRADKERN_ALWAYS_INLINE __m512 low_pairs(__m512 a, __m512 b) noexcept {
 GRADKERN_ALWAYS_INLINE __m512 high_pairs(__m512 a, __m512 b) noexcept {
     return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0xee);
 }
-GRADKERN_ALWAYS_INLINE void store_all(float* target, __m512 value) noexcept { _mm512_storeu_ps(target, value); }
+GRADKERN_ALWAYS_INLINE void store_all(float* dst, __m512 value) noexcept { _mm512_storeu_ps(dst, value); }
 
 }  // namespace detail::simd::x86
 GRADKERN_ISA_NAMESPACE_END

@@ -52,13 +52,13 @@ GRADKERN_ALWAYS_INLINE __m128 load_first(const float* source, std::ptrdiff_t n, 
     return pair ? _mm_movelh_ps(low, single) : single;
 }
 
-GRADKERN_ALWAYS_INLINE void store_first(float* target, __m128 value, std::ptrdiff_t n) noexcept {
+GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m128 value, std::ptrdiff_t n) noexcept {
     if ((n & 2) != 0) {
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(target), _mm_castps_si128(value));
-        target += 2;
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(dst), _mm_castps_si128(value));
+        dst += 2;
         value = _mm_movehl_ps(value, value);
     }
-    if ((n & 1) != 0) _mm_store_ss(target, value);
+    if ((n & 1) != 0) _mm_store_ss(dst, value);
 }
 
 GRADKERN_ALWAYS_INLINE __m128i select_bits(__m128i mask, __m128i yes, __m128i no) noexcept {
@@ -140,11 +140,11 @@ GRADKERN_ALWAYS_INLINE __m128 load_wide_f16(const void* source, __m128) noexcept
 GRADKERN_ALWAYS_INLINE __m128 load_wide_bf16(const void* source, __m128) noexcept {
     return widen_bf16(_mm_loadl_epi64(static_cast<const __m128i*>(source)));
 }
-GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* target, __m128 value) noexcept {
-    _mm_storel_epi64(static_cast<__m128i*>(target), narrow_f16(value));
+GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* dst, __m128 value) noexcept {
+    _mm_storel_epi64(static_cast<__m128i*>(dst), narrow_f16(value));
 }
-GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* target, __m128 value) noexcept {
-    _mm_storel_epi64(static_cast<__m128i*>(target), lanes_to_words(round_bf16(value)));
+GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, __m128 value) noexcept {
+    _mm_storel_epi64(static_cast<__m128i*>(dst), lanes_to_words(round_bf16(value)));
 }
 
 // The transposes of 4, 8 and 16 rows are one algorithm: the 128-bit quarter q of a register holds four elements of row 4q + i, loads put
@@ -160,10 +160,10 @@ GRADKERN_ALWAYS_INLINE __m128 equal_bits(__m128 a, __m128 b) noexcept {
     return _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
 }
 /// target[i] = number + the bits of lane i.
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* target, __m128 lanes, std::int64_t number) noexcept {
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m128 lanes, std::int64_t number) noexcept {
     const __m128i word = _mm_castps_si128(lanes);
     const __m128i add = _mm_set1_epi64x(number);
-    auto* const to = reinterpret_cast<__m128i*>(target);
+    auto* const to = reinterpret_cast<__m128i*>(dst);
     _mm_storeu_si128(to, _mm_add_epi64(add, _mm_unpacklo_epi32(word, _mm_setzero_si128())));
     _mm_storeu_si128(to + 1, _mm_add_epi64(add, _mm_unpackhi_epi32(word, _mm_setzero_si128())));
 }
@@ -197,7 +197,7 @@ GRADKERN_ALWAYS_INLINE __m128 unpack_low(__m128 a, __m128 b) noexcept { return _
 GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return _mm_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
 GRADKERN_ALWAYS_INLINE __m128 high_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0xee); }
-GRADKERN_ALWAYS_INLINE void store_all(float* target, __m128 value) noexcept { _mm_storeu_ps(target, value); }
+GRADKERN_ALWAYS_INLINE void store_all(float* dst, __m128 value) noexcept { _mm_storeu_ps(dst, value); }
 
 }  // namespace detail::simd::x86
 GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,233 @@
+// Vertical sums of the average engine: over depth and height, of all columns that a segment reads, into a scratch line.
+//
+// Forward they are sums of lines of the input. Backward they are sums of quotients, which are formed once per line of the
+// input where windows overlap, in a ring of lines. Loops:
+//
+//     forward, in place     columns, if they are not neighbours > line of the input (line_sums.hpp)
+//     forward, transposed   line of the input: transpose, add; a short run of memory in one go
+//     backward, ring        line of quotients that no output line before has needed; then lines of the ring
+//     backward, no ring     line of the input: divide, add
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <gradkern/detail/avg_pool/divisors.hpp>
+#include <gradkern/detail/avg_pool/plan.hpp>
+#include <gradkern/detail/avg_pool/reads.hpp>
+#include <gradkern/detail/avg_pool/segment.hpp>
+#include <gradkern/detail/axes/span.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_quotients.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Vertical sums of one lane; T is the element type of the input.
+template <class T>
+class vertical_sums {
+public:
+    vertical_sums(const average_segment& s, average_divisors& divisors, std::byte* slice) noexcept
+        : p_(s.p),
+          s_(s),
+          divisors_(divisors),
+          packed_(array_at<float>(slice, s.p.at_packed)),
+          wide_(array_at<float>(slice, s.p.at_wide)),
+          totals_(array_at<double>(slice, s.p.at_line_totals)),
+          ring_(array_at<float>(slice, s.p.at_ring)) {}
+
+    /// Turns to another image or depth; `image`: element of the strip's first channel at the image's origin.
+    void start(const T* image) noexcept {
+        image_ = image;
+        ring_next_ = 0;
+    }
+
+    /// out = the vertical sums of these columns that output line h needs, which reads `rows`.
+    void sum(std::int64_t h, const axis_reads& rows, const input_columns& c, float* out) noexcept {
+        const line_range lines = s_.all_lines(rows);
+        if (lines.last <= pool_part) return sum_part(h, rows, lines, c, out);
+        line_totals totals(totals_, c.count * s_.inner);
+        for (std::int64_t first = 0; first < lines.last; first += pool_part) {
+            sum_part(h, rows, {first, std::min(lines.last, first + pool_part)}, c, out);
+            totals.add(out);
+        }
+        totals.round_to(out);
+    }
+
+    /// The first of these columns in line (d, h) of the input.
+    [[nodiscard]] const T* line_at(std::int64_t d, std::int64_t h, const input_columns& c) const noexcept {
+        return image_ + d * p_.in[2] + h * p_.in[3] + c.first * p_.in[4];
+    }
+
+private:
+    static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    /// Elements of a channel in a short run, at most.
+    static constexpr std::int64_t turned_columns = 64;
+    static_assert(turned_columns <= pool_part, "such a run is no long sum");
+
+    void sum_part(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
+                  float* out) noexcept {
+        if (!p_.backward) {
+            sum_source(rows, part, c, out);
+        } else if (p_.ring_lines != 0 && !p_.by_taps) {
+            sum_ring(h, rows, part, c, out);
+        } else {
+            sum_quotients(rows, part, c, out);
+        }
+    }
+
+    // ---------------------------------------------------------------------------------------------- lines of the input
+
+    /// True where the values of one column are neighbours in memory.
+    [[nodiscard]] bool in_place(const input_columns& c) const noexcept {
+        const bool together = p_.in_inner == 1 || s_.inner == 1;
+        return together && (step_of(c) == s_.inner || c.count == 1 || s_.inner >= lanes);
+    }
+    [[nodiscard]] std::int64_t step_of(const input_columns& c) const noexcept {
+        return c.count == 1 ? s_.inner : c.step * p_.in[4];
+    }
+    /// A line of the input as f32, with the values of one column side by side.
+    [[nodiscard]] const float* pack(const T* line, const input_columns& c) const noexcept {
+        const std::int64_t step = c.step * p_.in[4];
+        if (s_.inner == 1) {
+            for (std::int64_t x = 0; x < c.count; ++x) packed_[x] = load_element(line + x * step);
+            return packed_;
+        }
+        if constexpr (!std::is_same_v<T, float>) {
+            if (p_.transposes && (step == 1 || c.count == 1)) {  // only floats are transposed in registers
+                for (std::int64_t j = 0; j < s_.inner; ++j)
+                    simd::widen(line + j * p_.in_inner, wide_ + j * c.count, c.count);
+                pack_lanes(wide_, c.count, s_.inner, 1, c.count, packed_, s_.inner);
+                return packed_;
+            }
+        }
+        pack_lanes(line, p_.in_inner, s_.inner, step, c.count, packed_, s_.inner);
+        return packed_;
+    }
+
+    // --------------------------------------------------------------------------------------------------------- forward
+
+    void sum_source(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
+        if (in_place(c)) {
+            sum_in_place(rows, part, c, out);
+        } else if (is_short_run(rows, c)) {
+            sum_short_run(line_at(s_.depths.first, rows.first, c), rows.count, c.count, out);
+        } else {
+            sum_packed(rows, part, c, out);
+        }
+    }
+
+    void sum_in_place(const axis_reads& rows, const line_range& part, const input_columns& c,
+                      float* out) const noexcept {
+        const std::int64_t step = step_of(c);
+        const std::int64_t pieces = step == s_.inner ? 1 : c.count;
+        const std::int64_t length = step == s_.inner ? c.count * s_.inner : s_.inner;
+        with_ahead(windows_overlap(p_.axes[1]), [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
+            for (std::int64_t x = 0; x < pieces; ++x) {
+                line_list<T, Reads> list(length, out + x * s_.inner);
+                s_.for_each_line_read(rows, part,
+                                      [&](std::int64_t d, std::int64_t h) { list.push(line_at(d, h, c) + x * step); });
+                list.finish();
+            }
+        });
+    }
+
+    void sum_packed(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
+        bool is_first = true;
+        s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
+            const float* const line = pack(line_at(d, h, c), c);
+            if (is_first) {
+                sum_lines<false>(&line, 1, c.count * s_.inner, out);
+            } else {
+                sum_lines<true>(&line, 1, c.count * s_.inner, out);
+            }
+            is_first = false;
+        });
+    }
+
+    /// True where the lines that an output line reads are one short run of memory, each shorter than a vector.
+    [[nodiscard]] bool is_short_run(const axis_reads& rows, const input_columns& c) const noexcept {
+        return s_.depths.count == 1 && c.count < lanes && s_.inner >= lanes && c.step * p_.in[4] == 1 &&
+               p_.read_step(1) == 1 && p_.in[3] == c.count && rows.count <= turned_columns / c.count;
+    }
+    /// Sums of such a run: its channels are transposed all lines at once, a vector of channels at a time.
+    void sum_short_run(const T* run, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
+        alignas(64) std::array<float, static_cast<std::size_t>(turned_columns * lanes)> turned;
+        const bool is_stream = line_count * count == p_.in_inner;  // channels follow one another
+        for (std::int64_t next = 0; next < s_.inner; next += lanes) {
+            const std::int64_t j = std::min(next, s_.inner - lanes);  // the last block overlaps: the same sums again
+            if (is_stream) simd::prefetch_stream(run + j * p_.in_inner, lanes * p_.in_inner);
+            pack_lanes(run + j * p_.in_inner, p_.in_inner, lanes, 1, line_count * count, turned.data(), lanes);
+            for (std::int64_t x = 0; x < count; ++x) {
+                simd::vec sum = simd::zero();
+                for (std::int64_t line = 0; line < line_count; ++line)
+                    sum = simd::add(sum, simd::load(turned.data() + (line * count + x) * lanes));
+                simd::store(out + x * s_.inner + j, sum);
+            }
+        }
+    }
+
+    // -------------------------------------------------------------------------------------------------------- backward
+
+    /// out = onto + the quotients of line (d, h) of diff_dst.
+    template <addend Onto>
+    void divide_line(std::int64_t d, std::int64_t h, const input_columns& c, float* out) noexcept {
+        if (!p_.uniform) divisors_.set_line(p_.counted(0, d), h);
+        const T* const line = line_at(d, h, c);
+        if (in_place(c)) {
+            divisors_.divide<Onto>(line, c.count, s_.inner, step_of(c), out);
+        } else {
+            divisors_.divide<Onto>(pack(line, c), c.count, s_.inner, s_.inner, out);
+        }
+    }
+
+    void sum_quotients(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) noexcept {
+        bool is_first = true;
+        s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
+            if (is_first) {
+                divide_line<addend::zero>(d, h, c, out);
+            } else {
+                divide_line<addend::output>(d, h, c, out);
+            }
+            is_first = false;
+        });
+    }
+
+    void sum_ring(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
+                  float* out) noexcept {
+        const std::int64_t pitch = p_.reads * p_.inner_block;
+        const auto slot = [&](std::int64_t depth, std::int64_t row) {
+            return ring_ + (depth * p_.ring_lines + (row & (p_.ring_lines - 1))) * pitch;
+        };
+        // no line at or behind h reads lines before this one
+        ring_next_ = std::max(ring_next_, read_span(p_.axes[1], shape::side::large, h, h + 1).first);
+        for (; ring_next_ <= rows.first + (rows.count - 1) * p_.read_step(1); ++ring_next_)
+            for (std::int64_t i = 0; i < s_.depths.count; ++i)
+                divide_line<addend::zero>(s_.depths.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
+        line_list<float, ahead::leave> list(c.count * s_.inner, out);
+        s_.for_each_line(rows, part, [&](std::int64_t i, std::int64_t row) { list.push(slot(i, row)); });
+        list.finish();
+    }
+
+    const average_plan& p_;
+    const average_segment& s_;
+    average_divisors& divisors_;
+    float* packed_;
+    float* wide_;
+    double* totals_;  // of sums of many lines
+    float* ring_;
+    std::int64_t ring_next_ = 0;  // the ring holds quotients of lines before this one
+    const T* image_ = nullptr;
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,70 @@
+// Which positions of the other side outputs read along one axis: every formula of the extent of windows, once.
+//
+// Outputs on the small side read what their windows cover, [p(begin, 0), p(end - 1, K - 1)]; outputs on the large side read the
+// windows that reach them. Ranges are half-open.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/checked.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Neighbouring positions of one axis: [first, last).
+using position_range = shape::axis::position_range;
+
+/// Positions of the side that is read.
+[[nodiscard]] constexpr std::int64_t read_extent(const shape::axis& a, shape::side outputs) noexcept {
+    return outputs == shape::side::small ? a.large : a.small;
+}
+
+/// Positions from the first to the last that outputs [begin, end) may read; some may lie outside.
+[[nodiscard]] constexpr position_range read_span(const shape::axis& a, shape::side outputs, std::int64_t begin,
+                                                 std::int64_t end) noexcept {
+    if (outputs == shape::side::small) return {a.position(begin, 0), a.window_end(end - 1)};
+    return {shape::ceil_div(begin + a.pad_begin - a.reach(), a.stride),
+            shape::floor_div(end - 1 + a.pad_begin, a.stride) + 1};
+}
+/// Those of a range that are inside, of `extent` in all.
+[[nodiscard]] constexpr position_range clipped(position_range r, std::int64_t extent) noexcept {
+    const std::int64_t first = std::clamp<std::int64_t>(r.first, 0, extent);
+    return {first, std::clamp<std::int64_t>(r.last, first, extent)};
+}
+/// Positions from the first to the last inside ones that outputs [begin, end) may read.
+[[nodiscard]] constexpr position_range read_span_inside(const shape::axis& a, shape::side outputs, std::int64_t begin,
+                                                        std::int64_t end) noexcept {
+    return clipped(read_span(a, outputs, begin, end), read_extent(a, outputs));
+}
+
+/// The longest read_span of `extent` neighbouring outputs, wherever they are; INT64_MAX where it does not fit.
+[[nodiscard]] constexpr std::int64_t span_at_most(const shape::axis& a, shape::side outputs,
+                                                  std::int64_t extent) noexcept {
+    if (outputs == shape::side::small) return (extent - 1) * a.stride + a.reach() + 1;
+    const std::uint64_t span = static_cast<std::uint64_t>(extent - 1) + static_cast<std::uint64_t>(a.reach());
+    const std::uint64_t steps = span / static_cast<std::uint64_t>(a.stride);
+    return steps < INT64_MAX ? static_cast<std::int64_t>(steps) + 1 : INT64_MAX;
+}
+/// The longest read_span_inside of them.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t reads_at_most(const shape::axis& a, shape::side outputs,
+                                                                     std::int64_t extent) noexcept {
+    return std::min(read_extent(a, outputs), span_at_most(a, outputs, extent));
+}
+
+/// The hull of the large positions [first, last) and of all that the windows reaching them read.
+[[nodiscard]] constexpr position_range hull_of(const shape::axis& a, std::int64_t first, std::int64_t last) noexcept {
+    const position_range windows = read_span_inside(a, shape::side::large, first, last);
+    if (windows.first == windows.last) return {first, last};
+    return {std::clamp<std::int64_t>(a.position(windows.first, 0), 0, first),
+            std::clamp<std::int64_t>(a.window_end(windows.last - 1), last, a.large)};
+}
+/// Its length at most, for `extent` neighbouring positions anywhere.
+[[nodiscard]] constexpr std::int64_t hull_at_most(const shape::axis& a, std::int64_t extent) noexcept {
+    return a.reach() >= a.large ? a.large : std::min(a.large, extent + 2 * a.reach());
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

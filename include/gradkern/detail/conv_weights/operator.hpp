@@ -1,0 +1,162 @@
+// The common body of the two weight-gradient operators, which may give the gradient of the bias, too.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/detail/bias/bias.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/reduce.hpp>
+#include <gradkern/detail/run/check_options.hpp>
+#include <gradkern/detail/run/elements.hpp>
+#include <gradkern/detail/run/operator.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/bias.hpp>
+#include <gradkern/shape/convolution.hpp>
+#include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
+class planned_reduce {
+public:
+    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+        return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.for_lanes(lanes).tasks())),
+                        workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(lanes, bias_plan_.tasks())));
+    }
+
+    /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many taps,
+    /// whatever else there is.
+    [[nodiscard]] bool is_small() const noexcept { return plan_.taps() <= 96; }
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept {
+        text_writer out(text);
+        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense")
+            << (plan_.shared    ? ", shared"
+                : plan_.sliding ? ", sliding"
+                : plan_.common  ? ", one group"
+                                : "")
+            << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
+            << (plan_.turned                            ? "turned"
+                : plan_.staged && !plan_.pairs_in_place ? "staged"
+                                                        : "in place")
+            << ", " << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
+            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
+            << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+        return out.size();
+    }
+
+protected:
+    /// A plan that nobody made.
+    explicit planned_reduce(std::string_view op) noexcept : op_(op) {}
+
+    /// Types of activations and results.
+    struct element_types {
+        std::int64_t bytes;
+        std::int64_t result_bytes;
+        bool f32;
+        bool halves;  // kernels of depthwise layers read them
+        bool pairs;   // there are dot products of pairs
+    };
+    /// Memory layouts: the tensors of the two sides and the results. `diff_bias` is empty for none.
+    struct tensors {
+        std::string_view large_name;
+        std::string_view small_name;
+        tensor_layout large;
+        tensor_layout small;
+        tensor_layout diff_weights;
+        tensor_layout diff_bias;
+    };
+
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
+                                     bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
+                                     const plan_options& options) noexcept {
+        if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
+        shape::operator_checks checks(op_);
+        check_options(checks, options);
+        checks.addresses(t.large_name, t.large, types.bytes, false);
+        checks.addresses(t.small_name, t.small, types.bytes, false);
+        checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
+        checks.addresses("diff_bias", t.diff_bias, types.result_bytes, true);
+        checks.require_that(scratch_is_countable(p), errc::overflow, "workspace", shape::uncountable_scratch);
+        if (!checks.ok()) return checks.error();
+        large_ = tensor_memory(t.large_name, t.large, types.bytes);
+        small_ = tensor_memory(t.small_name, t.small, types.bytes);
+        diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
+        diff_bias_ = tensor_memory("diff_bias", t.diff_bias, types.result_bytes);
+        plan_ = make_reduce_plan(
+            p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
+            shape::filter_strides(t.diff_weights, w_format, transposed),
+            {.f32 = types.f32, .halves = types.halves, .pairs = types.pairs && options.precision == precision::relaxed},
+            options);
+        if (t.diff_bias.empty()) return {};
+        diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
+        bias_plan_ = make_bias_plan(shape::bias_backward_of(p, diff_dst_side_),
+                                    shape::activation_strides(transposed ? t.large : t.small, format),
+                                    shape::strides_of(t.diff_bias)[0], types.f32, options);
+        return {};
+    }
+
+    std::string_view op_{};
+    tensor_memory large_{};
+    tensor_memory small_{};
+    tensor_memory diff_weights_{};
+    tensor_memory diff_bias_{};
+    reduce_plan plan_{};
+    bias_plan bias_plan_{};
+    shape::side diff_dst_side_ = shape::side::small;
+};
+
+/// One weight-gradient operator over activations of type T with results of type G (T or float).
+template <class T, class G>
+class reduce_operator : public planned_reduce {
+public:
+    /// A plan that nobody made.
+    explicit reduce_operator(std::string_view op) noexcept : planned_reduce(op) {}
+
+protected:
+    /// Checks memory and plans a checked problem.
+    [[nodiscard]] status prepare(const tensors& t, const shape::convolution_problem& p, bool transposed,
+                                 gradkern::data_format format, gradkern::weights_format w_format,
+                                 const plan_options& options) noexcept {
+        require_elements<T, G>();
+        if constexpr (takes_elements<T, G>) {
+            return plan_memory({.bytes = sizeof(T),
+                                .result_bytes = sizeof(G),
+                                .f32 = std::is_same_v<T, float>,
+                                .halves = is_half<lane_operand<T>>,
+                                .pairs = has_pairs<T>},
+                               t, p, transposed, format, w_format, options);
+        }
+        return {};
+    }
+
+    [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, G* diff_bias,
+                                 std::span<std::byte> workspace, executor_ref executor) const noexcept {
+        const status s = check_run(
+            op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}, {&diff_bias_, diff_bias}},
+            workspace.size(), workspace_bytes(1), 2);
+        if (!s) return s;
+        if constexpr (takes_elements<T, G>) {
+            run_reduce(plan_, large, small, diff_weights, workspace, executor);
+            const T* const diff_dst = diff_dst_side_ == shape::side::large ? large : small;
+            if (!diff_bias_.empty()) run_bias(bias_plan_, diff_dst, diff_bias, workspace, executor);
+        }
+        return {};
+    }
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,94 @@
+// Output positions cut into boxes, which tasks compute.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/shape/checked.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Output positions cut into boxes: several images, or some planes of one, or some rows of one plane, or a part of a row.
+class box_grid {
+public:
+    /// One box.
+    struct item {
+        std::int64_t first_image = 0;
+        std::int64_t last_image = 0;
+        std::array<std::int64_t, 3> first{};
+        std::array<std::int64_t, 3> last{};
+    };
+
+    constexpr box_grid() noexcept = default;
+    /// The largest boxes for which fits(images, {planes, rows, columns}) holds, in about equal sizes; at least one column.
+    template <class Fits>
+    constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent, const Fits& fits) noexcept
+        : batch_(batch), extent_(extent), box_(extent) {
+        if (batch == 0) return;
+        // Cut: images where a whole one fits, else the first axis of which one entry does; those before it are single.
+        const std::array<std::int64_t, 4> whole{batch, extent[0], extent[1], extent[2]};
+        std::array<std::int64_t, 4> size{1, extent[0], extent[1], extent[2]};
+        const auto fit = [&] { return fits(size[0], {size[1], size[2], size[3]}); };
+        std::size_t cut = 0;
+        while (cut < 3 && !fit()) size[++cut] = 1;
+        std::int64_t low = 1;  // the most of them; fits is monotone
+        for (std::int64_t high = whole[cut]; low < high;) {
+            size[cut] = low + (high - low + 1) / 2;
+            if (fit()) {
+                low = size[cut];
+            } else {
+                high = size[cut] - 1;
+            }
+        }
+        size[cut] = shape::even_part(whole[cut], low);
+        images_ = size[0];
+        box_ = {size[1], size[2], size[3]};
+        count_boxes();
+    }
+    /// Boxes of one image and the given extents.
+    constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
+                       const std::array<std::int64_t, 3>& box) noexcept
+        : batch_(batch), extent_(extent), box_(box) {
+        if (batch > 0) count_boxes();
+    }
+
+    [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
+    [[nodiscard]] constexpr std::int64_t images() const noexcept { return images_; }
+    [[nodiscard]] constexpr std::int64_t box(std::size_t i) const noexcept { return box_[i]; }
+    [[nodiscard]] constexpr item operator[](std::int64_t i) const noexcept {
+        item b;
+        const std::int64_t column = i % columns_ * box_[2];
+        const std::int64_t row = i / columns_ % rows_ * box_[1];
+        const std::int64_t plane = i / (columns_ * rows_) % planes_ * box_[0];
+        b.first_image = i / (columns_ * rows_ * planes_) * images_;
+        b.last_image = (std::min)(batch_, b.first_image + images_);
+        b.first = {plane, row, column};
+        b.last = {(std::min)(extent_[0], plane + box_[0]), (std::min)(extent_[1], row + box_[1]),
+                  (std::min)(extent_[2], column + box_[2])};
+        return b;
+    }
+
+private:
+    constexpr void count_boxes() noexcept {
+        planes_ = shape::ceil_div(extent_[0], box_[0]);
+        rows_ = shape::ceil_div(extent_[1], box_[1]);
+        columns_ = shape::ceil_div(extent_[2], box_[2]);
+        count_ = shape::ceil_div(batch_, images_) * planes_ * rows_ * columns_;
+    }
+
+    std::int64_t batch_ = 0;
+    std::int64_t images_ = 1;
+    std::int64_t planes_ = 1;
+    std::int64_t rows_ = 1;
+    std::int64_t columns_ = 1;
+    std::int64_t count_ = 0;
+    std::array<std::int64_t, 3> extent_{};
+    std::array<std::int64_t, 3> box_{};
+};
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

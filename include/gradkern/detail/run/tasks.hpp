@@ -1,0 +1,111 @@
+// Lanes: how a plan's tasks meet the caller's executor and workspace.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/executor.hpp>
+#include <gradkern/shape/checked.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Least scratch (scratch_use::least) is counted as if vectors had 16 lanes, and is that many times larger where they have
+/// more: so the same problems fit the stack on every CPU.
+inline constexpr std::int64_t least_lanes = 16;
+inline constexpr std::int64_t least_times = std::max<std::int64_t>(1, simd::lanes / least_lanes);
+
+/// Byte offsets of the arrays in one lane's slice of the workspace, each on a cache line of its own.
+class slice_layout {
+public:
+    constexpr slice_layout() noexcept = default;
+    /// Arrays of least scratch, where `least`.
+    constexpr explicit slice_layout(bool least) noexcept : times_(least ? least_times : 1) {}
+
+    /// Reserves `count` objects of type U and returns the byte offset of the first.
+    template <class U>
+    constexpr std::int64_t reserve(std::int64_t count) noexcept {
+        const std::int64_t at = bytes_;
+        bytes_ += (count * static_cast<std::int64_t>(sizeof(U)) + cache_line - 1) / cache_line * cache_line * times_;
+        return at;
+    }
+    [[nodiscard]] constexpr std::int64_t bytes() const noexcept { return bytes_; }
+
+private:
+    std::int64_t bytes_ = 0;
+    std::int64_t times_ = 1;
+};
+
+/// The array of type U at such an offset of a slice.
+template <class U>
+[[nodiscard]] U* array_at(std::byte* slice, std::int64_t offset) noexcept {
+    return reinterpret_cast<U*>(slice + offset);
+}
+
+/// Bytes of the workspace that one-call forms have on the stack, where the caller gave none, and what a slice in it has of
+/// them on CPUs of up to 16 lanes. A problem is accepted if its least scratch fits: that follows from the problem alone.
+inline constexpr std::int64_t call_scratch = 40 * 1024;
+inline constexpr std::size_t call_workspace = static_cast<std::size_t>(call_scratch * least_times) + cache_line;
+
+/// Bytes that fast plans of few sums keep to where they can. Scratch grows with the vectors.
+inline constexpr std::size_t stack_workspace =
+    (simd::lanes > 8 ? 32 : 16) * 1024 + cache_line;  // what any workspace may lose to alignment
+inline constexpr std::int64_t stack_slice = static_cast<std::int64_t>(stack_workspace) - cache_line;
+
+/// Bytes that `lanes` slices need in memory of any alignment; SIZE_MAX where they cannot be counted.
+[[nodiscard]] constexpr std::size_t workspace_for(std::int64_t slice_bytes, std::int64_t lanes) noexcept {
+    if (slice_bytes == 0) return 0;
+    const shape::checked bytes = shape::checked(slice_bytes) * std::max<std::int64_t>(lanes, 1) + cache_line;
+    return bytes.ok() ? static_cast<std::size_t>(bytes.value()) : SIZE_MAX;
+}
+
+/// A caller's workspace cut into equal slices.
+class slices {
+public:
+    slices(std::span<std::byte> workspace, std::int64_t slice_bytes) noexcept : slice_bytes_(slice_bytes) {
+        const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+        const auto skip = (static_cast<std::uintptr_t>(cache_line) - address % cache_line) % cache_line;
+        if (slice_bytes == 0 || workspace.size() < skip) return;
+        first_ = workspace.data() + skip;
+        count_ = static_cast<std::int64_t>(workspace.size() - skip) / slice_bytes;
+    }
+    /// How many lanes have memory; without any need for memory there is no limit.
+    [[nodiscard]] std::int64_t count() const noexcept { return slice_bytes_ == 0 ? INT64_MAX : count_; }
+    [[nodiscard]] std::byte* operator[](std::int64_t lane) const noexcept {
+        return slice_bytes_ == 0 ? nullptr : first_ + lane * slice_bytes_;
+    }
+
+private:
+    std::byte* first_ = nullptr;
+    std::int64_t slice_bytes_ = 0;
+    std::int64_t count_ = 0;
+};
+
+/// Runs tasks 0 ... tasks - 1. Each lane calls `lane(memory, next)`; next() hands out task numbers and ends with -1.
+/// Which lane gets which task is left to chance: no result may depend on it.
+template <class Lane>
+void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, const Lane& lane) noexcept {
+    const std::int64_t lanes = std::min({static_cast<std::int64_t>(executor.concurrency()), tasks, memory.count()});
+    if (tasks <= 0 || lanes <= 0) return;
+    std::atomic<std::int64_t> counter{0};
+    auto body = [&](std::ptrdiff_t i) {
+        lane(memory[i], [&]() -> std::int64_t {
+            const std::int64_t t = counter.fetch_add(1, std::memory_order_relaxed);
+            return t < tasks ? t : -1;
+        });
+    };
+    if (lanes == 1) {
+        body(0);
+    } else {
+        executor.parallel_for(static_cast<std::ptrdiff_t>(lanes), body);
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

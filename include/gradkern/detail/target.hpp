@@ -1,0 +1,115 @@
+// The machine that kernels and plans are made for: register tiles, caches, prefetch distances, quirks of CPUs. Beside config.hpp
+// and simd/ the only header that looks at instruction-set macros. Everything here is about speed: it changes no bit of a result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// A line of every cache, in bytes.
+inline constexpr std::int64_t cache_line = 64;
+
+/// The shapes of register tiles, rows x vectors: what leaves registers for the operands.
+struct tile_shapes {
+    int rows = 6;                 ///< of the widest tiles, whose rows are broadcast
+    int vectors = 2;              ///< of them
+    int narrow_rows = 6;          ///< of tiles for few lanes, and of those whose rows are vectors
+    int narrow_vectors = 2;       ///< of them
+    int sliding_rows = 8;         ///< of tiles that keep a vector for each row and the weights of a line of the window
+    int unrolled_terms = 1;       ///< neighbouring terms that an iteration of the widest tiles adds
+    bool one_and_a_half = false;  ///< whether there are registers for tiles of one and a half vectors
+    int shuffled_floats = 4;      ///< floats that one shuffle of the compiler's vector extensions permutes
+};
+
+/// Sizes of caches that plans count on, in bytes. They are one core's share.
+struct cache_sizes {
+    std::int64_t l1 = std::int64_t{48} << 10;           ///< of CPUs with more than 32 KB
+    std::int64_t tensor_in_l2 = std::int64_t{1} << 20;  ///< a tensor used last is likely to be there
+    std::int64_t last_level = std::int64_t{16} << 20;   ///< larger tensors are read from memory
+    bool two_mb_l2 = false;                             ///< whether L2 has 2 MB: more weights stay packed
+    /// Packed weights of a panel that stay in L2 beside what they meet, and the same where their lanes lie apart in the tensor,
+    /// which share L2 with the lines they come from.
+    std::int64_t packed_panel = std::int64_t{768} << 10;
+    std::int64_t packed_panel_apart = std::int64_t{384} << 10;
+};
+
+/// How far ahead of their use lines are prefetched. Rows a page or more apart are counted: no CPU prefetches from one to the next.
+struct prefetch_distances {
+    std::int64_t stream =
+        64 * cache_line;  ///< bytes, of one stream of loads or stores: by itself a CPU runs ahead too little
+    std::int64_t window_row = 32 * cache_line;  ///< bytes, of each of the rows of a window, all of which L1 holds
+    std::int64_t packed_row = 6 * cache_line;   ///< bytes, of each of the rows that are packed or unpacked side by side
+    std::int64_t packed_channels = 2;           ///< channels, where the lines of each are packed one after the other
+    std::int64_t packed_pixels = 4;             ///< channels, where stretches of each are
+    std::int64_t packed_positions = 8;          ///< positions, where the groups of each are spread over lanes
+    std::int64_t packed_terms = 8;              ///< terms of a filter, where the taps of each are packed
+    std::int64_t output_tiles = 2;              ///< tiles of as many rows as there are at most
+};
+
+/// What single CPUs do otherwise than most.
+struct cpu_quirks {
+    /// Whether a stream all of whose lines are read is faster with prefetches. A Zen 4 follows it by itself, and takes 1.2 times
+    /// as long with them; a Zen 5 takes 0.7 to 0.9 of the time beyond the last-level cache, but up to 1.3 times as long for sums of
+    /// many lines within.
+    bool prefetch_streams = false;
+    /// Whether rows on many pages, some vectors of each, are read as fast as they are copied.
+    bool fast_far_reads = false;
+    /// Whether tiles of two vectors load half of the broadcast numbers once for each vector, as operands of multiply-adds: fewer
+    /// instructions for CPUs that issue four a cycle; others wait for so many loads (4 to 7 %).
+    bool reload_broadcasts = false;
+};
+
+struct machine {
+    tile_shapes tile;
+    cache_sizes cache;
+    prefetch_distances prefetch;
+    cpu_quirks quirk;
+};
+
+[[nodiscard]] constexpr machine make_target() noexcept {
+    machine m{};
+    // Where rows are broadcast, 16 registers hold 6x2 accumulators, two vectors of b and one broadcast without spills (7x2
+    // spills); 32 take 6x4 (AVX-512) or 4x4 vectors of 4 (NEON; emulated lanes, for tests). With AVX-512 12x2 reads twice as
+    // much for each product: it is 5 to 20 % slower where caches are small or another thread shares the core. Two or four
+    // terms an iteration make g++ spill with 16 registers (94 became 61 and 79 GF/s).
+#if defined(__aarch64__) || (defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
+    m.tile.rows = m.tile.vectors = m.tile.narrow_rows = m.tile.narrow_vectors = 4;
+#endif
+#if defined(__aarch64__)
+    m.tile.sliding_rows = 14;
+#endif
+#if defined(__AVX2__)
+    m.tile.shuffled_floats = 8;
+#endif
+#if defined(__AVX512F__)
+#if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
+    m.tile.vectors = 4;
+#endif
+    m.tile.narrow_rows = 8;
+    m.tile.narrow_vectors = 2;
+    m.tile.sliding_rows = 14;
+    m.tile.unrolled_terms = 4;
+    m.tile.one_and_a_half = true;
+    m.tile.shuffled_floats = 16;
+#endif
+
+    constexpr int cpu = GRADKERN_DETAIL_TUNED_CPU;
+    m.cache.two_mb_l2 = cpu == GRADKERN_DETAIL_CPU_sapphire_rapids || cpu == GRADKERN_DETAIL_CPU_granite_rapids;
+    if (m.cache.two_mb_l2) m.cache.packed_panel = m.cache.packed_panel_apart = std::int64_t{1536} << 10;
+    m.quirk.prefetch_streams = m.quirk.fast_far_reads = cpu == GRADKERN_DETAIL_CPU_zen5;
+#if defined(__AVX512F__)
+    m.quirk.reload_broadcasts = cpu == GRADKERN_DETAIL_CPU_cascade_lake;
+#else
+    m.quirk.reload_broadcasts = true;
+#endif
+    return m;
+}
+
+inline constexpr machine target = make_target();
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
