@@ -47,23 +47,30 @@ enum class precision : std::uint8_t {
     return "strict or relaxed";
 }
 
-/// Which way a convolution is computed. The bits of a strict result are the same for all of them; `automatic` takes the one
-/// that is quick for the shape, the others exist to be tested and measured.
+/// Which way an operator is computed: a row of the table of paths of its engine (detail/*/select.hpp). The bits of a strict result
+/// are the same for all of them. `automatic` takes the fastest for the shape; the others exist to be tested and measured. One
+/// that the operator does not have, or that does not fit its problem, is `unsupported`.
 enum class algorithm : std::uint8_t {
-    automatic,     ///< the plan chooses
-    dense,         ///< lanes hold output channels of one group, activations are read in place where they are f32
-    dense_staged,  ///< the same from a bounded scratch of activations, channels innermost
-    /// Lanes run across groups: depthwise, and groups of few channels; of weight gradients also those of one group of up to
-    /// four input channels. Weight gradients whose windows lie so far apart that scratch would grow with the tensor are
-    /// `dense`.
-    channelwise,
-    /// Lanes hold neighbouring positions: forward and data gradients whose output channels would leave many lanes empty, 1x1
-    /// kernels in NCX, and depthwise ones of stride 1 in NCX ("planewise").
-    positionwise
+    automatic,  ///< the plan chooses
+    // Convolutions.
+    dense,              ///< lanes hold output channels of one group; activations are read in place
+    dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
+    dense_staged,       // (old name)
+    channelwise,        // (old name)
+    positionwise,       // (old name)
 };
 /// The words an error names.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
-    return "automatic, dense, dense_staged, channelwise or positionwise";
+    return "automatic, or an algorithm that the operator has";
+}
+/// The word that describe() prints for it.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view name_of(algorithm a) noexcept {
+    switch (a) {
+        case algorithm::automatic: return "automatic";
+        case algorithm::dense: return "dense";
+        case algorithm::dense_packed: return "dense_packed";
+        default: return "unknown";
+    }
 }
 
 /// When max_pool_backward_from_indices checks the indices. No index leads to a write out of bounds either way.
