@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks README.md and docs/*.md: what they name exists, and the code they show is compiled.
+"""Checks README.md, docs/*.md and bench/README.md: what they name exists, and the code they show is compiled.
 
     check_links.py [ROOT]
 
@@ -101,7 +101,7 @@ def main():
     building = (root / "docs" / "building.md").read_text(encoding="utf-8")
     problems = [f"docs/building.md: {o} is missing" for o in sorted(options - set(SWITCH.findall(building)))]
     blocks = 0
-    documents = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    documents = [root / "README.md", root / "bench" / "README.md", *sorted((root / "docs").glob("*.md"))]
     for path in documents:
         text = path.read_text(encoding="utf-8")
         prose = FENCE.sub("", text)

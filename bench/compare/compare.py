@@ -19,7 +19,7 @@ plain-loop reference.
 them from AMX, which gradkern does not use. ONNX Runtime cannot be held, and of TensorFlow only the oneDNN inside: with
 these two such a run compares AVX2 with all that these two find in the CPU, and its title says so.
 
-Everything that a caller with plain tensors pays is counted: packing, transposes, oneDNN's reorders (the quickest of its
+Everything that a caller with plain tensors pays is counted: packing, transposes, oneDNN's reorders (the fastest of its
 own choice of layouts, plain activations with its own choice of weights, and plain descriptors), pads put around tensors
 for an operator that has none. What is not: plans, primitives and sessions, made beforehand, and bringing tensors into
 the order in which a framework keeps them. Tensors stay in cache as far as they fit. One thread: CPU time of the
@@ -30,7 +30,8 @@ ratio = the peer's time / ours, the median over the rounds. `best peer` is the o
 that were asked for. GF/s count useful work only (taps that meet no padding); GB/s count every tensor once. `stream` is
 our speed against a loop over the same buffers that reads and writes as many bytes and computes nothing; `FMA` that of a
 convolution against a loop of f32 multiply-adds in registers.
---output DIR also writes the table as Markdown, the numbers as CSV and two pictures of the ratios, of all layers and by group.
+--output DIR also writes the table as Markdown, the numbers as CSV and two pictures of the ratios: of all layers, and by
+group. ../README.md says which of these files the repository keeps.
 """
 import argparse, csv, ctypes, json, math, os, statistics, subprocess, sys, textwrap, time
 
@@ -281,7 +282,7 @@ def overview(rows, title, path):
     axes.invert_yaxis()
     axes.axvline(1, color="black", linewidth=0.8)
     axes.grid(axis="x", linewidth=0.3)
-    axes.set_xlabel("quickest peer's time / gradkern's: a dot for each operator, a bar for the geometric mean", fontsize=8)
+    axes.set_xlabel("fastest peer's time / gradkern's: a dot for each operator, a bar for the geometric mean", fontsize=8)
     axes.set_title(textwrap.fill(title, 130), fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
@@ -395,8 +396,7 @@ def main():
             for r in rows:
                 out.writerow({k: "%.4g" % v if isinstance(v, float) else v for k, v in r.items()})
         with open(base + ".md", "w") as f:
-            f.write("\n".join([title + ".", "", "![ratios](%s.png)" % os.path.basename(base), "", *summary(rows), "",
-                               *table, ""]))
+            f.write("\n".join([title + ".", "", *summary(rows), "", *table, ""]))
         picture(rows, title, base + ".png")
         overview(rows, title, base + "-groups.png")
     return wrong

@@ -174,11 +174,11 @@ def onednn_make(make, job):
 
 
 def onednn_peer(lib, job):
-    """The quickest of its ways: plain tensors, or layouts of its own choice, with the reorders."""
+    """The fastest of its ways: plain tensors, or layouts of its own choice, with the reorders."""
     handle = onednn_make(lib.onednn_make, job)
     if not handle:
         return None
-    best, quickest = None, math.inf
+    best, fastest = None, math.inf
     ways = list(range(lib.onednn_variants(handle)))
     names = [lib.onednn_name(handle, i).decode() for i in ways]
     if any("ref" not in n for n in names):
@@ -188,8 +188,8 @@ def onednn_peer(lib, job):
         start = time.perf_counter()
         lib.onednn_run(handle, i)
         taken = time.perf_counter() - start
-        if taken < quickest:
-            best, quickest = i, taken
+        if taken < fastest:
+            best, fastest = i, taken
     if best is None:
         return None
     return Way(lambda: lib.onednn_run(handle, best), lambda _: job.result(), names[best])
@@ -380,11 +380,11 @@ class TensorFlowFrame:
 
 
 def tensorflow_convolution(f):
-    """Pads that are not SAME are given to the operator, or put there first: either may be several times as quick."""
+    """Pads that are not SAME are given to the operator, or put there first: either may be several times as fast."""
     paddings = [f.padding(explicit=False)]
     if paddings == [None] and f.planes == 2:
         paddings.append(f.padding(explicit=True))
-    best, quickest = None, math.inf
+    best, fastest = None, math.inf
     for padding in paddings:
         way = tensorflow_convolution_padded(f, padding)
         for turn in range(4):  # the first one is not counted
@@ -394,8 +394,8 @@ def tensorflow_convolution(f):
             except tensorflow_refusals(f.tf):
                 break
             taken = time.perf_counter() - start
-            if turn > 0 and taken < quickest:
-                best, quickest = way, taken
+            if turn > 0 and taken < fastest:
+                best, fastest = way, taken
     return best
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times gradkern on one thread and on several, and prints how many times quicker it becomes.
+"""Times gradkern on one thread and on several, and prints how many times faster it becomes.
 
     python3 bench/compare/threads.py [--threads 2] [--arch haswell] [--types f32] [--only TEXT]
 
