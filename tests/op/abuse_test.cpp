@@ -14,12 +14,14 @@
 #include <vector>
 
 #include <gradkern/avg_pool.hpp>
+#include <gradkern/bias.hpp>
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
 #include <gradkern/error_text.hpp>
 #include <gradkern/frontend/aclnn.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/ref/avg_pool.hpp>
+#include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/conv_transpose.hpp>
 #include <gradkern/ref/convolution.hpp>
 #include <gradkern/ref/max_pool.hpp>
@@ -31,6 +33,7 @@ namespace {
 
 using gradkern::auto_pad;
 using gradkern::avg_pool_attributes;
+using gradkern::bias_attributes;
 using gradkern::conv_transpose_attributes;
 using gradkern::convolution_attributes;
 using gradkern::data_format;
@@ -172,6 +175,12 @@ finding conv_transpose_backward_weights(const tensor<>& src, const tensor<>& dif
             return gradkern::ref::conv_transpose_backward_weights<float>(src.in(), diff_dst.in(), a,
                                                                          diff_weights.out());
         });
+}
+finding bias_backward(const tensor<>& diff_dst, const bias_attributes& a, tensor<> diff_bias) {
+    return judge(
+        diff_bias,
+        [&](const options& o) { return gradkern::bias_backward<float>(diff_dst.in(), a, diff_bias.out(), o); },
+        [&] { return gradkern::ref::bias_backward<float>(diff_dst.in(), a, diff_bias.out()); });
 }
 template <class T = float>
 finding avg_pool(const tensor<T>& src, const avg_pool_attributes& a, tensor<T> dst) {
@@ -495,6 +504,25 @@ TEST(abuse_convolution, transposed_backward_weights_with_no_group_and_huge_numbe
               (finding{errc::invalid_shape, "diff_dst", 0}));
     EXPECT_EQ(conv_transpose_backward_weights(src, {2, 4, 3}, a, tensor<>{4, 5, 8}),
               (finding{errc::invalid_shape, "diff_dst", 2}));
+}
+
+// --------------------------------------------------------------------------------------------------- bias gradients
+
+// Gradients without elements, of too few or too many axes, and results of other shapes.
+TEST(abuse_bias, nothing_and_empty_batches) {
+    const bias_attributes ncx{.data_format = data_format::ncx};
+    EXPECT_EQ(bias_backward({0, 3, 4}, ncx, tensor<>{3}), success);
+    EXPECT_EQ(bias_backward({2, 0, 4}, ncx, tensor<>{0}), success);
+    EXPECT_EQ(bias_backward({2, 3, 0}, ncx, tensor<>{3}), (finding{errc::invalid_shape, "diff_dst", 2}));
+}
+TEST(abuse_bias, ranks_and_results_that_do_not_fit) {
+    const bias_attributes ncx{.data_format = data_format::ncx};
+    EXPECT_EQ(bias_backward({2, 3}, ncx, tensor<>{3}).code, errc::unsupported);
+    EXPECT_EQ(bias_backward({1, 3, 1, 1, 1, 1}, ncx, tensor<>{3}).code, errc::unsupported);
+    EXPECT_EQ(bias_backward({2, 3, 4}, ncx, tensor<>{4}), (finding{errc::invalid_shape, "diff_bias", 0}));
+    EXPECT_EQ(bias_backward({2, 3, 4}, ncx, tensor<>{1, 3}).code, errc::unsupported);
+    EXPECT_EQ(bias_backward({2, -3, 4}, ncx, tensor<>{3}), (finding{errc::invalid_shape, "diff_dst", 1}));
+    EXPECT_EQ(bias_backward({INT64_MAX, 3, INT64_MAX}, ncx, tensor<>{3}).code, errc::overflow);
 }
 
 // ------------------------------------------------------------------------------------------------------- average pools

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Checks that every operator is in every list that operators must join.
+
+    check_operators.py [--prove] [ROOT]
+
+The operators are those with a plan_X function in a public header. LISTS says which files name them and how; CONTRIBUTING.md
+has the same lists in words. With --prove, each name is taken out of each list in turn, and the check must find that out.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+from check_docs import operators_of
+
+# Files, how an operator X is named in one of them, and what the list is for. A new operator joins each of them.
+LISTS = [
+    (["include/gradkern/dynamic.hpp"], r"\bplan_X\(", "plans of run-time element types"),
+    (["include/gradkern/dynamic.hpp"], r"\bstatus X\(", "calls of run-time element types"),
+    (["include/gradkern/accuracy.hpp"], r"> X\(", "error bounds"),
+    (["include/gradkern/ref/*.hpp"], r"\bstatus X\(", "references"),
+    (["README.md"], r"^\| `X` \|", "the table of operators"),
+    (["docs/mainpage.md"], r"^\| gradkern::X \|", "the table of operators"),
+    (["docs/porting.md"], r"`X`", "the names of other libraries"),
+    (["tests/same_bits/same_bits.cpp"], r'"X"', "hashes of results"),
+    (["tests/fuzz/*.cpp"], r"\b(?:infer_)?X\b(?!\.hpp)", "fuzzers"),
+    (["tests/one_call/probe.cpp"], r"\bop::X:", "calls without a workspace"),
+    (["tests/op/abuse_test.cpp"], r"\bgradkern::X<", "hostile arguments"),
+    (["tests/op/accuracy_test.cpp", "tests/support/conv_cases.hpp"], r"\baccuracy::X<", "error bounds against double"),
+    (["tests/op/call_forms_test.cpp"], r"\bgk::X\(", "overloads of the one-call form"),
+    (["tests/op/dynamic_test.cpp"], r"\bgk::X\(", "run-time element types"),
+    (["tests/op/error_text_test.cpp"], r"\bgk::X\(", "texts of errors"),
+    (["tests/op/least_scratch_test.cpp"], r"\bgk::X<", "least scratch"),
+    (["tests/op/shared_plan_test.cpp"], r'"X"', "plans that threads share"),
+    (["tests/op/unplanned_test.cpp"], r'"X"', "plans that were never made"),
+    (["bench/layers.hpp"], r"\bplan_X<", "benchmarks"),
+]
+
+# Operators that a list does without, and why.
+EXCEPTIONS = {
+    ("bench/layers.hpp", "bias_backward"): "reads its tensor once: nothing but memory is timed",
+}
+
+
+def texts_of(root, patterns):
+    return "\n".join(
+        path.read_text(encoding="utf-8") for pattern in patterns for path in sorted(root.glob(pattern))
+    )
+
+
+def name_in(pattern, operator):
+    return re.compile(pattern.replace("X", operator), re.MULTILINE)
+
+
+def problems_of(operators, lists):
+    """Operators that a list lacks; `lists` holds (files, pattern, purpose, text)."""
+    return [
+        f"{' '.join(files)}: {operator} is missing ({purpose})"
+        for files, pattern, purpose, text in lists
+        for operator in operators
+        if (files[0], operator) not in EXCEPTIONS and not name_in(pattern, operator).search(text)
+    ]
+
+
+def not_noticed(operators, lists):
+    """Names that could be taken out of a list without the check noticing."""
+    missed = []
+    for files, pattern, purpose, text in lists:
+        for operator in operators:
+            if (files[0], operator) in EXCEPTIONS:
+                continue
+            without = name_in(pattern, operator).sub("", text)
+            if len(problems_of([operator], [(files, pattern, purpose, without)])) != 1:
+                missed.append(f"{' '.join(files)}: nobody notices that {operator} is missing ({purpose})")
+    return missed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--prove", action="store_true")
+    arguments = parser.parse_args()
+
+    operators = operators_of(arguments.root)
+    lists = [(files, pattern, purpose, texts_of(arguments.root, files)) for files, pattern, purpose in LISTS]
+    problems = problems_of(operators, lists)
+    if len(operators) < 12:
+        problems.append(f"only {len(operators)} operators found")
+    if arguments.prove:
+        problems += not_noticed(operators, lists)
+    print("\n".join(problems + [f"{len(operators)} operators, {len(lists)} lists, {len(problems)} problems"]))
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
