@@ -7,7 +7,6 @@
 // Every result is compared with the plain-loop reference before it is timed.
 #include <benchmark/benchmark.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -142,11 +141,9 @@ std::function<bool()> aclnn_call(pool& p) {
     const aclTensor* const gradient = tensor(p.y, p.diff_dst.data());
     const aclTensor* const self = tensor(p.x, p.src.data());
     aclTensor* const result = tensor(p.x, p.diff_src.data());
-    const auto pair = [](std::int64_t n) {
-        const std::array<std::int64_t, 2> both{n, n};
-        return aclCreateIntArray(both.data(), both.size());
-    };
-    const aclIntArray *const kernel = pair(p.c.kernel), *const stride = pair(p.c.stride), *const pad = pair(p.c.pad);
+    const auto list = [](const extents& e) { return aclCreateIntArray(e.values().data(), e.values().size()); };
+    const aclIntArray *const kernel = list(p.c.kernel), *const stride = list(p.c.strides);
+    const aclIntArray* const pad = list(p.c.pads_begin);
     return [=, &p] {
         std::uint64_t bytes = 0;
         aclOpExecutor* executor = nullptr;
@@ -168,9 +165,9 @@ void add_front_ends(std::string_view average, std::string_view maximum) {
     add(of_average + "/aclnnAvgPool2dBackward", average, true, aclnn_call);
     add(of_average + "/onnxruntime::AveragePoolGrad", average, true, [](pool& p) {
         onnxruntime::AveragePoolGrad_attributes a;
-        a.kernel_shape = extents::filled(p.c.rank, p.c.kernel);
-        a.strides = extents::filled(p.c.rank, p.c.stride);
-        a.pads = std::array<std::int64_t, 4>{p.c.pad, p.c.pad, p.c.pad, p.c.pad};
+        a.kernel_shape = p.c.kernel;
+        a.strides = p.c.strides;
+        a.pads = extents::filled(2 * p.c.rank(), p.c.pads_begin[0]);
         a.count_include_pad = p.c.exclude_pad ? 0 : 1;
         return planned(p, onnxruntime::plan_AveragePoolGrad<float>(p.y, a, p.x), p.diff_dst.data(), p.diff_src.data());
     });

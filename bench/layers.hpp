@@ -214,7 +214,7 @@ template <class T>
 void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, gradkern::data_format format) {
     using namespace gradkern;
     l.name = name_of(c, what, format);
-    if (c.name.substr(0, 3) == "max") return make_max_layer(l, c, what, format);
+    if (c.maximum) return make_max_layer(l, c, what, format);
     const auto attributes = c.attributes<avg_pool_attributes>(format);
     const extents src = c.src_shape(format);
     const extents dst = infer_avg_pool(src, attributes).value_or({});

@@ -2,7 +2,6 @@
 // on the same numbers.
 #include <omp.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -96,9 +95,9 @@ job* make_job(const auto& c, role what, data_format format, int threads,
     return h.release();
 }
 
-std::string list(const std::array<std::int64_t, 3>& v, std::size_t rank) {
+std::string list(const gradkern::extents& v) {
     std::string s = "[";
-    for (std::size_t i = 0; i < rank; ++i) s += (i > 0 ? "," : "") + std::to_string(v[i]);
+    for (const std::int64_t e : v.values()) s += (s.size() > 1 ? "," : "") + std::to_string(e);
     return s + "]";
 }
 
@@ -108,30 +107,29 @@ std::string numbers(std::initializer_list<std::pair<const char*, std::int64_t>> 
     return s;
 }
 
+// These layers have the same kernel, stride, pads and dilation on every axis.
 std::string describe(const gradkern_cases::convolution_case& c) {
     return std::string("\"kind\": \"") + (c.transposed ? "conv_transpose" : "convolution") +
-           "\", \"size\": " + list(c.size, c.rank) + ", \"out\": " + list(c.dst_size(), c.rank) +
+           "\", \"size\": " + list(c.size) + ", \"out\": " + list(c.dst_size()) +
            numbers({{"batch", c.batch},
                     {"in_channels", c.in_channels},
                     {"out_channels", c.out_channels},
                     {"groups", c.groups},
-                    {"kernel", c.kernel},
-                    {"stride", c.stride},
-                    {"pad", c.pad},
-                    {"dilation", c.dilation}});
+                    {"kernel", c.kernel[0]},
+                    {"stride", c.strides[0]},
+                    {"pad", c.pads_begin[0]},
+                    {"dilation", c.dilations[0]}});
 }
 
 std::string describe(const gradkern_cases::pool_case& c) {
-    std::array<std::int64_t, 3> out{};
-    for (std::size_t i = 0; i < c.rank; ++i) out[i] = (c.size[i] + 2 * c.pad - c.kernel) / c.stride + 1;
-    return std::string("\"kind\": \"") + (c.name.substr(0, 3) == "max" ? "max_pool" : "avg_pool") +
-           "\", \"size\": " + list(c.size, c.rank) + ", \"out\": " + list(out, c.rank) +
+    return std::string("\"kind\": \"") + (c.maximum ? "max_pool" : "avg_pool") + "\", \"size\": " + list(c.size) +
+           ", \"out\": " + list(c.dst_size()) +
            numbers({{"batch", c.batch},
                     {"in_channels", c.channels},
                     {"out_channels", c.channels},
-                    {"kernel", c.kernel},
-                    {"stride", c.stride},
-                    {"pad", c.pad},
+                    {"kernel", c.kernel[0]},
+                    {"stride", c.strides[0]},
+                    {"pad", c.pads_begin[0]},
                     {"exclude_pad", c.exclude_pad}});
 }
 

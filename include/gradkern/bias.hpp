@@ -43,8 +43,8 @@ public:
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
         out << "bias_backward: sum, " << (plan_.packed() ? "packed" : "in place") << ", " << plan_.panels
-            << " panels of " << narrow_lanes << " lanes, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
-            << " bytes a lane, " << isa_name;
+            << " panels of " << narrow_lanes << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count
+            << " chunks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
         return out.size();
     }
 

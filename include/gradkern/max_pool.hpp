@@ -54,7 +54,8 @@ public:
                 : plan_.staged ? "staged"
                                : "in place")
             << (plan_.pulls ? ", gradients pulled" : "") << ", " << plan_.panels << " panels of " << plan_.panel_width
-            << " lanes, " << plan_.boxes.count() << " boxes, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+            << " lanes, " << plan_.boxes.count() << " boxes, " << plan_.tasks() << " tasks, " << plan_.slice_bytes
+            << " bytes a lane, " << isa_name;
         return out.size();
     }
 
@@ -283,7 +284,7 @@ public:
         text_writer out(text);
         out << op << ": scatter, sums " << (plan_.direct ? "in place" : "in scratch") << ", " << plan_.panels
             << " panels of " << plan_.panel_width << " channels, " << plan_.blocks << " blocks of " << plan_.block
-            << " places, " << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
+            << " places, " << plan_.tasks() << " tasks, " << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
         return out.size();
     }
 

@@ -54,7 +54,8 @@ public:
         out << op_ << ": gather, " << path << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
             << (plan_.staged && !plan_.points_in_place ? "staged" : "in place") << ", " << plan_.panels << " panels of "
             << plan_.panel_rows * plan_.panel_width << (lanes_are_channels ? " lanes, " : " channels, ")
-            << plan_.blocks.count() << " blocks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+            << plan_.blocks.count() << " blocks, " << plan_.tasks() << " tasks, " << plan_.slice_bytes
+            << " bytes a lane, " << isa_name;
         return out.size();
     }
 
