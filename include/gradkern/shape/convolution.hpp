@@ -96,108 +96,123 @@ inline constexpr std::string_view transposed_rule = "stride * (size - 1) + effec
     return groups == 1 ? "" : "the channels of one group, times the number of groups";
 }
 
+/// One spatial axis of a convolution_request whose large or small side may still be unknown (0).
+struct unknown_axis {
+    int data_index = 0;   ///< in activations
+    axis a{};             ///< its sides as far as they are known
+    std::int64_t ke = 1;  ///< effective kernel
+    bool has_op = false;  ///< whether output_padding is given, and counts
+    std::int64_t op = 0;  ///< output_padding
+
+    constexpr void set(pads p) noexcept {
+        a.pad_begin = p.begin;
+        a.pad_end = p.end;
+    }
+    /// From the first position of the first window to the last one of the last window.
+    [[nodiscard]] constexpr checked span() const noexcept { return (checked(a.small) - 1) * a.stride + ke; }
+};
+
+/// Infers the large side from the small one.
+constexpr void infer_large(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
+    axis& a = u.a;
+    checks.fits(q.large_name, u.data_index, u.span() + u.op, uncountable_windows);  // I + pb + pe
+    const checked same_size =
+        q.transposed ? u.span() - std::max<std::int64_t>(0, u.ke - a.stride) + u.op : checked(a.small) * a.stride;
+    const checked size = is_same(q.auto_pad) ? same_size : u.span() - a.pad_begin - a.pad_end + u.op;
+    checks.fits(q.large_name, u.data_index, size, "the size that follows from the strides exceeds 63 bits");
+    checks.require_at_least(errc::invalid_shape, q.large_name, u.data_index, size.value(), 1,
+                            {.other = q.small_name, .why = transposed_rule});
+    if (!checks.ok()) return;
+    a.large = size.value();
+    if (is_same(q.auto_pad))
+        u.set(q.transposed ? same_pads_transposed(u.ke, a.stride, q.auto_pad)
+                           : same_pads_forward(a.large, u.ke, a.stride, q.auto_pad));
+}
+
+/// Infers the small side from the large one, or checks it: floor((I - op + pb + pe - Ke) / s) + 1, or ceil((I - op) / s).
+constexpr void infer_small(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
+    axis& a = u.a;
+    std::int64_t count = 0;
+    if (is_same(q.auto_pad)) {
+        count = ceil_div(a.large - u.op, a.stride);
+        checks.require_at_least(errc::invalid_shape, q.large_name, u.data_index, a.large - u.op, 1,
+                                {.why = "the size less output_padding"});
+        if (!q.transposed) u.set(same_pads_forward(a.large, u.ke, a.stride, q.auto_pad));
+    } else {
+        const checked padded = checked(a.large) + a.pad_begin + a.pad_end;
+        const checked room = padded - u.ke - u.op;
+        checks.fits(q.large_name, u.data_index, room, uncountable_padded);
+        checks.require(room.value() >= 0, errc::invalid_shape, q.large_name, u.data_index, padded.value() - u.op,
+                       expectation::at_least, u.ke, {.why = too_small_for_kernel});
+        if (checks.ok()) count = room.value() / a.stride + 1;
+    }
+    if (!checks.ok()) return;
+    if (a.small == 0) {
+        a.small = count;
+        checks.fits(q.small_name, u.data_index, u.span(), uncountable_windows);
+    }
+    checks.require_equal(errc::invalid_shape, q.small_name, u.data_index, a.small, count,
+                         {.other = q.large_name, .why = small_rule(q.auto_pad, u.op)});
+}
+
+/// Checks that the sides of a transposed convolution fit one another.
+constexpr void check_transposed_sides(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
+    axis& a = u.a;
+    checks.fits(q.small_name, u.data_index, u.span() + u.op, uncountable_windows);
+    if (!checks.ok()) return;
+    if (is_same(q.auto_pad)) {
+        u.set(same_pads_transposed_sized(u.span().value(), u.op, a.large, q.auto_pad));
+        checks.require_equal(errc::invalid_shape, q.small_name, u.data_index, a.small,
+                             a.large - u.op < 1 ? 0 : ceil_div(a.large - u.op, a.stride),
+                             {.other = q.large_name, .why = small_rule(q.auto_pad, u.op)});
+        return;
+    }
+    const checked least = u.span() - a.pad_begin - a.pad_end;
+    const checked rest = checked(a.large) - least;
+    checks.fits(q.large_name, u.data_index, rest, uncountable_windows);
+    if (u.has_op) {
+        checks.require_equal(errc::invalid_shape, q.large_name, u.data_index, a.large, (least + u.op).value(),
+                             {.other = q.small_name, .why = transposed_rule});
+        return;
+    }
+    const std::int64_t bound = (std::max)(a.stride, a.dilation);
+    checks.require_at_least(errc::invalid_shape, q.large_name, u.data_index, a.large, least.value(),
+                            {.other = q.small_name, .why = transposed_rule});
+    checks.require(rest.value() < bound, errc::invalid_shape, q.large_name, u.data_index, a.large, expectation::below,
+                   (least + bound).value(),
+                   {.other = q.small_name, .why = "output_padding must be below max(stride, dilation)"});
+}
+
 /// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 where it is not known.
 /// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
 constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
                                       std::int64_t kernel, std::int64_t large, std::int64_t small) noexcept {
-    const int data_index = static_cast<int>(spatial_index(q.data_format) + i);
-    axis a;
-    a.kernel = kernel;
-    a.stride = q.strides[i];
-    a.dilation = q.dilations[i];
+    unknown_axis u;
+    u.data_index = static_cast<int>(spatial_index(q.data_format) + i);
+    u.a.large = large;
+    u.a.small = small;
+    u.a.kernel = kernel;
+    u.a.stride = q.strides[i];
+    u.a.dilation = q.dilations[i];
     const bool explicit_pads = q.auto_pad == auto_pad::none;
-    if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
-    if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
-    const bool padded_same = is_same(q.auto_pad);
+    if (explicit_pads && !q.pads_begin.empty()) u.a.pad_begin = q.pads_begin[i];
+    if (explicit_pads && !q.pads_end.empty()) u.a.pad_end = q.pads_end[i];
     // a convolution's data gradient whose size is given has no use for output_padding
-    const bool has_op = q.uses_output_padding && !q.output_padding.empty() && (q.transposed || large == 0);
-    const std::int64_t op = has_op ? q.output_padding[i] : 0;
-
-    const checked effective = effective_kernel(kernel, a.dilation);
+    u.has_op = q.uses_output_padding && !q.output_padding.empty() && (q.transposed || large == 0);
+    if (u.has_op) u.op = q.output_padding[i];
+    const checked effective = effective_kernel(kernel, u.a.dilation);
     checks.fits(q.weights_name, static_cast<int>(kernel_index(q.weights_format) + i), effective, uncountable_reach);
-    const std::int64_t ke = effective.value();
-    if (!checks.ok()) return a;
-    const auto set = [&](pads p) {
-        a.pad_begin = p.begin;
-        a.pad_end = p.end;
-    };
+    u.ke = effective.value();
+    if (!checks.ok()) return u.a;
 
-    // the size that is not given
     if (large == 0) {
-        const checked span = (checked(small) - 1) * a.stride + ke;
-        checks.fits(q.large_name, data_index, span + op, uncountable_windows);  // I + pb + pe
-        const checked same_size =
-            q.transposed ? span - std::max<std::int64_t>(0, ke - a.stride) + op : checked(small) * a.stride;
-        const checked size = padded_same ? same_size : span - a.pad_begin - a.pad_end + op;
-        checks.fits(q.large_name, data_index, size, "the size that follows from the strides exceeds 63 bits");
-        checks.require_at_least(errc::invalid_shape, q.large_name, data_index, size.value(), 1,
-                                {.other = q.small_name, .why = transposed_rule});
-        if (!checks.ok()) return a;
-        large = size.value();
-        if (padded_same) {
-            set(q.transposed ? same_pads_transposed(ke, a.stride, q.auto_pad)
-                             : same_pads_forward(large, ke, a.stride, q.auto_pad));
-        }
-        a.large = large;
-        a.small = small;
-        return a;
+        infer_large(checks, q, u);
+        return u.a;
     }
-
-    const checked padded = checked(large) + a.pad_begin + a.pad_end;
-    checks.fits(q.large_name, data_index, padded, uncountable_padded);
-    if (!checks.ok()) return a;
-    if (!q.transposed || small == 0) {
-        // forward sizes: floor((I - op + pb + pe - Ke) / s) + 1, or ceil((I - op) / s)
-        std::int64_t count = 0;
-        if (padded_same) {
-            count = ceil_div(large - op, a.stride);
-            checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large - op, 1,
-                                    {.why = "the size less output_padding"});
-            if (!q.transposed) set(same_pads_forward(large, ke, a.stride, q.auto_pad));
-        } else {
-            const checked room = padded - ke - op;
-            checks.fits(q.large_name, data_index, room, uncountable_padded);
-            checks.require(room.value() >= 0, errc::invalid_shape, q.large_name, data_index, padded.value() - op,
-                           expectation::at_least, ke, {.why = too_small_for_kernel});
-            if (checks.ok()) count = room.value() / a.stride + 1;
-        }
-        if (!checks.ok()) return a;
-        if (small == 0) {
-            small = count;
-            checks.fits(q.small_name, data_index, (checked(small) - 1) * a.stride + ke, uncountable_windows);
-        }
-        checks.require_equal(errc::invalid_shape, q.small_name, data_index, small, count,
-                             {.other = q.large_name, .why = small_rule(q.auto_pad, op)});
-    }
-    if (q.transposed && checks.ok()) {
-        const checked span = (checked(small) - 1) * a.stride + ke;
-        checks.fits(q.small_name, data_index, span + op, uncountable_windows);
-        if (!checks.ok()) return a;
-        if (padded_same) {
-            set(same_pads_transposed_sized(span.value(), op, large, q.auto_pad));
-            checks.require_equal(errc::invalid_shape, q.small_name, data_index, small,
-                                 large - op < 1 ? 0 : ceil_div(large - op, a.stride),
-                                 {.other = q.large_name, .why = small_rule(q.auto_pad, op)});
-        } else {
-            const checked least = span - a.pad_begin - a.pad_end;
-            const checked rest = checked(large) - least;
-            checks.fits(q.large_name, data_index, rest, uncountable_windows);
-            if (has_op) {
-                checks.require_equal(errc::invalid_shape, q.large_name, data_index, large, (least + op).value(),
-                                     {.other = q.small_name, .why = transposed_rule});
-            } else {
-                checks.require_at_least(errc::invalid_shape, q.large_name, data_index, large, least.value(),
-                                        {.other = q.small_name, .why = transposed_rule});
-                checks.require(rest.value() < (std::max)(a.stride, a.dilation), errc::invalid_shape, q.large_name,
-                               data_index, large, expectation::below,
-                               (least + (std::max)(a.stride, a.dilation)).value(),
-                               {.other = q.small_name, .why = "output_padding must be below max(stride, dilation)"});
-            }
-        }
-    }
-    a.large = large;
-    a.small = small;
-    return a;
+    checks.fits(q.large_name, u.data_index, checked(large) + u.a.pad_begin + u.a.pad_end, uncountable_padded);
+    if (checks.ok() && (!q.transposed || small == 0)) infer_small(checks, q, u);
+    if (checks.ok() && q.transposed) check_transposed_sides(checks, q, u);
+    return u.a;
 }
 
 /// The channels of a request's filter, were it in format `f`, and where they stand.
@@ -242,21 +257,16 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
                              {.other = q.small_name, .why = hint});
 }
 
-/// Checks a request in the common order and returns its problem, or the first error.
-[[nodiscard]] constexpr result<convolution_problem> infer_convolution_problem(const convolution_request& q) noexcept {
-    operator_checks checks(q.op);
-    const bool first_is_small = (q.transposed && q.result != convolution_result::small) ||
-                                (!q.transposed && q.result == convolution_result::large);
-    const extents& first = first_is_small ? q.small : q.large;
-    checks.spatial_rank(first_is_small ? q.small_name : q.large_name, first);
-    if (!checks.ok()) return checks.error();
-    const std::size_t r = first.rank() - 2;
-    const bool explicit_pads = q.auto_pad == auto_pad::none;
+/// Whether the first data input lies on the small side.
+[[nodiscard]] constexpr bool reads_small_first(const convolution_request& q) noexcept {
+    return q.transposed ? q.result != convolution_result::small : q.result == convolution_result::large;
+}
 
-    // 1, 2: attributes
+/// Checks 1 and 2: attributes of `r` spatial axes.
+constexpr void check_attributes(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     checks.length("strides", q.strides, r, true);
     checks.length("dilations", q.dilations, r, true);
-    if (explicit_pads) {
+    if (q.auto_pad == auto_pad::none) {
         checks.length("pads_begin", q.pads_begin, r, false);
         checks.length("pads_end", q.pads_end, r, false);
     }
@@ -281,8 +291,10 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
         }
     }
     checks.require_at_least(errc::invalid_argument, "groups", -1, q.groups, 1);
+}
 
-    // 3: ranks, then missing shapes
+/// Checks 3 to 5: ranks, missing shapes, sizes, and bytes of the tensors that are given.
+constexpr void check_tensors(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     struct tensor {
         convolution_result role;
         std::string_view name;
@@ -295,28 +307,26 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
         if (t.role != q.result || (q.result_is_tensor && !t.shape->empty())) checks.tensor_rank(t.name, *t.shape, r);
     if (!q.bias.empty()) checks.rank(errc::unsupported, q.bias_name, q.bias, 1);
     if (q.result == convolution_result::weights) checks.has_shape(q.weights_name, q.weights);
-
-    // 4: sizes
     for (const tensor& t : tensors)
         if (t.role != q.result || !t.shape->empty())
             checks.sizes(
                 t.name, *t.shape, r,
                 t.role == convolution_result::weights ? kernel_index(q.weights_format) : spatial_index(q.data_format));
-
     if (!q.bias.empty()) checks.require_at_least(errc::invalid_shape, q.bias_name, 0, q.bias[0], 0);
-
-    // 5: overflow of what is known; sizes still to be inferred are checked below
+    // sizes still to be inferred are checked later
     for (const tensor& t : tensors)
         if (!t.shape->empty()) checks.volume(t.name, *t.shape, q.element_bytes);
     checks.volume(q.bias_name, q.bias, q.element_bytes);
-    if (!checks.ok()) return checks.error();
+}
+
+/// Check 5: what kernels and windows reach can be counted.
+constexpr void check_reach(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     const std::size_t kernel_at = kernel_index(q.weights_format);
     const std::size_t space_at = spatial_index(q.data_format);
-    const std::size_t channel_at = channel_index(q.data_format, r);
     for (std::size_t i = 0; i < r; ++i) {
         const checked ke = effective_kernel(q.weights[kernel_at + i], q.dilations[i]);
         checks.fits(q.weights_name, static_cast<int>(kernel_at + i), ke, uncountable_reach);
-        if (explicit_pads && !q.large.empty()) {
+        if (q.auto_pad == auto_pad::none && !q.large.empty()) {
             checks.fits(q.large_name, static_cast<int>(space_at + i),
                         checked(q.large[space_at + i]) + (q.pads_begin.empty() ? 0 : q.pads_begin[i]) +
                             (q.pads_end.empty() ? 0 : q.pads_end[i]),
@@ -327,35 +337,53 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
                         (checked(q.small[space_at + i]) - 1) * q.strides[i] + ke.value(), uncountable_windows);
         }
     }
+}
 
-    // 6: batch, channels, then the spatial axes
-    const filter_channels filter(q, q.weights_format, r);
-    const std::int64_t full = filter.full;
-    const std::int64_t per_group = filter.per_group;
-    const checked large_total = checked(per_group) * q.groups;
-    checks.fits(q.weights_name, -1, large_total, "its channels times the number of groups exceed 63 bits");
-    const extents& given = q.large.empty() ? q.small : q.large;
+/// Check 6: batch and channels. `large_channels`: of all groups.
+constexpr void check_channels(operator_checks& checks, const convolution_request& q, std::size_t r,
+                              const filter_channels& filter, const checked& large_channels) noexcept {
+    const std::size_t at = channel_index(q.data_format, r);
+    checks.fits(q.weights_name, -1, large_channels, "its channels times the number of groups exceed 63 bits");
     if (!q.large.empty() && !q.small.empty()) {
-        if (first_is_small) {
+        if (reads_small_first(q)) {
             checks.require_equal(errc::invalid_shape, q.large_name, 0, q.large[0], q.small[0], {.other = q.small_name});
         } else {
             checks.require_equal(errc::invalid_shape, q.small_name, 0, q.small[0], q.large[0], {.other = q.large_name});
         }
     }
     check_other_format(checks, q, r);
-    checks.require(q.groups > 0 && full % q.groups == 0, errc::invalid_shape, q.weights_name, filter.full_index, full,
-                   expectation::multiple_of, q.groups, {.why = "the number of groups must divide it"});
+    checks.require(q.groups > 0 && filter.full % q.groups == 0, errc::invalid_shape, q.weights_name, filter.full_index,
+                   filter.full, expectation::multiple_of, q.groups, {.why = "the number of groups must divide it"});
     if (!q.small.empty())
-        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(channel_at), q.small[channel_at], full,
+        checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(at), q.small[at], filter.full,
                              {.other = q.weights_name});
     if (!q.large.empty())
-        checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(channel_at), q.large[channel_at],
-                             large_total.value(), {.other = q.weights_name, .why = per_group_rule(q.groups)});
-
+        checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(at), q.large[at],
+                             large_channels.value(), {.other = q.weights_name, .why = per_group_rule(q.groups)});
     if (!q.bias.empty())
-        checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0], q.transposed ? large_total.value() : full,
+        checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0],
+                             q.transposed ? large_channels.value() : filter.full,
                              {.other = q.weights_name, .why = q.transposed ? per_group_rule(q.groups) : ""});
+}
 
+/// Checks a request in the common order and returns its problem, or the first error.
+[[nodiscard]] constexpr result<convolution_problem> infer_convolution_problem(const convolution_request& q) noexcept {
+    operator_checks checks(q.op);
+    const extents& first = reads_small_first(q) ? q.small : q.large;
+    checks.spatial_rank(reads_small_first(q) ? q.small_name : q.large_name, first);
+    if (!checks.ok()) return checks.error();
+    const std::size_t r = first.rank() - 2;
+    check_attributes(checks, q, r);
+    check_tensors(checks, q, r);
+    if (!checks.ok()) return checks.error();
+    check_reach(checks, q, r);
+    const filter_channels filter(q, q.weights_format, r);
+    const checked large_channels = checked(filter.per_group) * q.groups;
+    check_channels(checks, q, r, filter, large_channels);
+
+    const std::size_t kernel_at = kernel_index(q.weights_format);
+    const std::size_t space_at = spatial_index(q.data_format);
+    const extents& given = q.large.empty() ? q.small : q.large;
     convolution_problem p;
     p.rank = r;
     p.batch = given[0];
@@ -369,13 +397,13 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
         p.large_shape[space_at + i] = a.large;
         p.small_shape[space_at + i] = a.small;
     }
-    p.large_shape[channel_at] = large_total.value();
-    p.small_shape[channel_at] = full;
+    p.large_shape[channel_index(q.data_format, r)] = large_channels.value();
+    p.small_shape[channel_index(q.data_format, r)] = filter.full;
     checks.volume(q.large_name, p.large_shape, q.element_bytes);
     checks.volume(q.small_name, p.small_shape, q.element_bytes);
     if (!checks.ok()) return checks.error();
-    p.large_channels = per_group;
-    p.small_channels = full / q.groups;
+    p.large_channels = filter.per_group;
+    p.small_channels = filter.full / q.groups;
     return p;
 }
 

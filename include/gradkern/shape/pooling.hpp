@@ -69,19 +69,11 @@ struct pooling_request {
     }
 };
 
-/// Checks a request in the common order and returns its problem, or the first error.
-[[nodiscard]] constexpr result<pooling_problem> infer_pooling_problem(const pooling_request& q) noexcept {
-    operator_checks checks(q.op);
-    const extents& first = q.backward ? q.small : q.large;
-    checks.spatial_rank(q.backward ? q.small_name : q.large_name, first);
-    if (!checks.ok()) return checks.error();
-    const std::size_t r = first.rank() - 2;
-    const bool explicit_pads = q.auto_pad == auto_pad::none;
-
-    // 1, 2: attributes
+/// Checks 1 and 2: attributes of `r` spatial axes.
+constexpr void check_attributes(operator_checks& checks, const pooling_request& q, std::size_t r) noexcept {
     checks.length("kernel", q.kernel, r, true);
     checks.length("strides", q.strides, r, true);
-    if (explicit_pads) {
+    if (q.auto_pad == auto_pad::none) {
         checks.length("pads_begin", q.pads_begin, r, false);
         checks.length("pads_end", q.pads_end, r, false);
     }
@@ -99,65 +91,100 @@ struct pooling_request {
     if (q.divisor_override)
         checks.require(*q.divisor_override != 0, errc::invalid_argument, "divisor_override", -1, 0,
                        expectation::not_equal, 0);
+}
 
-    // 3: ranks, then missing shapes
+/// Checks 3 to 5: ranks, missing shapes, sizes, and bytes of the tensors that are given.
+constexpr void check_tensors(operator_checks& checks, const pooling_request& q, std::size_t r) noexcept {
+    struct tensor {
+        std::string_view name;
+        const extents* shape;
+    };
+    const std::array<tensor, 4> tensors{tensor{q.large_name, &q.large}, tensor{q.small_name, &q.small},
+                                        tensor{q.large_twin_name, &q.large_twin},
+                                        tensor{q.small_twin_name, &q.small_twin}};
     if (q.result_is_tensor) {
-        const extents& asked = q.backward ? q.large : q.small;
-        if (!asked.empty() || q.needs_small) checks.tensor_rank(q.backward ? q.large_name : q.small_name, asked, r);
+        const tensor& asked = tensors[q.backward ? 0 : 1];
+        if (!asked.shape->empty() || q.needs_small) checks.tensor_rank(asked.name, *asked.shape, r);
     }
-    if (!q.large_twin.empty()) checks.tensor_rank(q.large_twin_name, q.large_twin, r);
-    if (!q.small_twin.empty()) checks.tensor_rank(q.small_twin_name, q.small_twin, r);
+    for (const tensor& twin : {tensors[2], tensors[3]})
+        if (!twin.shape->empty()) checks.tensor_rank(twin.name, *twin.shape, r);
     if (q.backward) checks.has_shape(q.large_name, q.large);
+    for (const tensor& t : tensors)
+        if (!t.shape->empty()) checks.sizes(t.name, *t.shape, r, spatial_index(q.data_format));
+    for (const tensor& t : tensors) checks.volume(t.name, *t.shape, q.element_bytes);
+}
 
-    // 4: sizes
-    const std::size_t space_at = spatial_index(q.data_format);
-    if (!q.large.empty()) checks.sizes(q.large_name, q.large, r, space_at);
-    if (!q.small.empty()) checks.sizes(q.small_name, q.small, r, space_at);
-    if (!q.large_twin.empty()) checks.sizes(q.large_twin_name, q.large_twin, r, space_at);
-    if (!q.small_twin.empty()) checks.sizes(q.small_twin_name, q.small_twin, r, space_at);
+/// Spatial axis `i` with explicit pads and as many windows as fit. Check 5: what its windows reach can be counted.
+[[nodiscard]] constexpr axis pooling_axis(operator_checks& checks, const pooling_request& q, std::size_t i) noexcept {
+    const bool explicit_pads = q.auto_pad == auto_pad::none;
+    const std::size_t at = spatial_index(q.data_format) + i;
+    const int data_index = static_cast<int>(at);
+    axis a;
+    a.large = q.large[at];
+    a.kernel = q.kernel[i];
+    a.stride = q.strides[i];
+    if (!q.dilations.empty()) a.dilation = q.dilations[i];
+    if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
+    if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
+    const checked ke = effective_kernel(a.kernel, a.dilation);
+    checks.fits("kernel", static_cast<int>(i), ke, uncountable_reach);
+    checks.fits(q.large_name, data_index, checked(a.large) + a.pad_begin + a.pad_end, uncountable_padded);
+    if (checks.ok()) {  // the reach of the last window, which may overhang
+        const std::int64_t room = a.large + a.pad_begin + a.pad_end - ke.value();
+        if (is_same(q.auto_pad)) {
+            a.small = ceil_div(a.large, a.stride);
+        } else if (room >= -window_overhang(a.stride, q.rounding_type)) {
+            a.small = window_count(room, a.stride, a.large, a.pad_begin, q.rounding_type);
+        }
+        checks.fits(q.large_name, data_index, (checked(a.small) - 1) * a.stride + ke, uncountable_windows);
+    }
+    if (!q.small.empty())
+        checks.fits(q.small_name, data_index, (checked(q.small[at]) - 1) * a.stride + ke, uncountable_windows);
+    return a;
+}
 
-    // 5: overflow
-    checks.volume(q.large_name, q.large, q.element_bytes);
-    checks.volume(q.small_name, q.small, q.element_bytes);
-    checks.volume(q.large_twin_name, q.large_twin, q.element_bytes);
-    checks.volume(q.small_twin_name, q.small_twin, q.element_bytes);
+/// Check 6 of spatial axis `i`: pads of auto_pad, room for a window, as many windows as asked for.
+constexpr void check_windows(operator_checks& checks, const pooling_request& q, std::size_t i, axis& a) noexcept {
+    const std::size_t at = spatial_index(q.data_format) + i;
+    const int data_index = static_cast<int>(at);
+    if (is_same(q.auto_pad)) {
+        const pads s = same_pads_forward(a.large, a.reach() + 1, a.stride, q.auto_pad);
+        a.pad_begin = s.begin;
+        a.pad_end = s.end;
+    } else {
+        const bool one_may_overhang = q.rounding_type == rounding_type::ceil_torch;
+        checks.require_at_least(errc::invalid_shape, q.large_name, data_index, a.large + a.pad_begin + a.pad_end,
+                                a.reach() + 1 - window_overhang(a.stride, q.rounding_type),
+                                {.why = one_may_overhang ? too_small_to_overhang : too_small_for_kernel});
+    }
+    if (!q.small.empty())
+        checks.require_equal(errc::invalid_shape, q.small_name, data_index, q.small[at], a.small,
+                             {.other = q.large_name, .why = window_rule(q.auto_pad, q.rounding_type)});
+}
+
+/// Checks a request in the common order and returns its problem, or the first error.
+[[nodiscard]] constexpr result<pooling_problem> infer_pooling_problem(const pooling_request& q) noexcept {
+    operator_checks checks(q.op);
+    const extents& first = q.backward ? q.small : q.large;
+    checks.spatial_rank(q.backward ? q.small_name : q.large_name, first);
     if (!checks.ok()) return checks.error();
+    const std::size_t r = first.rank() - 2;
+    check_attributes(checks, q, r);
+    check_tensors(checks, q, r);
+    if (!checks.ok()) return checks.error();
+
+    const std::size_t space_at = spatial_index(q.data_format);
     const std::size_t channel_at = channel_index(q.data_format, r);
     pooling_problem p;
     p.rank = r;
     p.batch = q.large[0];
     p.channels = q.large[channel_at];
     p.large_shape = p.small_shape = q.large;
-    std::array<std::int64_t, 3> effective{};
     checked volume(1);
     for (std::size_t i = 0; i < r; ++i) {
-        axis a;  // g++ 12 loses defaults of an element it changes in place, in the second constant evaluation
-        a.large = q.large[space_at + i];
-        a.kernel = q.kernel[i];
-        a.stride = q.strides[i];
-        if (!q.dilations.empty()) a.dilation = q.dilations[i];
-        if (explicit_pads && !q.pads_begin.empty()) a.pad_begin = q.pads_begin[i];
-        if (explicit_pads && !q.pads_end.empty()) a.pad_end = q.pads_end[i];
-        const checked ke = effective_kernel(a.kernel, a.dilation);
-        checks.fits("kernel", static_cast<int>(i), ke, uncountable_reach);
-        checks.fits(q.large_name, static_cast<int>(space_at + i), checked(a.large) + a.pad_begin + a.pad_end,
-                    uncountable_padded);
-        if (checks.ok()) {  // the reach of the last window, which may overhang
-            const std::int64_t room = a.large + a.pad_begin + a.pad_end - ke.value();
-            if (is_same(q.auto_pad)) {
-                a.small = ceil_div(a.large, a.stride);
-            } else if (room >= -window_overhang(a.stride, q.rounding_type)) {
-                a.small = window_count(room, a.stride, a.large, a.pad_begin, q.rounding_type);
-            }
-            checks.fits(q.large_name, static_cast<int>(space_at + i), (checked(a.small) - 1) * a.stride + ke,
-                        uncountable_windows);
-        }
-        if (!q.small.empty())
-            checks.fits(q.small_name, static_cast<int>(space_at + i),
-                        (checked(q.small[space_at + i]) - 1) * a.stride + ke, uncountable_windows);
-        p.axes[3 - r + i] = a;
-        effective[i] = ke.value();
-        volume *= a.kernel;
+        // whole: g++ 12 loses defaults of an element that is changed in place, in the second constant evaluation
+        p.axes[3 - r + i] = pooling_axis(checks, q, i);
+        volume *= p.axes[3 - r + i].kernel;
         checks.fits("kernel", -1, volume, "the number of its taps exceeds 63 bits");
     }
     if (!checks.ok()) return checks.error();
@@ -170,25 +197,11 @@ struct pooling_request {
     }
     for (std::size_t i = 0; checks.ok() && i < r; ++i) {
         axis& a = p.axes[3 - r + i];
-        const int index = static_cast<int>(space_at + i);
-        if (is_same(q.auto_pad)) {
-            const pads s = same_pads_forward(a.large, effective[i], a.stride, q.auto_pad);
-            a.pad_begin = s.begin;
-            a.pad_end = s.end;
-        } else {
-            const bool one_may_overhang = q.rounding_type == rounding_type::ceil_torch;
-            checks.require_at_least(errc::invalid_shape, q.large_name, index, a.large + a.pad_begin + a.pad_end,
-                                    effective[i] - window_overhang(a.stride, q.rounding_type),
-                                    {.why = one_may_overhang ? too_small_to_overhang : too_small_for_kernel});
-            if (!checks.ok()) return checks.error();
-        }
-        if (!q.small.empty())
-            checks.require_equal(errc::invalid_shape, q.small_name, index, q.small[space_at + i], a.small,
-                                 {.other = q.large_name, .why = window_rule(q.auto_pad, q.rounding_type)});
+        check_windows(checks, q, i, a);
         p.small_shape[space_at + i] = a.small;
     }
     checks.volume(q.small_name, p.small_shape, q.element_bytes);
-    for (std::size_t i = 0; i < r + 2; ++i) {
+    for (std::size_t i = 0; i < r + 2; ++i) {  // axis by axis, the large one first
         if (!q.large_twin.empty())
             checks.require_equal(errc::invalid_shape, q.large_twin_name, static_cast<int>(i), q.large_twin[i],
                                  p.large_shape[i], {.other = q.large_name});

@@ -110,32 +110,38 @@ enum class check : std::uint8_t {
     return nchw_shape[0] == 0 || nchw_shape[1] == 0;
 }
 
-/// The first check that fails, of those that look at arguments and sizes (1 to 12).
-[[nodiscard]] constexpr check first_failure(const pool_call& c) noexcept {
+/// Whether all three tensors of a call pass.
+template <class Holds>
+[[nodiscard]] constexpr bool all_tensors(const pool_call& c, const Holds& holds) noexcept {
+    return holds(*c.gradOutput) && holds(*c.self) && holds(*c.gradInput);
+}
+
+/// The first check that fails, of those that look at single tensors (1 to 5).
+[[nodiscard]] constexpr check first_tensor_failure(const pool_call& c) noexcept {
     if (c.gradOutput == nullptr || c.self == nullptr || c.kernelSize == nullptr || c.padding == nullptr ||
         c.gradInput == nullptr || !c.has_results)
         return check::null_pointer;
-    const std::array<const aclTensor*, 3> tensors{c.gradOutput, c.self, c.gradInput};
-    const auto all = [&](const auto& holds) { return std::all_of(tensors.begin(), tensors.end(), holds); };
-
     const aclDataType type = c.self->data_type;
     if (type != ACL_FLOAT && type != ACL_FLOAT16 && type != ACL_BF16) return check::data_type;
-    if (!all([&](const aclTensor* t) { return t->data_type == type; })) return check::data_type;
-
-    if (!all([](const aclTensor* t) {
-            const std::size_t rank = t->view.shape.rank();
-            if (rank == 4) return t->format == ACL_FORMAT_NCHW;
-            if (rank == 3) return t->format == ACL_FORMAT_NCL || t->format == ACL_FORMAT_NCHW;
-            return false;
+    if (!all_tensors(c, [&](const aclTensor& t) { return t.data_type == type; })) return check::data_type;
+    if (!all_tensors(c, [](const aclTensor& t) {
+            const std::size_t rank = t.view.shape.rank();
+            if (rank == 4) return t.format == ACL_FORMAT_NCHW;
+            return rank == 3 && (t.format == ACL_FORMAT_NCL || t.format == ACL_FORMAT_NCHW);
         }))
         return check::format;
-    if (!all([&](const aclTensor* t) { return t->view.shape.rank() == c.self->view.shape.rank(); })) return check::rank;
-    if (!all([](const aclTensor* t) {
-            const auto sizes = t->view.shape.values();
+    const std::size_t rank = c.self->view.shape.rank();
+    if (!all_tensors(c, [&](const aclTensor& t) { return t.view.shape.rank() == rank; })) return check::rank;
+    if (!all_tensors(c, [](const aclTensor& t) {
+            const auto sizes = t.view.shape.values();
             return std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size >= 0; });
         }))
         return check::negative_size;
+    return check::none;
+}
 
+/// The same of attributes (6 to 9).
+[[nodiscard]] constexpr check first_attribute_failure(const pool_call& c) noexcept {
     const auto entries = [](const aclIntArray& a, std::int64_t least) {
         return a.values.rank() <= 2 && std::all_of(a.values.values().begin(), a.values.values().end(),
                                                    [&](std::int64_t value) { return value >= least; });
@@ -146,18 +152,24 @@ enum class check : std::uint8_t {
     const avg_pool_attributes attributes = attributes_of(c);
     for (std::size_t i = 0; i < 2; ++i)
         if (attributes.pads_begin[i] > attributes.kernel[i] / 2) return check::padding;
-
+    const aclDataType type = c.self->data_type;
     if (c.cubeMathType < 0 || c.cubeMathType > 3) return check::cube_math_type;
     if (c.cubeMathType == 2 && type == ACL_BF16) return check::cube_math_type;
     if (c.cubeMathType == 3 && type != ACL_FLOAT) return check::cube_math_type;
+    return check::none;
+}
 
+/// The first check that fails, of those that look at arguments and sizes (1 to 12).
+[[nodiscard]] constexpr check first_failure(const pool_call& c) noexcept {
+    if (const check failed = first_tensor_failure(c); failed != check::none) return failed;
+    if (const check failed = first_attribute_failure(c); failed != check::none) return failed;
     if (c.self->view.shape != c.gradInput->view.shape) return check::self_shape;
     extents large = nchw(c.self->view).shape;
     extents small = nchw(c.gradOutput->view).shape;
     if (small[0] != large[0] || small[1] != large[1]) return check::grad_output_shape;
     if (large[1] == 0) large[1] = small[1] = 1;  // the core has no tensors without channels
-    const std::int64_t element_bytes = type == ACL_FLOAT ? 4 : 2;
-    if (!shape::avg_pool_backward_shapes(small, attributes, large, true, element_bytes))
+    const std::int64_t element_bytes = c.self->data_type == ACL_FLOAT ? 4 : 2;
+    if (!shape::avg_pool_backward_shapes(small, attributes_of(c), large, true, element_bytes))
         return check::grad_output_shape;
 
     constexpr std::int64_t most = 255;

@@ -101,17 +101,10 @@ inline constexpr std::int64_t widest_element = std::max({sizeof(typename Family:
                                                          sizeof(typename Family::weights_gradient),
                                                          sizeof(typename Family::bias_gradient)});
 
-/// All checks of shapes and attributes; the core's attributes where they pass. Outputs that are not wanted are empty.
+/// Checks 1 and 2: attributes of `r` spatial axes. Returns the window they say.
 template <class Family>
-[[nodiscard]] constexpr result<typename Family::core_attributes> check_conv_grad(
-    const extents& dY, const extents& X, const extents& W, const typename Family::onnx_attributes& a,
-    const conv_gradient_shapes& out, std::int64_t element_bytes) noexcept {
-    shape::operator_checks checks(Family::op);
-    checks.spatial_rank("dY", dY);
-    if (!checks.ok()) return checks.error();
-    const std::size_t r = dY.rank() - 2;
-
-    // 1, 2: attributes
+constexpr window check_attributes(shape::operator_checks& checks, const typename Family::onnx_attributes& a,
+                                  std::size_t r) noexcept {
     const window w = read_window(checks, a, r, false);
     if constexpr (Family::transposed) length(checks, "output_padding", a.output_padding, r);
     window_values(checks, a);
@@ -125,16 +118,21 @@ template <class Family>
         }
     }
     checks.require_at_least(errc::invalid_argument, "group", -1, a.group, 1);
+    return w;
+}
 
-    // 3: ranks
+/// Checks 3 to 5: ranks, sizes, and bytes of the tensors that are given. What is computed from these is left to the shape rules.
+template <class Family>
+constexpr void check_tensors(shape::operator_checks& checks, const extents& dY, const extents& X, const extents& W,
+                             const typename Family::onnx_attributes& a, const conv_gradient_shapes& out, std::size_t r,
+                             std::int64_t element_bytes) noexcept {
     checks.tensor_rank("X", X, r);
     checks.tensor_rank("W", W, r);
     if (!out.dX.empty()) checks.tensor_rank("dX", out.dX, r);
     if (!out.dW.empty()) checks.tensor_rank("dW", out.dW, r);
     if (!out.dB.empty()) checks.rank(errc::unsupported, "dB", out.dB, 1);
-    if (!checks.ok()) return checks.error();
+    if (!checks.ok()) return;
 
-    // 4: sizes
     const std::size_t space_at = shape::spatial_index(data_format::ncx);
     const std::size_t kernel_at = shape::kernel_index(weights_format::oix);
     checks.sizes("dY", dY, r, space_at);
@@ -152,13 +150,25 @@ template <class Family>
         }
     }
 
-    // 5: overflow; what is computed from these is left to the shape rules
     checks.volume("dY", dY, element_bytes);
     checks.volume("X", X, element_bytes);
     checks.volume("W", W, element_bytes);
     checks.volume("dX", out.dX, element_bytes);
     checks.volume("dW", out.dW, element_bytes);
     checks.volume("dB", out.dB, element_bytes);
+}
+
+/// All checks of shapes and attributes; the core's attributes where they pass. Outputs that are not wanted are empty.
+template <class Family>
+[[nodiscard]] constexpr result<typename Family::core_attributes> check_conv_grad(
+    const extents& dY, const extents& X, const extents& W, const typename Family::onnx_attributes& a,
+    const conv_gradient_shapes& out, std::int64_t element_bytes) noexcept {
+    shape::operator_checks checks(Family::op);
+    checks.spatial_rank("dY", dY);
+    if (!checks.ok()) return checks.error();
+    const std::size_t r = dY.rank() - 2;
+    const window w = check_attributes<Family>(checks, a, r);
+    check_tensors<Family>(checks, dY, X, W, a, out, r, element_bytes);
     if (!checks.ok()) return checks.error();
 
     // 5, 6: batch, channels and the spatial axes of dY, X and W
