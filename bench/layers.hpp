@@ -233,19 +233,34 @@ void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, grad
     }
 }
 
-/// Calls f(case, role, format) for every operator, case and layout.
+/// Calls f(case, role, format) for every operator of a case.
 template <class F>
-void for_each_layer(const F& f) {
+void for_each_role(const gradkern_cases::convolution_case& c, gradkern::data_format format, const F& f) {
+    for (const role what : {role::forward, role::backward_data, role::backward_weights}) f(c, what, format);
+}
+template <class F>
+void for_each_role(const gradkern_cases::pool_case& c, gradkern::data_format format, const F& f) {
+    for (const role what : {role::forward, role::backward_data}) f(c, what, format);
+    if (c.maximum) f(c, role::backward_from_indices, format);
+}
+
+/// Calls f(case, role, format) for every operator, layout and case of the lists.
+template <class F, class... Lists>
+void for_each_layer_of(const F& f, const Lists&... lists) {
     using gradkern::data_format;
     for (const data_format format : {data_format::nxc, data_format::ncx}) {
-        for (const auto& c : gradkern_cases::convolution_cases)
-            for (const role what : {role::forward, role::backward_data, role::backward_weights}) f(c, what, format);
-        for (const auto& c : gradkern_cases::average_cases)
-            for (const role what : {role::forward, role::backward_data}) f(c, what, format);
-        for (const auto& c : gradkern_cases::maximum_cases)
-            for (const role what : {role::forward, role::backward_data, role::backward_from_indices})
-                f(c, what, format);
+        const auto each = [&](const auto& list) {
+            for (const auto& c : list) for_each_role(c, format, f);
+        };
+        (each(lists), ...);
     }
+}
+
+/// The same for the named cases.
+template <class F>
+void for_each_layer(const F& f) {
+    using namespace gradkern_cases;
+    for_each_layer_of(f, convolution_cases, average_cases, maximum_cases);
 }
 
 /// How far a result may be from another that rounds its sums in another order, relative to the largest number.

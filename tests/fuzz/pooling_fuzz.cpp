@@ -8,20 +8,14 @@
 #include <gradkern/ref/max_pool.hpp>
 
 #include "fuzz/decoder.hpp"
+#include "support/pool_problem.hpp"
 
 namespace gradkern_fuzz {
 namespace {
 
 constexpr std::int64_t most_taps = 60'000;
 
-/// Sizes and the attributes that both families have.
-template <class Attributes>
-struct pool_case {
-    Attributes a{};
-    gk::extents large{};
-    gk::extents small{};
-    std::int64_t taps = 0;  ///< of all windows, at most
-};
+using gradkern_test::pool_problem;
 
 gk::result<gk::extents> infer(const gk::extents& src, const gk::avg_pool_attributes& a) {
     return gk::infer_avg_pool(src, a);
@@ -31,8 +25,8 @@ gk::result<gk::extents> infer(const gk::extents& src, const gk::max_pool_attribu
 }
 
 template <class Attributes>
-pool_case<Attributes> decode_case(decoder& d) {
-    pool_case<Attributes> c;
+pool_problem<Attributes> decode_case(decoder& d) {
+    pool_problem<Attributes> c;
     const auto r = static_cast<std::size_t>(d.integer(1, 3));
     const std::int64_t n = d.once_in(32) ? 0 : d.integer(1, 3);
     const std::int64_t channels = d.pick<std::int64_t>({1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65, 130});
@@ -42,44 +36,38 @@ pool_case<Attributes> decode_case(decoder& d) {
     for (std::size_t i = 0; i < r; ++i) {
         space.push_back(d.integer(1, longest));
         const auto kernel = d.integer(1, 8);
-        c.a.kernel.push_back(kernel == 8 ? d.integer(1, 2 * longest > 255 ? 255 : 2 * longest) : kernel);
-        c.a.strides.push_back(d.integer(1, 5));
-        c.a.pads_begin.push_back(d.integer(0, 7) / 2);
-        c.a.pads_end.push_back(d.integer(0, 7) / 2);
-        if (dilated) c.a.dilations.push_back(d.integer(1, 4));
+        c.attributes.kernel.push_back(kernel == 8 ? d.integer(1, 2 * longest > 255 ? 255 : 2 * longest) : kernel);
+        c.attributes.strides.push_back(d.integer(1, 5));
+        c.attributes.pads_begin.push_back(d.integer(0, 7) / 2);
+        c.attributes.pads_end.push_back(d.integer(0, 7) / 2);
+        if (dilated) c.attributes.dilations.push_back(d.integer(1, 4));
     }
-    c.a.auto_pad = d.once_in(3) ? d.word_up_to(gk::auto_pad::valid) : gk::auto_pad::none;
-    c.a.rounding_type = d.word_up_to(gk::rounding_type::ceil_torch);
-    c.a.data_format = d.word_up_to(gk::data_format::ncx);
-    d.stretch(space, c.a.kernel, c.a.strides, c.a.dilations, c.a.pads_begin, c.a.pads_end, 16);
-    for (gk::extents* e : {&c.a.kernel, &c.a.strides, &c.a.pads_begin, &c.a.pads_end, &c.a.dilations}) d.spoil(*e, 48);
-    c.large.push_back(n);
-    if (c.a.data_format == gk::data_format::ncx) c.large.push_back(channels);
-    for (const std::int64_t s : space.values()) c.large.push_back(s);
-    if (c.a.data_format != gk::data_format::ncx) c.large.push_back(channels);
-    c.small = c.large;
-    if (const auto e = infer(c.large, c.a)) c.small = *e;
-    d.spoil(c.large, 48);
-    d.spoil(c.small, 48);
+    c.attributes.auto_pad = d.once_in(3) ? d.word_up_to(gk::auto_pad::valid) : gk::auto_pad::none;
+    c.attributes.rounding_type = d.word_up_to(gk::rounding_type::ceil_torch);
+    c.attributes.data_format = d.word_up_to(gk::data_format::ncx);
+    d.stretch(space, c.attributes.kernel, c.attributes.strides, c.attributes.dilations, c.attributes.pads_begin,
+              c.attributes.pads_end, 16);
+    for (gk::extents* e : {&c.attributes.kernel, &c.attributes.strides, &c.attributes.pads_begin,
+                           &c.attributes.pads_end, &c.attributes.dilations})
+        d.spoil(*e, 48);
+    c.src.push_back(n);
+    if (c.attributes.data_format == gk::data_format::ncx) c.src.push_back(channels);
+    for (const std::int64_t s : space.values()) c.src.push_back(s);
+    if (c.attributes.data_format != gk::data_format::ncx) c.src.push_back(channels);
+    c.dst = c.src;
+    if (const auto e = infer(c.src, c.attributes)) c.dst = *e;
+    d.spoil(c.src, 48);
+    d.spoil(c.dst, 48);
     return c;
 }
 
 /// Taps of all windows, each axis clipped to what can be inside; 0 where sizes are not legal anyway.
 template <class Attributes>
-std::int64_t taps_of(const pool_case<Attributes>& c) {
-    gk::shape::checked taps(count_of(c.small));
-    for (std::size_t i = 0; i < c.a.kernel.values().size() && i + 2 < c.large.values().size(); ++i)
-        taps *= std::min(c.a.kernel[i], c.large[gk::shape::spatial_index(c.a.data_format) + i]);
+std::int64_t taps_of(const pool_problem<Attributes>& c) {
+    gk::shape::checked taps(count_of(c.dst));
+    for (std::size_t i = 0; i < c.attributes.kernel.values().size() && i + 2 < c.src.values().size(); ++i)
+        taps *= std::min(c.attributes.kernel[i], c.src[gk::shape::spatial_index(c.attributes.data_format) + i]);
     return taps.ok() ? taps.value() : std::numeric_limits<std::int64_t>::max();
-}
-
-template <class Attributes>
-std::string details_of(const pool_case<Attributes>& c, const char* name) {
-    return name + text(" kernel", c.a.kernel) + text("strides", c.a.strides) + text("pads_begin", c.a.pads_begin) +
-           text("pads_end", c.a.pads_end) + text("dilations", c.a.dilations) + " auto_pad " +
-           std::to_string(static_cast<int>(c.a.auto_pad)) + " rounding_type " +
-           std::to_string(static_cast<int>(c.a.rounding_type)) + " data_format " +
-           std::to_string(static_cast<int>(c.a.data_format)) + "\n";
 }
 
 /// Runs `reference` into the outputs of a call and compares.
@@ -97,16 +85,17 @@ contents what_of(decoder& d) { return static_cast<contents>(d.integer(0, 2)); }
 template <class T>
 void fuzz_avg_pool(decoder& d, bool backward) {
     auto c = decode_case<gk::avg_pool_attributes>(d);
-    c.a.exclude_pad = d.once_in(2);
-    if (d.once_in(4)) c.a.divisor_override = d.once_in(4) ? d.anything() : d.integer(-3, 9);
+    c.attributes.exclude_pad = d.once_in(2);
+    if (d.once_in(4)) c.attributes.divisor_override = d.once_in(4) ? d.anything() : d.integer(-3, 9);
     const gk::output_mode mode = d.once_in(4) ? gk::output_mode::accumulate : gk::output_mode::overwrite;
     const std::uint64_t seed = d.byte();
-    if (backward && d.once_in(4)) c.a.diff_src_shape = c.large;
-    const fuzz_tensor<T> in(d.layout(backward ? c.small : c.large, false), d.side());
+    if (backward && d.once_in(4)) c.attributes.diff_src_shape = c.src;
+    const fuzz_tensor<T> in(d.layout(backward ? c.dst : c.src, false), d.side());
     in.fill(seed, what_of(d));
 
-    const gk::extents& result = backward ? c.large : c.small;
-    const auto inferred = backward ? gk::infer_avg_pool_backward(in.layout().shape, c.a) : infer(c.large, c.a);
+    const gk::extents& result = backward ? c.src : c.dst;
+    const auto inferred =
+        backward ? gk::infer_avg_pool_backward(in.layout().shape, c.attributes) : infer(c.src, c.attributes);
     const bool is_omitted = inferred && d.once_in(6);
     const gk::tensor_layout out_layout = is_omitted ? gk::tensor_layout(*inferred) : d.layout(result, true);
     const gk::tensor_layout asked = is_omitted ? gk::tensor_layout{} : out_layout;
@@ -122,20 +111,20 @@ void fuzz_avg_pool(decoder& d, bool backward) {
     }
     const auto run = [from, to](const auto& p, auto ws, auto e) { return p.run(from, to, ws, e); };
     const gk::plan_options options{.output = mode};
-    const planned_call call = backward ? call_of(gk::plan_avg_pool_backward<T>(in.layout(), c.a, asked, options), run)
-                                       : call_of(gk::plan_avg_pool<T>(in.layout(), c.a, asked, options), run);
-    const std::string details = details_of(c, backward ? "avg_pool_backward" : "avg_pool") + text("in", in.layout()) +
-                                text("out", out_layout) + "exclude_pad " + std::to_string(c.a.exclude_pad) +
-                                " divisor_override " +
-                                (c.a.divisor_override ? std::to_string(*c.a.divisor_override) : "none") + "\n";
+    const planned_call call =
+        backward ? call_of(gk::plan_avg_pool_backward<T>(in.layout(), c.attributes, asked, options), run)
+                 : call_of(gk::plan_avg_pool<T>(in.layout(), c.attributes, asked, options), run);
+    const std::string details = (backward ? "avg_pool_backward " : "avg_pool ") + c.description() + "\n" +
+                                text("in", in.layout()) + text("out", out_layout);
     if (!exercise(d, call, call, memory, call.status && taps_of(c) > most_taps, details)) return;
     compare(
         memory,
         [&] {
             const gk::tensor_view<T> result_view{out.data(), out_layout};
             return backward
-                       ? gk::ref::avg_pool_backward<T>(in.const_view(), c.a, result_view, {.plan = {.output = mode}})
-                       : gk::ref::avg_pool<T>(in.const_view(), c.a, result_view, {.plan = {.output = mode}});
+                       ? gk::ref::avg_pool_backward<T>(in.const_view(), c.attributes, result_view,
+                                                       {.plan = {.output = mode}})
+                       : gk::ref::avg_pool<T>(in.const_view(), c.attributes, result_view, {.plan = {.output = mode}});
         },
         details);
 }
@@ -150,15 +139,15 @@ gk::max_pool_attributes more_attributes(decoder& d, gk::max_pool_attributes a) {
 template <class T>
 void fuzz_max_pool(decoder& d) {
     auto c = decode_case<gk::max_pool_attributes>(d);
-    c.a = more_attributes(d, c.a);
+    c.attributes = more_attributes(d, c.attributes);
     const gk::output_mode mode = d.once_in(4) ? gk::output_mode::accumulate : gk::output_mode::overwrite;
     const std::uint64_t seed = d.byte();
-    const fuzz_tensor<T> src(d.layout(c.large, false), d.side());
+    const fuzz_tensor<T> src(d.layout(c.src, false), d.side());
     src.fill(seed, what_of(d));
     const bool wants_indices = d.once_in(2);
-    gk::extents places = c.small;
+    gk::extents places = c.dst;
     d.spoil(places, 48);
-    output_tensor<T> dst(d.layout(c.small, true), d.side(), mode == gk::output_mode::accumulate, seed);
+    output_tensor<T> dst(d.layout(c.dst, true), d.side(), mode == gk::output_mode::accumulate, seed);
     output_tensor<std::int64_t> indices(wants_indices ? d.layout(places, true) : gk::tensor_layout{0}, d.side());
     call_memory memory{.outputs = {&dst, &indices},
                        .all_there = src.has_memory() && dst.has_memory() && indices.has_memory()};
@@ -175,15 +164,15 @@ void fuzz_max_pool(decoder& d) {
     const gk::tensor_layout dst_layout = dst.layout();
     const gk::tensor_layout indices_layout = wants_indices ? indices.layout() : gk::tensor_layout{};
     const planned_call call =
-        call_of(gk::plan_max_pool<T>(src.layout(), c.a, dst_layout, indices_layout, {.output = mode}),
+        call_of(gk::plan_max_pool<T>(src.layout(), c.attributes, dst_layout, indices_layout, {.output = mode}),
                 [from, to, at](const auto& p, auto ws, auto e) { return p.run(from, to, at, ws, e); });
-    const std::string details = details_of(c, "max_pool") + text("src", src.layout()) + text("dst", dst_layout) +
-                                text("indices", indices_layout) + "ignore_nan " + std::to_string(c.a.ignore_nan) + "\n";
+    const std::string details = "max_pool " + c.description() + "\n" + text("src", src.layout()) +
+                                text("dst", dst_layout) + text("indices", indices_layout);
     if (!exercise(d, call, call, memory, call.status && taps_of(c) > most_taps, details)) return;
     compare(
         memory,
         [&] {
-            return gk::ref::max_pool<T>(src.const_view(), c.a, {dst.data(), dst_layout},
+            return gk::ref::max_pool<T>(src.const_view(), c.attributes, {dst.data(), dst_layout},
                                         {indices.data(), indices_layout}, {.plan = {.output = mode}});
         },
         details);
@@ -192,15 +181,15 @@ void fuzz_max_pool(decoder& d) {
 template <class T>
 void fuzz_max_pool_backward(decoder& d) {
     auto c = decode_case<gk::max_pool_attributes>(d);
-    c.a = more_attributes(d, c.a);
+    c.attributes = more_attributes(d, c.attributes);
     const gk::output_mode mode = d.once_in(4) ? gk::output_mode::accumulate : gk::output_mode::overwrite;
     const std::uint64_t seed = d.byte();
-    const fuzz_tensor<T> src(d.layout(c.large, false), d.side());
-    const fuzz_tensor<T> diff_dst(d.layout(c.small, false), d.side());
+    const fuzz_tensor<T> src(d.layout(c.src, false), d.side());
+    const fuzz_tensor<T> diff_dst(d.layout(c.dst, false), d.side());
     src.fill(seed, what_of(d));
     diff_dst.fill(seed + 1000, what_of(d));
     const bool is_omitted = d.once_in(6);
-    gk::extents result = c.large;
+    gk::extents result = c.src;
     if (!is_omitted) d.spoil(result, 48);
     const gk::tensor_layout out_layout = is_omitted ? gk::tensor_layout(result) : d.layout(result, true);
     output_tensor<T> out(out_layout, d.side(), mode == gk::output_mode::accumulate, seed);
@@ -217,22 +206,21 @@ void fuzz_max_pool_backward(decoder& d) {
         default: break;
     }
     const planned_call call =
-        call_of(gk::plan_max_pool_backward<T>(src.layout(), diff_dst.layout(), c.a,
+        call_of(gk::plan_max_pool_backward<T>(src.layout(), diff_dst.layout(), c.attributes,
                                               is_omitted ? gk::tensor_layout{} : out_layout, {.output = mode}),
                 [x, dy, dx](const auto& p, auto ws, auto e) { return p.run(x, dy, dx, ws, e); });
-    const std::string details = details_of(c, "max_pool_backward") + text("src", src.layout()) +
-                                text("diff_dst", diff_dst.layout()) + text("diff_src", out_layout) + "ignore_nan " +
-                                std::to_string(c.a.ignore_nan) + "\n";
+    const std::string details = "max_pool_backward " + c.description() + "\n" + text("src", src.layout()) +
+                                text("diff_dst", diff_dst.layout()) + text("diff_src", out_layout);
     // The reference looks for the maximum of a window once for each of its taps.
     std::int64_t work = std::max<std::int64_t>(taps_of(c), 0);  // spoilt extents may be negative
-    for (const std::int64_t k : c.a.kernel.values())
+    for (const std::int64_t k : c.attributes.kernel.values())
         work = work > most_taps ? work : work * std::clamp<std::int64_t>(k, 1, most_elements);
     if (!exercise(d, call, call, memory, call.status && work > 4 * most_taps, details)) return;
     compare(
         memory,
         [&] {
-            return gk::ref::max_pool_backward<T>(src.const_view(), diff_dst.const_view(), c.a, {out.data(), out_layout},
-                                                 {.plan = {.output = mode}});
+            return gk::ref::max_pool_backward<T>(src.const_view(), diff_dst.const_view(), c.attributes,
+                                                 {out.data(), out_layout}, {.plan = {.output = mode}});
         },
         details);
 }

@@ -23,6 +23,7 @@
 
 #include "support/executors.hpp"
 #include "support/guarded.hpp"
+#include "support/pool_problem.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
 
@@ -58,39 +59,12 @@ struct gradkern::element_traits<foreign_float> : gradkern::f32_storage {};
 
 namespace {
 
-/// One pool: src shape and attributes that fit.
-struct pool_case {
-    extents src;
-    extents dst;
-    avg_pool_attributes attributes;
-
-    [[nodiscard]] std::string description() const {
-        std::string s = "src";
-        const auto list = [&](const char* name, const extents& e) {
-            s += std::string(" ") + name + "(";
-            for (const std::int64_t v : e.values()) s += std::to_string(v) + " ";
-            s += ")";
-        };
-        list("", src);
-        list("dst", dst);
-        list("kernel", attributes.kernel);
-        list("strides", attributes.strides);
-        list("dilations", attributes.dilations);
-        list("begin", attributes.pads_begin);
-        list("end", attributes.pads_end);
-        s += " exclude " + std::to_string(attributes.exclude_pad) + " auto_pad " +
-             std::to_string(static_cast<int>(attributes.auto_pad)) + " rounding " +
-             std::to_string(static_cast<int>(attributes.rounding_type)) + " override " +
-             std::to_string(attributes.divisor_override.value_or(0)) + " ncx " +
-             std::to_string(attributes.data_format == data_format::ncx);
-        return s;
-    }
-};
+using pool_problem = gradkern_test::pool_problem<avg_pool_attributes>;
 
 /// Spatial sizes and attributes at random; `widest` limits the last axis.
-pool_case random_case(random_source& random, std::int64_t widest) {
+pool_problem random_case(random_source& random, std::int64_t widest) {
     for (;;) {
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         const std::int64_t rank = random.integer(1, 3);
         a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;
@@ -159,7 +133,7 @@ void put(const test_tensor<T>& t, random_source& random, bool with_special) {
 
 /// One random case in one direction, against the reference. Both compute from the same input.
 template <class T>
-void check(random_source& random, bool backward, const pool_case& p, bool strided) {
+void check(random_source& random, bool backward, const pool_problem& p, bool strided) {
     SCOPED_TRACE(p.description() + (backward ? " backward" : " forward"));
     const extents& in_shape = backward ? p.dst : p.src;
     const extents& out_shape = backward ? p.src : p.dst;
@@ -210,7 +184,7 @@ TYPED_TEST(AvgPoolAgainstReference, dense_shapes) {
     random_source random("avg_pool.dense");
     for (int i = 0; i < share<TypeParam> && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random, random.chance(1, 10) ? 150 : 33);
+        const pool_problem p = random_case(random, random.chance(1, 10) ? 150 : 33);
         check<TypeParam>(random, true, p, false);
         check<TypeParam>(random, false, p, false);
     }
@@ -220,7 +194,7 @@ TYPED_TEST(AvgPoolAgainstReference, strided_tensors) {
     random_source random("avg_pool.strided");
     for (int i = 0; i < share<TypeParam> && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random, 19);
+        const pool_problem p = random_case(random, 19);
         check<TypeParam>(random, true, p, true);
         check<TypeParam>(random, false, p, true);
     }
@@ -231,7 +205,7 @@ TYPED_TEST(AvgPoolAgainstReference, long_lines_and_kernels) {
     random_source random("avg_pool.long");
     for (int i = 0; i < share<TypeParam> / 20 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         const bool two = random.chance(1, 3);
         const std::int64_t width = random.pick<std::int64_t>({1000, 4095, 4097, 9000, 20000});
@@ -268,7 +242,7 @@ TYPED_TEST(AvgPoolAgainstReference, long_windows) {
     random_source random("avg_pool.long_windows");
     for (int i = 0; i < share<TypeParam> / 20 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         const std::int64_t rank = random.integer(1, 3);
         const std::int64_t long_axis = random.integer(0, rank - 1);
@@ -319,7 +293,7 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     random_source random("avg_pool.narrow");
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         a.data_format = data_format::ncx;
         a.exclude_pad = random.chance(1, 2);
@@ -361,7 +335,7 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) 
     int joined = 0;
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         a.data_format = data_format::ncx;
         a.exclude_pad = random.chance(2, 3);
@@ -401,7 +375,7 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
     int joined_backward = 0;  // with a stride
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         a.data_format = data_format::ncx;
         a.exclude_pad = random.chance(2, 3);
@@ -454,7 +428,7 @@ TYPED_TEST(AvgPoolAgainstReference, few_channels_as_neighbours) {
     random_source random("avg_pool.few_channels");
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         a.data_format = data_format::nxc;
         a.exclude_pad = random.chance(1, 2);
@@ -482,7 +456,7 @@ TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
     random_source random("avg_pool.global");
     for (const std::int64_t channels : {250, 256, 300, 777, 8200}) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         a.data_format = data_format::nxc;
         p.src = {random.integer(1, 2)};
@@ -507,7 +481,7 @@ TYPED_TEST(AvgPoolAgainstReference, large_tensors) {
     random_source random("avg_pool.large");
     for (const data_format format : {data_format::ncx, data_format::nxc}) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         a.data_format = format;
         a.kernel = {3, 3, 3};
@@ -527,7 +501,7 @@ TYPED_TEST(AvgPoolAgainstReference, tall_and_deep_tensors) {
     random_source random("avg_pool.tall");
     for (int i = 0; i < share<TypeParam> / 20 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         const bool tall = random.chance(1, 2);
         const std::int64_t channels =
@@ -560,7 +534,7 @@ TEST(AvgPool, layouts_agree) {
     random_source random("avg_pool.layouts");
     for (int i = 0; i < 300; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p = random_case(random, 33);
+        pool_problem p = random_case(random, 33);
         SCOPED_TRACE(p.description());
         const auto swapped = [&](const extents& e) {  // to the other format
             extents s;
@@ -604,7 +578,7 @@ TEST(AvgPool, non_finite_values_stay_where_they_belong) {
     random_source random("avg_pool.non_finite");
     for (int i = 0; i < 300; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random, 33);
+        const pool_problem p = random_case(random, 33);
         if (p.src[0] == 0) continue;
         SCOPED_TRACE(p.description());
         test_tensor<float> in(p.dst);
@@ -722,7 +696,7 @@ TEST(AvgPool, extreme_attributes) {
             return random.pick<std::int64_t>({1, 1, 2, 3, 7, 1 << 20, std::int64_t{1} << 31, std::int64_t{1} << 40,
                                               (std::int64_t{1} << 62) - 1, INT64_MAX / 2, INT64_MAX - 1, INT64_MAX});
         };
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         const std::int64_t rank = random.integer(1, 2);
         a.data_format = random.chance(1, 2) ? data_format::nxc : data_format::ncx;

@@ -15,6 +15,7 @@
 #include <gradkern/ref/max_pool.hpp>
 
 #include "support/executors.hpp"
+#include "support/pool_problem.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
 
@@ -47,15 +48,11 @@ using gradkern_test::test_tensor;
 
 constexpr std::array algorithms{algorithm::automatic, algorithm::dense_staged, algorithm::channelwise};
 
-struct pool_case {
-    extents src;
-    extents dst;
-    max_pool_attributes attributes;
-};
+using pool_problem = gradkern_test::pool_problem<max_pool_attributes>;
 
-pool_case random_case(random_source& random, std::int64_t largest = 9) {
+pool_problem random_case(random_source& random, std::int64_t largest = 9) {
     for (;;) {
-        pool_case p;
+        pool_problem p;
         max_pool_attributes& a = p.attributes;
         const std::int64_t rank = random.integer(1, 3);
         const std::int64_t channels = random.pick<std::int64_t>({1, 2, 3, 7, 8, 9, 16, 17, 31, 33, 40});
@@ -86,9 +83,9 @@ pool_case random_case(random_source& random, std::int64_t largest = 9) {
 }
 
 /// Large windows that overlap, whose rows are compared once for all lines that share them.
-pool_case overlapping_case(random_source& random) {
+pool_problem overlapping_case(random_source& random) {
     for (;;) {
-        pool_case p;
+        pool_problem p;
         max_pool_attributes& a = p.attributes;
         const std::int64_t rank = random.integer(2, 3);
         const std::int64_t channels = random.pick<std::int64_t>({1, 7, 16, 17, 70});
@@ -154,7 +151,7 @@ TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
     random_source random("max_pool.forward");
     for (int i = 0; i < 2000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = i % 5 == 0 ? overlapping_case(random) : random_case(random);
+        const pool_problem p = i % 5 == 0 ? overlapping_case(random) : random_case(random);
         const bool strided = random.chance(1, 2);
         const bool finite = random.chance(1, 2);
         const auto strides = [&](const extents& shape) {
@@ -198,7 +195,7 @@ TYPED_TEST(MaxPool, backward_has_the_references_bits) {
     random_source random("max_pool.backward");
     for (int i = 0; i < 2000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = i % 5 == 0 ? overlapping_case(random) : random_case(random, 7);
+        const pool_problem p = i % 5 == 0 ? overlapping_case(random) : random_case(random, 7);
         const bool strided = random.chance(1, 2);
         const bool finite = random.chance(1, 2);
         const test_tensor<T> x(p.src, strided ? random_input_strides(random, p.src) : extents{});
@@ -285,7 +282,7 @@ TYPED_TEST(MaxPool, backward_from_indices_has_the_references_bits) {
     random_source random("max_pool.from_indices");
     for (int i = 0; i < 2000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random, 7);
+        const pool_problem p = random_case(random, 7);
         const bool strided = random.chance(1, 2);
         const max_pool_indices_attributes a{.data_format = p.attributes.data_format,
                                             .index_base = p.attributes.index_base,

@@ -11,6 +11,7 @@
 #include <gradkern/avg_pool.hpp>
 #include <gradkern/ref/avg_pool.hpp>
 
+#include "support/pool_problem.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
 
@@ -24,15 +25,11 @@ using gradkern::rounding_type;
 using gradkern_test::random_source;
 using gradkern_test::test_tensor;
 
-struct pool_case {
-    extents src;
-    extents dst;
-    avg_pool_attributes attributes;
-};
+using pool_problem = gradkern_test::pool_problem<avg_pool_attributes>;
 
-pool_case random_case(random_source& random) {
+pool_problem random_case(random_source& random) {
     for (;;) {
-        pool_case p;
+        pool_problem p;
         avg_pool_attributes& a = p.attributes;
         const std::int64_t rank = random.integer(1, 3);
         const std::int64_t channels = random.integer(1, 5);
@@ -77,7 +74,7 @@ TEST(AvgPoolProperty, backward_is_the_adjoint_of_forward) {
     random_source random("avg_pool.adjoint");
     for (int i = 0; i < 1000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random);
+        const pool_problem p = random_case(random);
         const test_tensor<double> x(p.src);
         const test_tensor<double> y(p.dst);
         const test_tensor<double> mean(p.dst);
@@ -95,7 +92,7 @@ TEST(AvgPoolProperty, the_operators_are_adjoint) {
     random_source random("avg_pool.adjoint_f32");
     for (int i = 0; i < 1000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random);
+        const pool_problem p = random_case(random);
         const test_tensor<float> x(p.src);
         const test_tensor<float> y(p.dst);
         const test_tensor<float> mean(p.dst);
@@ -116,7 +113,7 @@ TEST(AvgPoolProperty, both_are_linear) {
     random_source random("avg_pool.linear");
     for (int i = 0; i < 500; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        pool_case p = random_case(random);
+        pool_problem p = random_case(random);
         p.attributes.divisor_override = 8;  // quotients and sums of small integers are exact
         const auto in_shape = [&](bool backward) { return backward ? p.dst : p.src; };
         const auto out_shape = [&](bool backward) { return backward ? p.src : p.dst; };
@@ -149,7 +146,7 @@ TEST(AvgPoolProperty, backward_is_the_derivative_of_forward) {
     random_source random("avg_pool.finite_differences");
     for (int i = 0; i < 60; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const pool_case p = random_case(random);
+        const pool_problem p = random_case(random);
         const test_tensor<double> x(p.src);
         const test_tensor<double> dy(p.dst);
         const test_tensor<double> before(p.dst);
