@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -151,25 +152,29 @@ table plan_zoo(const gradkern_cases::zoo& zoo) {
 
 // ------------------------------------------------------------------------------------------------------- the file
 
-/// "layer operator layout types: choice", one line for types that choose the same.
+/// Texts by type, as pairs of a text and all types that have it: "f32+f16".
+std::vector<std::pair<std::string, std::string>> joined(const std::map<std::string, std::string>& by_type) {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const char* type : type_names) {
+        const auto found = by_type.find(type);
+        if (found == by_type.end()) continue;
+        const auto same =
+            std::find_if(texts.begin(), texts.end(), [&](const auto& t) { return t.first == found->second; });
+        if (same == texts.end()) {
+            texts.emplace_back(found->second, type);
+        } else {
+            same->second += std::string("+") + type;
+        }
+    }
+    return texts;
+}
+
+/// One line for types that choose the same: "layer operator layout types: choice".
 bool write(const rows& all, const char* path) {
     std::ofstream out(path);
     out << "# layer operator layout types: path, tasks, workspace. Written by choices --write.\n";
-    for (const auto& [key, types] : all) {
-        std::vector<std::pair<std::string, std::string>> lines;  // choice and types
-        for (const char* type : type_names) {
-            const auto found = types.find(type);
-            if (found == types.end()) continue;
-            auto line = lines.begin();
-            while (line != lines.end() && line->first != found->second) ++line;
-            if (line == lines.end()) {
-                lines.emplace_back(found->second, type);
-            } else {
-                line->second += std::string("+") + type;
-            }
-        }
-        for (const auto& [choice, names] : lines) out << key << ' ' << names << ": " << choice << '\n';
-    }
+    for (const auto& [key, by_type] : all)
+        for (const auto& [choice, types] : joined(by_type)) out << key << ' ' << types << ": " << choice << '\n';
     return static_cast<bool>(out);
 }
 
@@ -184,7 +189,9 @@ bool read(rows& all, const char* path) {
         if (colon == std::string::npos || space >= colon) return false;
         std::string names = line.substr(space + 1, colon - space - 1) + '+';
         for (std::size_t end = names.find('+'); end != std::string::npos; end = names.find('+')) {
-            all[line.substr(0, space)][names.substr(0, end)] = line.substr(colon + 2);
+            const std::string type = names.substr(0, end);
+            if (std::find(std::begin(type_names), std::end(type_names), type) == std::end(type_names)) return false;
+            all[line.substr(0, space)][type] = line.substr(colon + 2);
             names.erase(0, end + 1);
         }
     }
@@ -193,22 +200,24 @@ bool read(rows& all, const char* path) {
 
 /// Prints rows that differ and returns how many do.
 int compare(const rows& was, const rows& is) {
+    rows either = was;
+    for (const auto& [key, by_type] : is) either[key].insert(by_type.begin(), by_type.end());
     const auto choice = [](const rows& r, const std::string& key, const std::string& type) -> std::string {
         const auto row = r.find(key);
-        if (row == r.end()) return "(no row)";
-        const auto found = row->second.find(type);
-        return found == row->second.end() ? "(no row)" : found->second;
+        if (row == r.end() || row->second.count(type) == 0) return "(no row)";
+        return row->second.at(type);
     };
     int differ = 0;
-    rows either = was;
-    for (const auto& [key, types] : is) either[key].insert(types.begin(), types.end());
-    for (const auto& [key, types] : either) {
-        for (const auto& [type, any] : types) {
+    for (const auto& [key, by_type] : either) {
+        std::map<std::string, std::string> changes;
+        for (const auto& [type, any] : by_type) {
             const std::string before = choice(was, key, type);
             const std::string now = choice(is, key, type);
-            if (before == now) continue;
+            if (before != now) changes[type] = "  was " + before + "\n  is  " + now;
+        }
+        for (const auto& [change, types] : joined(changes)) {
             ++differ;
-            std::printf("%s %s\n  was %s\n  is  %s\n", key.c_str(), type.c_str(), before.c_str(), now.c_str());
+            std::printf("%s %s\n%s\n", key.c_str(), types.c_str(), change.c_str());
         }
     }
     return differ;
