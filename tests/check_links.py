@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks README.md, docs/*.md and bench/README.md: what they name exists, and the code they show is compiled.
+"""Checks README.md, CONTRIBUTING.md, docs/*.md and bench/README.md: what they name exists, and the code they show is compiled.
 
     check_links.py [ROOT]
 
@@ -49,7 +49,7 @@ def broken_links(path, prose):
 def missing_files(root, text):
     for match in NAMED.finditer(text):
         name = (match[1] or match[2]).strip("<>").removesuffix("...")
-        if re.search(r"[\s*]", name) or name.startswith("xsimd/"):
+        if re.search(r"[\s*]|.<", match[1] or "") or name.startswith("xsimd/"):
             continue
         if name.startswith("gradkern/") and (name.endswith((".hpp", "/"))):
             name = "include/" + name
@@ -101,7 +101,7 @@ def main():
     building = (root / "docs" / "building.md").read_text(encoding="utf-8")
     problems = [f"docs/building.md: {o} is missing" for o in sorted(options - set(SWITCH.findall(building)))]
     blocks = 0
-    documents = [root / "README.md", root / "bench" / "README.md", *sorted((root / "docs").glob("*.md"))]
+    documents = [root / "README.md", root / "CONTRIBUTING.md", root / "bench" / "README.md", *sorted((root / "docs").glob("*.md"))]
     for path in documents:
         text = path.read_text(encoding="utf-8")
         prose = FENCE.sub("", text)

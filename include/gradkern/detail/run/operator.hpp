@@ -27,8 +27,10 @@ namespace detail {
 }
 /// The checks of every run, all in constant time: that it was planned at all, pointers, outputs apart from inputs and from one
 /// another, workspace size. The first of `tensors` has a name in every plan that was made; the last `outputs` are written.
-[[nodiscard]] inline status check_run(std::string_view op, std::initializer_list<placed_tensor> tensors,
-                                      std::size_t workspace, std::size_t needed, std::ptrdiff_t outputs = 1) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE inline status check_run(std::string_view op,
+                                                        std::initializer_list<placed_tensor> tensors,
+                                                        std::size_t workspace, std::size_t needed,
+                                                        std::ptrdiff_t outputs = 1) noexcept {
     if (tensors.begin()->memory->name.empty()) return never_planned(op);
     for (const placed_tensor& t : tensors)
         if (t.data == nullptr && !t.memory->empty())
