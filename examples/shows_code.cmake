@@ -1,9 +1,9 @@
-# A document shows code as it is compiled.
+# Checks that a document shows code exactly as it is compiled.
 #
 #   cmake -D document=<file.md> -D code=<file> -P shows_code.cmake
 #
-# Where the code has regions, each from a line `// [name]` to a line `// [/name]`, the document must show every region in a
-# block of its own, without the indentation of the first line; else it must show the whole file.
+# If the code has regions, each from a line `// [name]` to a line `// [/name]`, the document must show every region in a
+# separate block, without the indentation of the first line. Otherwise it must show the whole file.
 cmake_minimum_required(VERSION 3.20)
 
 file(READ "${document}" text)

@@ -13,7 +13,7 @@ int main() {
     std::array<float, 4> grad_output{4, 8, 12, 16};
     std::array<float, 16> grad_input{};
     const std::array<std::int64_t, 3> small{1, 2, 2}, large{1, 4, 4};  // (C, H, W)
-    const std::array<std::int64_t, 1> two{2}, zero{0};                 // one number stands for both axes
+    const std::array<std::int64_t, 1> two{2}, zero{0};                 // one number for both axes
 
     acl::aclTensor* dy = acl::aclCreateTensor(small.data(), 3, acl::ACL_FLOAT, nullptr, 0, acl::ACL_FORMAT_NCL,
                                               small.data(), 3, grad_output.data());
@@ -22,7 +22,8 @@ int main() {
     acl::aclIntArray* kernel = acl::aclCreateIntArray(two.data(), 1);
     acl::aclIntArray* padding = acl::aclCreateIntArray(zero.data(), 1);
 
-    // Phase 1 checks and plans. dx stands for self as well: of that only the shape counts. No stride means the kernel's.
+    // Phase 1 checks and plans. dx is also passed as self, of which only the shape is used. No stride means that of the
+    // kernel size.
     std::uint64_t bytes = 0;
     acl::aclOpExecutor* executor = nullptr;
     acl::aclnnStatus status = acl::aclnnAvgPool2dBackwardGetWorkspaceSize(dy, dx, kernel, nullptr, padding, false, true,
@@ -32,11 +33,11 @@ int main() {
     acl::aclDestroyIntArray(kernel);
     acl::aclDestroyIntArray(padding);
 
-    // Phase 2 computes, here with threads, and uses the executor up.
+    // Phase 2 computes, here with threads, and consumes the executor.
     if (status == acl::ACLNN_SUCCESS) {
         gradkern::thread_pool pool(2);
         gradkern::executor_ref threads(pool);
-        bytes = acl::workspace_bytes(executor, pool.concurrency());  // with `bytes` as it was, one thread works
+        bytes = acl::workspace_bytes(executor, pool.concurrency());  // with the `bytes` of phase 1, one thread works
         std::vector<std::byte> workspace(bytes);
         status = acl::aclnnAvgPool2dBackward(workspace.data(), bytes, executor, &threads);
     }

@@ -18,7 +18,7 @@ void print(std::string_view name, std::span<const float> values) {
 
 int main() {
     namespace ort = gradkern::onnxruntime;
-    // The graph Conv -> AveragePool, backwards. Every node keeps the attributes of its forward operator:
+    // The backward pass of Conv -> AveragePool. Every node keeps the attributes of its forward operator:
     //   Conv        X (1, 1, 4, 4), W (1, 1, 3, 3), pads [1, 1, 1, 1], bias  ->  Y (1, 1, 4, 4)
     //   AveragePool Y, kernel_shape [2, 2], strides [2, 2]                   ->  Z (1, 1, 2, 2)
     const std::array<float, 16> X{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
@@ -43,5 +43,5 @@ int main() {
     print("dX", dX);
     print("dW", dW);
     print("dB", dB);
-    return dB[0] == 40 ? 0 : 1;  // every window hands on all it got: 4 + 8 + 12 + 16
+    return dB[0] == 40 ? 0 : 1;  // the sum of all gradients: 4 + 8 + 12 + 16
 }

@@ -1,5 +1,5 @@
-// Expected values for a kernel of one's own: the plain-loop reference in f64 tells what is right, and the operator gives
-// f32 values whose bits are the same on every machine with fused multiply-add.
+// Prints expected values for testing another kernel. The plain-loop reference in f64 gives the exact values. The operator
+// gives f32 values with the same bits on every machine that has fused multiply-add.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -22,7 +22,7 @@ int main() {
                                        .pads_end = {1, 1},
                                        .data_format = data_format::ncx,
                                        .weights_format = weights_format::oix};
-    // Both types start from the same numbers: f32 ones.
+    // Both types start from the same f32 numbers.
     std::vector<float> dy(16 * 7 * 7), w(16 * 8 * 3 * 3), dx(8 * 14 * 14);
     for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(i * 37 % 101) / 100 - 0.5F;
     for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i * 53 % 89) / 90 - 0.5F;

@@ -1,4 +1,4 @@
-// A layer of aclnn by the front end, beside a plain loop.
+// A layer of aclnn through the front end, beside a plain loop.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 gradkern::aclnn::aclnnStatus avg_pool_backward(float* grad_output, float* grad_input) {
     using namespace gradkern::aclnn;
     const std::array<std::int64_t, 4> small{2, 16, 7, 7}, large{2, 16, 13, 13};
-    const std::array<std::int64_t, 1> three{3}, two{2}, one{1};  // one number stands for both axes
+    const std::array<std::int64_t, 1> three{3}, two{2}, one{1};  // one number for both axes
     aclTensor* gradOutput =
         aclCreateTensor(small.data(), 4, ACL_FLOAT, nullptr, 0, ACL_FORMAT_NCHW, small.data(), 4, grad_output);
     aclTensor* gradInput =
@@ -47,7 +47,7 @@ void test_avg_pool(plain::report& report) {
             plain::for_each_tap(axis, axis, [&](auto oh, auto ow, auto, auto, auto ih, auto iw) {
                 wanted(n, c, ih, iw) += grad_output(n, c, oh, ow);
             });
-    // Sums of whole numbers are exact, sums of their ninths are not: ninefold.
+    // Compare 9 times the result: sums of integers are exact, sums of their ninths are not.
     for (float& v : grad_output.values) v *= 9.0F;
     report.holds("aclnnAvgPool2dBackward",
                  avg_pool_backward(grad_output.data(), grad_input.data()) == gradkern::aclnn::ACLNN_SUCCESS);

@@ -15,7 +15,7 @@ using namespace gradkern;
 namespace {
 
 // [max_unpool]
-// ONNX: Y = 0, then Y[I] = X. The indices count the whole of Y. (torch.nn.MaxUnpool2d counts a plane: index_base::plane.)
+// ONNX: Y = 0, then Y[I] = X. Indices count within the tensor Y. (torch.nn.MaxUnpool2d: within a plane, index_base::plane.)
 status MaxUnpool(tensor_view<const float> X, tensor_view<const std::int64_t> I, tensor_view<float> Y,
                  const call_options& options) {
     return max_pool_backward_from_indices<float>(
@@ -43,7 +43,7 @@ status LpPool(const std::vector<float>& X, const extents& X_shape, int p, const 
     return s;
 }
 
-// dX = |X|^(p-1) sign(X) * (sum over the windows that hold X of dY / Y^(p-1))
+// dX = |X|^(p-1) sign(X) * (sum over the windows that contain X of dY / Y^(p-1))
 status LpPoolGrad(const std::vector<float>& X, const extents& X_shape, const std::vector<float>& Y,
                   const std::vector<float>& dY, const extents& Y_shape, int p, const avg_pool_attributes& sum,
                   std::vector<float>& dX, const call_options& options) {
@@ -56,9 +56,9 @@ status LpPoolGrad(const std::vector<float>& X, const extents& X_shape, const std
 // [/lp_pool]
 
 // [col2im]
-// ONNX Col2Im, torch.nn.Fold: columns (N, C * KH * KW, OH * OW) are added up to an image (N, C, H, W). They are the same
-// memory as N * C tensors (KH * KW, OH, OW), and a transposed convolution with one-hot weights puts tap k of a window
-// where it belongs.
+// ONNX Col2Im, torch.nn.Fold: columns (N, C * KH * KW, OH * OW) are summed into an image (N, C, H, W). Their memory is
+// that of N * C tensors (KH * KW, OH, OW). A transposed convolution with one-hot weights adds tap k of a window where it
+// belongs.
 status Col2Im(const float* columns, const extents& image, const extents& block, const extents& count,
               const extents& strides, const extents& dilations, const extents& begin, const extents& end, float* Y,
               const call_options& options) {
@@ -78,22 +78,22 @@ status Col2Im(const float* columns, const extents& image, const extents& block, 
 // [/col2im]
 
 // [col2im_by_indices]
-// The same without products: the places of all taps as indices, -1 for those in the padding. One list serves all images, by
-// a stride of 0.
+// The same without products: each tap has the index of its pixel, or -1 in the padding. With stride 0, one list of indices
+// is used for all images.
 status Col2Im_by_indices(const float* columns, const extents& image, const extents& block, const extents& count,
                          const extents& strides, const extents& dilations, const extents& begin, float* Y,
                          const call_options& options) {
     const std::int64_t images = image[0] * image[1], taps = block[0] * block[1], windows = count[0] * count[1];
-    std::vector<std::int64_t> places;
+    std::vector<std::int64_t> indices;
     for (std::int64_t k = 0; k < taps; ++k)
         for (std::int64_t o = 0; o < windows; ++o) {
             const std::int64_t h = o / count[1] * strides[0] - begin[0] + k / block[1] * dilations[0];
             const std::int64_t w = o % count[1] * strides[1] - begin[1] + k % block[1] * dilations[1];
             const bool inside = 0 <= h && h < image[2] && 0 <= w && w < image[3];
-            places.push_back(inside ? h * image[3] + w : -1);
+            indices.push_back(inside ? h * image[3] + w : -1);
         }
     const extents shape{images, 1, taps, windows};
-    return max_pool_backward_from_indices<float>({columns, shape}, {places.data(), {shape, {0, 0, windows, 1}}},
+    return max_pool_backward_from_indices<float>({columns, shape}, {indices.data(), {shape, {0, 0, windows, 1}}},
                                                  {.data_format = data_format::ncx, .index_base = index_base::plane},
                                                  {Y, {images, 1, image[2], image[3]}}, options);
 }
@@ -102,20 +102,20 @@ status Col2Im_by_indices(const float* columns, const extents& image, const exten
 void test_max_unpool(plain::report& report, const call_options& options) {
     plain::tensor X({2, 3, 2, 2}, 1), Y({2, 3, 4, 5}), wanted(Y.shape);
     std::vector<std::int64_t> I(X.values.size());
-    for (std::size_t i = 0; i < I.size(); ++i)  // one in each 2x2 window, somewhere in it
+    for (std::size_t i = 0; i < I.size(); ++i)  // any element of each 2x2 window
         I[i] = static_cast<std::int64_t>(i / 4 * 20 + i / 2 % 2 * 10 + i % 2 * 2 + i % 3 % 2 * 5 + i % 5 % 2);
     for (std::size_t i = 0; i < I.size(); ++i) wanted.values[static_cast<std::size_t>(I[i])] = X.values[i];
     report.succeeded("MaxUnpool", MaxUnpool(X.view(), {I.data(), X.extents()}, Y.view(), options));
     report.equal("MaxUnpool", Y.values, wanted.values);
 
-    // Repeated indices: the values are added, where MaxUnpool keeps one of them.
+    // Values with the same index are added; MaxUnpool keeps one of them.
     I[1] = I[0];
     wanted.values.assign(wanted.values.size(), 0);
     for (std::size_t i = 0; i < I.size(); ++i) wanted.values[static_cast<std::size_t>(I[i])] += X.values[i];
     report.succeeded("MaxUnpool, repeated", MaxUnpool(X.view(), {I.data(), X.extents()}, Y.view(), options));
     report.equal("MaxUnpool, repeated", Y.values, wanted.values);
 
-    // A larger output_shape: the indices count the view, which lies in a larger tensor of zeros.
+    // A larger output_shape: indices count within a view of a larger tensor of zeros.
     plain::tensor larger({2, 3, 6, 7});
     report.succeeded("MaxUnpool, in a view",
                      MaxUnpool(X.view(), {I.data(), X.extents()},

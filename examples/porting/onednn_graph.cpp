@@ -1,4 +1,4 @@
-// A layer of a oneDNN graph by the front end, beside a plain loop.
+// A layer of a oneDNN graph through the front end, beside a plain loop.
 #include <gradkern/frontend/onednn_graph.hpp>
 #include <gradkern/workspace.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 
 // [backward_weights]
 // A node ConvolutionBackwardWeights whose src is (2, 15, 15, 8) in NXC and whose weights are (3, 3, 8, 12) in XIO, with
-// dilations of 2. The third argument is the 1-D tensor weights_shape; {} takes the attribute.
+// dilations of 2. The third argument is the 1-D tensor weights_shape; with {} the attribute is used.
 status backward_weights(const float* src, const float* diff_dst, float* diff_weights, std::span<std::byte> memory) {
     return onednn_graph::ConvolutionBackwardWeights<float, float>({src, {2, 15, 15, 8}}, {diff_dst, {2, 15, 15, 12}},
                                                                   {},

@@ -46,7 +46,7 @@ status Conv(tensor_view<const float> X, tensor_view<const float> W, tensor_view<
 // [/conv]
 
 // [conv_transpose]
-// W is (C, M / group, K...), gradkern's OIX is (M / group, C, K...): the strides of the first two axes change places.
+// W is (C, M / group, K...), gradkern's OIX is (M / group, C, K...): swap the strides of the first two axes.
 tensor_layout oix_of(const extents& W) {
     tensor_layout oix(W, W);
     std::int64_t step = 1;
@@ -56,8 +56,8 @@ tensor_layout oix_of(const extents& W) {
     return oix;
 }
 
-// output_shape, where there is one, decides the pads. The total is what the result is too long by; of an odd total the
-// larger half stands at the end for SAME_UPPER, and at the beginning for every other auto_pad, NOTSET included.
+// If output_shape is given, it determines the pads. Their total is the excess length of the result. The larger half of an
+// odd total is at the end for SAME_UPPER, and at the beginning for every other auto_pad, including NOTSET.
 status ConvTranspose(tensor_view<const float> X, tensor_view<const float> W, tensor_view<const float> B,
                      std::string_view auto_pad, ints dilations, std::int64_t group, ints output_padding,
                      ints output_shape, ints pads, ints strides, tensor_view<float> Y, const call_options& options) {
@@ -82,7 +82,7 @@ status ConvTranspose(tensor_view<const float> X, tensor_view<const float> W, ten
             a.pads_end.push_back(total - begin);
         }
         a.auto_pad = gradkern::auto_pad::none;
-        a.output_padding = {};  // left out: Y decides
+        a.output_padding = {};  // absent: Y decides
     }
     return conv_transpose<float>(X, {W.data, oix_of(W.layout.shape)}, B, a, Y, options);
 }
@@ -122,7 +122,7 @@ status MaxPool(tensor_view<const float> X, std::string_view auto_pad, std::int64
     return max_pool<float>(X, a, Y, Indices, options);
 }
 
-// One window as large as the image; Y is (N, C, 1, 1).
+// One window covers the image; Y is (N, C, 1, 1).
 extents image_of(const extents& X) { return extents(X.values().subspan(2)); }
 
 status GlobalAveragePool(tensor_view<const float> X, tensor_view<float> Y, const call_options& options) {
@@ -188,7 +188,7 @@ void test_conv_transpose(plain::report& report, const call_options& options) {
         {"SAME_LOWER", {}, {7, 14}, {}, 7, 14, 2, 1},  {"SAME_UPPER", {}, {7, 14}, {}, 7, 14, 1, 0},
         {"NOTSET", {}, {5, 12}, {}, 5, 12, 3, 2},                                                     // totals 5 and 3
         {"VALID", {}, {5, 12}, {}, 5, 12, 3, 2},       {"NOTSET", {1, 2}, {9, 14}, {}, 9, 14, 1, 2},  // totals 2 and 3
-        {"NOTSET", {}, {11, 16}, {}, 11, 16, 0, 0},  // longer than the taps reach: the rest is the bias
+        {"NOTSET", {}, {11, 16}, {}, 11, 16, 0, 0},  // beyond the last tap: the rest is the bias
     };
     plain::tensor X({2, 4, 4, 5}, 1), W({4, 3, 4, 3}, 2), B({1, 1, 1, 6}, 3);
     const std::array<std::int64_t, 2> dilations{1, 1}, strides{2, 3};

@@ -1,4 +1,4 @@
-// A layer of ONNX Runtime's training graph by the front end, beside a plain loop.
+// A layer of ONNX Runtime's training graph through the front end, beside a plain loop.
 #include <gradkern/frontend/onnxruntime.hpp>
 #include <gradkern/workspace.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 
 // [conv_grad]
 // The gradient of Conv(X, W, B) with pads=[1, 0, 2, 1], strides=[2, 1], group=2; X is (2, 8, 9, 7), W (6, 4, 3, 3).
-// An output of no interest is {}.
+// Pass {} for an output that is not needed.
 status conv_grad(const float* dY, const float* X, const float* W, float* dX, float* dW, float* dB,
                  std::span<std::byte> memory) {
     return onnxruntime::ConvGrad<float>({dY, {2, 6, 5, 6}}, {X, {2, 8, 9, 7}}, {W, {6, 4, 3, 3}},

@@ -1,5 +1,5 @@
-// What the programs of this folder share: tensors of small whole numbers, and a walk over the taps of two-dimensional
-// windows. Each program writes its plain loops with these, in the layout of the library it is about.
+// Shared by the programs of this folder: tensors of small integers, and a loop over the taps of two-dimensional windows.
+// Each program writes its plain loops with these, in the layout of its library.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct tensor {
     /// Zeros.
     explicit tensor(const std::array<size, 4>& s)
         : shape(s), values(static_cast<std::size_t>(s[0] * s[1] * s[2] * s[3]), 0.0F) {}
-    /// Whole numbers from -3 to 3, so that sums of their products are exact in any order.
+    /// Integers from -3 to 3, so that sums of their products are exact in any order.
     tensor(const std::array<size, 4>& s, unsigned seed) : tensor(s) {
         for (float& v : values) {
             seed = seed * 1664525U + 1013904223U;
@@ -61,18 +61,18 @@ void for_each_tap(const windows& h, const windows& w, Visit visit) {
                         visit(oh, ow, kh, kw, h.at(oh, kh), w.at(ow, kw));
 }
 
-/// Collects what went wrong.
+/// Collects failures.
 class report {
 public:
-    /// The call must have succeeded.
+    /// Fails unless the call succeeded.
     void succeeded(std::string_view name, const gradkern::status& s) {
         if (!s) fail(name) << s << '\n';
     }
-    /// The condition must hold.
+    /// Fails unless the condition holds.
     void holds(std::string_view name, bool condition) {
         if (!condition) fail(name) << "does not hold\n";
     }
-    /// `got` must be `wanted` within a few roundings.
+    /// Fails unless `got` equals `wanted` up to a few roundings.
     void equal(std::string_view name, const std::vector<float>& got, const std::vector<float>& wanted) {
         if (got.size() != wanted.size()) fail(name) << got.size() << " numbers, not " << wanted.size() << '\n';
         for (std::size_t i = 0; i < got.size() && i < wanted.size(); ++i) {
@@ -82,7 +82,7 @@ public:
             return;
         }
     }
-    /// What main returns.
+    /// The exit status.
     [[nodiscard]] int result() const { return failed_ ? 1 : 0; }
 
 private:

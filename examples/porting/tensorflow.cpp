@@ -20,8 +20,8 @@ status depthwise_conv2d(const float* x, const float* filter, float* y, std::span
 
 // [conv2d_transpose]
 // y = tf.nn.conv2d_transpose(x, filter, output_shape=(2, 14, 14, 8), strides=2, padding='SAME'), x of shape (2, 7, 7, 16)
-// and a filter of shape (3, 3, 8, 16). It is the gradient of the convolution that makes x from y, so its filter
-// (kH, kW, out, in) is the XIO filter of that convolution as it stands.
+// and a filter of shape (3, 3, 8, 16). It is the data gradient of the convolution that computes x from y, so its filter
+// (kH, kW, out, in) is the XIO filter of that convolution.
 status conv2d_transpose(const float* x, const float* filter, float* y, std::span<std::byte> memory) {
     return convolution_backward_data<float>({x, {2, 7, 7, 16}}, {filter, {3, 3, 8, 16}},
                                             {.strides = {2, 2}, .dilations = {1, 1}, .auto_pad = auto_pad::same_upper},

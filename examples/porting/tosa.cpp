@@ -63,9 +63,9 @@ status depthwise_conv2d(tensor_view<const float> input, const float* weight, con
 // [/convolutions]
 
 // [transpose_conv2d]
-// out_pad = [top, bottom, left, right] widens the output: OH = (IH - 1) * stride + KH + top + bottom. A negative entry
-// crops it, which is gradkern's padding. A positive one adds a rim that no tap reaches, where the result is the bias: the
-// call writes the view inside the rim.
+// out_pad = [top, bottom, left, right] enlarges the output: OH = (IH - 1) * stride + KH + top + bottom. A negative entry
+// crops it, which is gradkern's padding. A positive entry adds a rim that no tap reaches, so the result there is the bias.
+// The call writes the view inside the rim.
 status transpose_conv2d(tensor_view<const float> input, const float* weight, const extents& weight_shape,
                         const float* bias, const std::array<std::int64_t, 4>& out_pad, const extents& stride,
                         tensor_view<float> output, const call_options& options) {
@@ -87,7 +87,7 @@ status transpose_conv2d(tensor_view<const float> input, const float* weight, con
 // [/transpose_conv2d]
 
 // [pools]
-// The mean is that of the elements inside the input.
+// The mean of the elements inside the input.
 status avg_pool2d(tensor_view<const float> input, const extents& kernel, const extents& stride,
                   const std::array<std::int64_t, 4>& pad, tensor_view<float> output, const call_options& options) {
     return avg_pool<float>(input,
@@ -130,7 +130,7 @@ void test_conv2d(plain::report& report, const call_options& options) {
     report.succeeded("conv2d", conv2d(input.view(), weight.data(), weight.extents(), {bias.data(), {10}}, {1, 1, 0, 1},
                                       {2, 1}, {1, 3}, output.view(), options));
     report.equal("conv2d", output.values, wanted.values);
-    // A bias of one element serves all channels: a stride of 0.
+    // With stride 0, a bias of one element applies to all channels.
     for (float& v : wanted.values) v = 0;
     for (plain::size n = 0; n < 2; ++n)
         for (plain::size o = 0; o < 10; ++o) {

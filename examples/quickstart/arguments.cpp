@@ -10,7 +10,7 @@
 using namespace gradkern;
 
 int main() {
-    // Kernels of one pixel and as many output channels as input channels: then all activations have one shape.
+    // With 1x1 kernels and as many output channels as input channels, all activations have the same shape.
     const extents image{1, 4, 4, 8}, kernel{1, 1, 8, 8}, channels{8};
     std::vector<float> a(128, 1.0F), b(128, 2.0F), c(128), d(128), w(64, 0.5F), dw(64), v(8, 1.0F), dv(8);
     std::vector<std::int64_t> i(128, 0);
@@ -42,7 +42,7 @@ int main() {
         conv_transpose_backward_data<float>(diff_dst, weights, transposed, diff_src, options),
         conv_transpose_backward_weights<float>(src, diff_dst, transposed, diff_weights, diff_bias, options),
         bias_backward<float>(diff_dst, {.data_format = data_format::nxc}, diff_bias, options),
-        convolution<float>(src, weights, {}, conv, dst),  // {} for no bias; options may be left out
+        convolution<float>(src, weights, {}, conv, dst),  // {} for no bias; options are optional
     };
     // [/arguments]
     // clang-format on

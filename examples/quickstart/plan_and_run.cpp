@@ -16,14 +16,14 @@ int main() {
                                        .data_format = data_format::ncx,
                                        .weights_format = weights_format::oix};
 
-    // Planned once per shape: everything is checked here. bf16 in, weight gradient out in f32.
+    // Plan once per shape. This checks everything. Inputs are bf16, the weight gradient is f32.
     const auto plan = plan_convolution_backward_weights<bfloat16, float>(src, diff_dst, layer, weights);
     if (!plan) {
         std::cerr << plan.error() << '\n';
         return 1;
     }
-    thread_pool pool;                                              // or an executor of your own
-    workspace scratch(plan->workspace_bytes(pool.concurrency()));  // or memory of your own
+    thread_pool pool;                                              // or your own executor
+    workspace scratch(plan->workspace_bytes(pool.concurrency()));  // or your own memory
 
     // Run many times.
     const std::vector<bfloat16> x(8 * 64 * 28 * 28, bfloat16(0.5F)), dy(8 * 128 * 14 * 14, bfloat16(0.25F));

@@ -5,8 +5,8 @@
 #include <gradkern/gradkern.hpp>
 
 int main() {
-    // A 3x3 convolution made a 2x2 image from a 4x4 one. How much does each pixel of the 4x4 image move the sum of the
-    // 2x2 image? Activations are (batch, height, width, channels), weights (height, width, in, out).
+    // A 3x3 convolution maps a 4x4 image to a 2x2 image. How does the sum of the 2x2 image change with each pixel of the
+    // 4x4 image? Activations are (batch, height, width, channels), weights (height, width, in, out).
     const std::array<float, 4> diff_dst{1, 1, 1, 1};
     const std::array<float, 9> weights{1, 2, 3, 4, 5, 6, 7, 8, 9};
     std::array<float, 16> diff_src{};

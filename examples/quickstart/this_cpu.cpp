@@ -1,4 +1,4 @@
-// A program that says so where the CPU lacks what its kernels were compiled for.
+// A program that prints which instruction set the CPU lacks, if it cannot run the kernels.
 #include <iostream>
 
 #include <gradkern/cpu.hpp>

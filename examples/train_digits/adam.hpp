@@ -1,4 +1,4 @@
-// Adam (Kingma and Ba 2015): every weight moves by its mean gradient over the root of its mean squared gradient.
+// Adam (Kingma and Ba 2015): every weight moves by its mean gradient divided by the root of its mean squared gradient.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ public:
         }
     }
 
-    /// One step of size `rate` along gradients that are `scale` times too large. False, and no step, where a gradient
-    /// is not finite.
+    /// One step of size `rate` along gradients that are `scale` times too large. If a gradient is not finite, it makes no
+    /// step and returns false.
     bool step(parameters& all, float rate, float scale) {
         for (const parameter& p : all) {
             if (!std::all_of(p.gradient.begin(), p.gradient.end(), [](float g) { return std::isfinite(g); })) {
@@ -36,7 +36,7 @@ public:
                 float& square = square_[t][i];
                 mean = mean_keep * mean + (1 - mean_keep) * gradient;
                 square = square_keep * square + (1 - square_keep) * gradient * gradient;
-                // Both averages start at zero; the divisions make up for it.
+                // Both averages start at zero; the divisions correct for that.
                 const float direction = mean / (1 - mean_decay_) / (std::sqrt(square / (1 - square_decay_)) + 1e-8F);
                 all[t].value[i] -= rate * direction;
             }

@@ -30,10 +30,10 @@ std::string read_gzip(const std::filesystem::path& file) {
 
     std::string text;
     std::array<char, 1 << 16> block{};
-    constexpr std::size_t limit = 1 << 24;  // the real text has 265 kB; a file may claim to be anything
+    constexpr std::size_t limit = 1 << 24;  // the text has 265 kB; a damaged file may claim any size
     for (;;) {
         const int got = gzread(handle.get(), block.data(), static_cast<unsigned>(block.size()));
-        // zlib hands out a file that is not compressed as it is; here that is a mistake.
+        // zlib returns the bytes of an uncompressed file unchanged; here such a file is an error.
         if (gzdirect(handle.get()) != 0) fail("not a gzip file");
         int code = Z_OK;
         const char* message = gzerror(handle.get(), &code);
@@ -44,7 +44,7 @@ std::string read_gzip(const std::filesystem::path& file) {
     }
 }
 
-/// One line: 64 pixels from 0 to 16 and a label from 0 to 9. Returns what is wrong with it, or nothing.
+/// One line: 64 pixels from 0 to 16 and a label from 0 to 9. Returns a description of what is wrong, or nothing.
 std::string parse_line(std::string_view line, image_set& into) {
     constexpr std::size_t columns = image_pixels + 1;
     std::array<int, columns> values{};

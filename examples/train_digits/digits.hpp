@@ -1,4 +1,4 @@
-// The handwritten digits: reading them, splitting them, adding noise, and what a program without a network would do.
+// The handwritten digits: reads and splits them, adds noise, and smooths them as a baseline without a network.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct image_set {
     }
 };
 
-/// Reads digits.csv.gz; throws std::runtime_error with a sentence for the user when the file is missing or damaged.
+/// Reads digits.csv.gz; throws std::runtime_error with a message for the user if the file is missing or damaged.
 image_set read_digits(const std::filesystem::path& file);
 
 struct split_set {

@@ -1,4 +1,4 @@
-# What a user can get wrong is answered by one clear line and exit status 2.
+# Checks that each mistake of a user gives one clear line and exit status 2.
 #
 #   cmake -D program=<train_digits> -D data=<digits.csv.gz> -D scratch=<directory> -P errors.cmake
 cmake_minimum_required(VERSION 3.20)

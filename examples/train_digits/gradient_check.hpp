@@ -1,5 +1,5 @@
-// Are the gradients right? Compares them, in f32, with central differences of the loss in f64. The f64 loss comes from
-// gradkern's plain-loop reference, so the two sides share no kernel.
+// Compares the gradients, in f32, with central differences of the loss in f64. The f64 loss comes from gradkern's
+// plain-loop reference, so the two sides share no kernel.
 #pragma once
 
 #include <algorithm>
@@ -89,7 +89,7 @@ inline double check_gradients(const parameters& initial, std::span<const float> 
     }
     std::vector<double> input(noisy.begin(), noisy.end());
 
-    // So small that hardly any activation crosses the kink of its ReLU, and still far above the rounding of f64.
+    // Small enough that hardly any activation crosses the kink of its ReLU, and far above the rounding error of f64.
     constexpr double step = 1e-8;
     constexpr int directions = 2;
     double largest_error = 0;

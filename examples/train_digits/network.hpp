@@ -1,5 +1,5 @@
 // The denoising autoencoder and its gradients. gradkern computes every convolution, pooling and transposed convolution,
-// every bias and all their gradients; ReLU and the loss are the few lines of plain code at the end of each step.
+// every bias and all their gradients. ReLU and the loss are a few lines of plain code at the end of each step.
 //
 //     noisy image   (N, 8, 8,  1)
 //     encode1       convolution 3x3, ReLU                        (N, 8, 8, 32)
@@ -73,10 +73,10 @@ struct parameter {
 
 using parameters = std::vector<parameter>;
 
-/// Where the parameters of a layer are: weights at 2 * layer, bias behind them.
+/// Index of the parameters of a layer: weights at 2 * layer, then the bias.
 enum layer_index : std::size_t { encode1, encode2, decode1, decode2, layer_count };
 
-/// All parameters: weights uniform with the variance that keeps activations alive behind a ReLU (He et al. 2015),
+/// All parameters: weights are uniform with the variance that keeps activations alive after a ReLU (He et al. 2015),
 /// biases zero.
 inline parameters initial_parameters(std::mt19937_64& random) {
     parameters all{{"encode1 weights", {3, 3, 1, full_channels}},
@@ -92,7 +92,7 @@ inline parameters initial_parameters(std::mt19937_64& random) {
         p.value.resize(element_count(p.shape));
         p.gradient.resize(p.value.size());
         if (p.shape.rank() == 1) continue;
-        // Each output of the transposed convolution sums over a quarter of its taps, for its stride is 2 on both axes.
+        // Each output of the transposed convolution sums over a quarter of its taps, because its stride is 2 on both axes.
         const double taps = static_cast<double>(p.shape[0] * p.shape[1] * p.shape[2]) / (i == 2 * decode1 ? 4 : 1);
         const auto limit = static_cast<float>(std::sqrt(6.0 / taps));
         std::uniform_real_distribution<float> uniform(-limit, limit);
@@ -109,12 +109,12 @@ inline std::size_t total_size(const parameters& all) {
 
 // ------------------------------------------------------------------------------------------------------------- layers
 
-/// What every run of a plan borrows: threads and scratch memory.
+/// The threads and scratch memory that every run of a plan uses.
 struct resources {
     gradkern::executor_ref executor{};
     gradkern::workspace workspace{};
 
-    /// Makes room for a plan. The plans run one after another, so the largest of them decides.
+    /// Makes room for a plan. The plans run one after another, so the largest workspace serves all of them.
     template <class Plan>
     void reserve(const Plan& plan) {
         const std::size_t bytes = plan.workspace_bytes(executor.concurrency());
@@ -155,7 +155,7 @@ struct trained_layer {
         }
     }
 
-    /// From diff_dst to the gradients of weights and bias and, where wanted, to diff_src.
+    /// Computes the gradients of weights and bias from diff_dst and, if requested, diff_src.
     void run_backward(const T* src, T* diff_src, parameter* weights_and_bias, resources& with) {
         if (relu) {
             for (std::size_t i = 0; i < dst.size(); ++i) {
@@ -226,7 +226,7 @@ pool_layer<T> make_pool(const extents& src) {
 
 // ------------------------------------------------------------------------------------------------------------ network
 
-/// The network for batches of one size. The parameters live outside: several networks may share them.
+/// The network for batches of one size. The parameters are stored outside it, so several networks may share them.
 template <class T>
 class network {
 public:

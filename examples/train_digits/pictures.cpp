@@ -44,7 +44,7 @@ public:
         cairo_set_dash(context_.get(), &dash, dashed ? 1 : 0, 0);
         cairo_set_line_width(context_.get(), width);
         cairo_set_line_join(context_.get(), CAIRO_LINE_JOIN_ROUND);
-        cairo_new_path(context_.get());  // text leaves its end as the current point
+        cairo_new_path(context_.get());  // text ends with a current point
         for (const auto& [x, y] : points) cairo_line_to(context_.get(), x, y);
         cairo_stroke(context_.get());
     }
@@ -103,7 +103,7 @@ void write_contact_sheet(const std::filesystem::path& file, std::span<const shee
         for (std::size_t c = 0; c < columns; ++c) {
             for (std::size_t i = 0; i < side * side; ++i) {
                 const double value = std::clamp(static_cast<double>(rows[r].pixels[c * side * side + i]), 0.0, 1.0);
-                // Ink on paper, in the colours of the text, so that the images have an edge on a white page.
+                // Ink on paper in the colours of the text, so that the images stand out on a white page.
                 const colour shade{0.93 + value * (ink.red - 0.93), 0.94 + value * (ink.green - 0.94),
                                    0.95 + value * (ink.blue - 0.95)};
                 sheet.rectangle(left + static_cast<int>(c) * pitch + static_cast<int>(i % side) * zoom,
@@ -144,7 +144,7 @@ void write_loss_picture(const std::filesystem::path& file, std::span<const curve
     canvas picture(width, height);
     picture.text("Mean squared error while training", left, top / 2.0, 16, ink, 0, true);
 
-    // Ticks of the logarithmic axis: 1, 2, 3 and 5 times a power of ten, fewer where the range is wide.
+    // Ticks of the logarithmic axis: 1, 2, 3 and 5 times a power of ten, fewer if the range is wide.
     const bool wide = high / low > 300;
     for (int power = -12; power <= 12; ++power) {
         for (const double lead : {1.0, 2.0, 3.0, 5.0}) {
@@ -170,7 +170,7 @@ void write_loss_picture(const std::filesystem::path& file, std::span<const curve
     picture.line(axes, 1, grey);
     picture.text("epoch", left + plot_width / 2, height - 14, 13, ink, 0.5);
 
-    // Curves, and their names beside their last points, pushed apart where they would touch.
+    // Curves, and their names beside their last points, moved apart if they would overlap.
     std::vector<std::array<double, 2>> names;  // (height, index of the curve)
     for (std::size_t i = 0; i < curves.size(); ++i) {
         if (curves[i].values.empty()) continue;

@@ -1,4 +1,4 @@
-// The two pictures the program writes.
+// Draws the two pictures that the program writes.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ struct sheet_row {
 /// Draws rows of 8x8 images, enlarged, as a PNG file. Throws std::runtime_error when the file cannot be written.
 void write_contact_sheet(const std::filesystem::path& file, std::span<const sheet_row> rows);
 
-/// One line of the loss picture: a value per epoch, or a single value that holds for all of them.
+/// One curve of the loss picture: one value per epoch, or a single value for all epochs.
 struct curve {
     std::string title;
     std::vector<double> values;

@@ -1,4 +1,4 @@
-// Shows how far the training is: a bar that redraws itself on a terminal, one plain line an epoch elsewhere.
+// Shows the progress of the training: a bar on a terminal, one line per epoch elsewhere.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// gradkern reports errors as values. This program has no use for a half-built network, so it throws them.
+// gradkern reports errors as values. This program cannot continue with an incomplete network, so it throws them.
 #pragma once
 
 #include <stdexcept>

@@ -1,7 +1,7 @@
-// Trains a small autoencoder to take the noise off handwritten digits, and checks itself on the way: gradients against
-// finite differences, and the result against the noisy images and a mean filter.
+// Trains a small autoencoder that removes noise from handwritten digits. It checks the gradients against finite
+// differences, and compares the result with the noisy images and with a mean filter.
 //
-// Exit status: 0 when both baselines are beaten, 1 when not, 2 for anything the user can put right.
+// Exit status: 0 if the network beats both baselines, 1 if not, 2 for errors that the user can fix.
 
 #include <CLI/CLI.hpp>
 
@@ -52,7 +52,7 @@ struct options {
     float learning_rate = 3e-3F;
 };
 
-/// What training leaves behind: a loss per epoch, and the restored test images.
+/// The results of the training: a loss per epoch, and the restored test images.
 struct outcome {
     std::vector<double> train_losses, test_losses;
     std::vector<float> restored;
@@ -81,12 +81,12 @@ outcome train(const options& o, const split_set& sets, std::span<const float> no
         return images;
     };
 
-    // Gradients of this network reach down to where f16 has no values left. Scaling the loss lifts all of them at once;
-    // should one overflow, the step is left out and the scale halved. f32 and bf16 have exponents to spare.
+    // Some gradients of this network are too small for f16, so the loss is scaled, which scales all gradients. If one
+    // overflows, the step is skipped and the scale halved. The range of f32 and bf16 is large enough.
     float scale = o.dtype == "f16" ? 1024.0F : 1.0F;
 
     const auto batch = static_cast<std::size_t>(o.batch);
-    const int steps = static_cast<int>(sets.train.size() / batch);  // a last, smaller batch is left to the next shuffle
+    const int steps = static_cast<int>(sets.train.size() / batch);  // a smaller last batch waits for the next shuffle
     adam optimizer(all);
     progress bar(o.epochs, steps);
     outcome result;
@@ -100,7 +100,7 @@ outcome train(const options& o, const split_set& sets, std::span<const float> no
                 gather(sets.train, std::span(order).subspan(static_cast<std::size_t>(step) * batch, batch));
             learner.forward(with_noise(clean, o.noise, random), all);
             loss += learner.backward(clean, scale, all);
-            // Long steps first, short ones in the end: half a cosine.
+            // Steps become shorter along half a cosine.
             const double done = (epoch - 1 + static_cast<double>(step) / steps) / o.epochs;
             const auto rate = o.learning_rate * static_cast<float>(0.5 + 0.5 * std::cos(std::numbers::pi * done));
             if (!optimizer.step(all, rate, scale)) {
@@ -129,7 +129,7 @@ std::uint64_t hash(const parameters& all) {
     return h;
 }
 
-/// Finds out before the training whether its pictures can be written.
+/// Checks before the training that the pictures can be written.
 void prepare_output(const std::filesystem::path& directory) {
     std::error_code error;
     std::filesystem::create_directories(directory, error);
@@ -141,7 +141,7 @@ void prepare_output(const std::filesystem::path& directory) {
     }
 }
 
-/// One test image of each digit: the first there is.
+/// The first test image of each digit.
 std::vector<std::size_t> one_of_each(const image_set& set) {
     std::vector<std::size_t> chosen;
     for (int label = 0; label < 10; ++label) {
@@ -176,7 +176,7 @@ int run(const options& o) {
     gradkern::thread_pool pool(o.threads);
 
     std::puts("Gradients in f32 against finite differences in f64:");
-    std::mt19937_64 directions(o.seed);  // of its own: the training does not depend on the check
+    std::mt19937_64 directions(o.seed);  // a separate generator: the training does not depend on the check
     for (std::size_t attempt = 0;; ++attempt) {
         constexpr std::size_t two_images = 2 * image_pixels;
         const double error =
@@ -184,7 +184,7 @@ int run(const options& o) {
                             std::span(sets.test.pixels).subspan(attempt * two_images, two_images), pool, directions);
         std::printf("  largest error %.1e\n\n", error);
         if (error < 1e-4) break;
-        // Where an activation happens to sit on the kink of its ReLU there is no derivative; other images will do.
+        // An activation at the kink of its ReLU has no derivative; then try other images.
         if (attempt == 2) throw std::runtime_error("the gradients are wrong");
     }
 
@@ -248,7 +248,7 @@ int main(int argc, char** argv) {
     app.add_option("--learning-rate", o.learning_rate, "first step size of Adam")->check(CLI::Range(1e-9, 1.0));
     try {
         app.parse(argc, argv);
-        // NaN is neither below nor above a range.
+        // NaN compares false with both ends of a range.
         if (std::isnan(o.noise)) throw CLI::ValidationError("--noise", "not a number");
         if (std::isnan(o.learning_rate)) throw CLI::ValidationError("--learning-rate", "not a number");
     } catch (const CLI::CallForHelp& help) {
