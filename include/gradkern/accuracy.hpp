@@ -1,19 +1,19 @@
-// How far results may be from the exact ones: a published bound for every element, one function per operator.
+// Error bounds: how far an element of a result may be from the exact one. One function per operator.
 //
 //     const auto bound = gradkern::accuracy::convolution<float>(src, weights, bias, attributes, dst, options);
 //     if (!bound) ...                                          // an error: the operator would return the same
 //     is_right = std::abs(result - exact) <= (*bound)(size);   // size: the sum of the absolute values of all terms
 //
-// Each function takes what plan_X takes, in the same order (shapes do as layouts; strides are not looked at), and returns an
-// error_bound. What a term is says each function; everywhere a bias is one more term, and so is the previous value where the
-// output accumulates. Bounds hold for finite data, whatever path, layout, instruction set or number of threads.
+// Each function takes the arguments of plan_X in the same order and returns an error_bound. (A shape is enough for a layout,
+// since strides are ignored.) Each function documents its terms. A bias is one more term; so is the previous value if the
+// output accumulates. Bounds hold for finite data, for every path, layout, instruction set and number of threads.
 //
-// References: those of the pools and of the bias have the operators' bits; those of the convolutions add in plain order, for
-// which there is no bound here.
+// The references of the pools and of the bias have the operators' bits. Those of the convolutions add in plain order; there is
+// no bound for them here.
 //
-// Where bounds come from: each term passes through as many roundings of at most 2^-24 of itself as the longest way through
-// the order of summation has (detail/order/summation.hpp); results are rounded to their type once more; and what is subnormal
-// loses at most half the least subnormal number.
+// Derivation: each term is rounded at most as often as the longest chain of additions in the order of summation has roundings
+// (detail/order/summation.hpp), each time by at most 2^-24 of the value. Results are rounded to their type once more. A
+// subnormal value loses at most half the smallest subnormal number.
 #pragma once
 
 #include <algorithm>
@@ -36,13 +36,13 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace accuracy {
 
-/// What an error_bound is made of. The functions below fill it in.
+/// The parts of an error_bound. The functions below fill it in.
 struct error_terms {
-    std::int64_t roundings = 0;    ///< that one term passes through at most, before the one to the result's type
+    std::int64_t roundings = 0;    ///< of one term at most, before the rounding to the result's type
     double underflows = 0;         ///< roundings of subnormal numbers, of all terms together
-    double underflow = 0x1p-150;   ///< what one of them may lose
-    double growth = 1;             ///< partial sums are at most so many times the sum of the absolute terms
-    double relaxed = 1;            ///< what precision::relaxed multiplies the error of the sum with
+    double underflow = 0x1p-150;   ///< error of one of them
+    double growth = 1;             ///< bound of partial sums, relative to the sum of the absolute terms
+    double relaxed = 1;            ///< factor of precision::relaxed on the error of the sum
     bool result_is_exact = false;  ///< the sum is a number of the result's type
 };
 
@@ -54,13 +54,13 @@ public:
     /// From its parts.
     constexpr explicit error_bound(const error_terms& e) noexcept : terms_(e) {}
 
-    /// The bound of |result - exact|, the last rounding and subnormal numbers included, where the absolute values of the
-    /// element's terms add up to `size`. Infinite where nothing is promised: where a partial sum or the result may leave the
-    /// range of its type, where terms are too many, or `size` is not finite. 0 where all terms are 0.
+    /// The bound of |result - exact|, including the last rounding and subnormal numbers. `size` is the sum of the absolute
+    /// values of the element's terms. The bound is infinite if nothing is promised: a partial sum or the result may exceed
+    /// the range of its type, there are too many terms, or `size` is not finite. It is 0 if all terms are 0.
     [[nodiscard]] constexpr double operator()(double size) const noexcept { return (*this)(size, size); }
 
-    /// The same where the exact result is known, too: less where terms cancel, since the result's last rounding, and its
-    /// range, depend on it.
+    /// The same if the exact result is known. The bound is smaller if terms cancel, because the last rounding and the range
+    /// depend on the result.
     [[nodiscard]] constexpr double operator()(double size, double exact) const noexcept {
         constexpr double infinity = own::infinity<double>;
         if (size == 0) return 0;
@@ -70,21 +70,21 @@ public:
         if (!((size + of_sum) * terms_.growth < overflow_f32) || !(most < overflow)) return infinity;
         const double last =
             terms_.result_is_exact ? 0 : (roundoff * most > half_of_least ? roundoff * most : half_of_least);
-        return (of_sum + last) * (1 + 0x1p-20);  // `size` and this were rounded, too
+        return (of_sum + last) * (1 + 0x1p-20);  // `size` and this expression are rounded, too
     }
 
 private:
     static constexpr data_type type = element_traits<T>::type;
-    /// From here on a number rounds to Inf.
+    /// Numbers from here on round to Inf.
     static constexpr double overflow_f32 = 0x1.ffffffp127;
     static constexpr double overflow = type == data_type::f16    ? 65520.0
                                        : type == data_type::bf16 ? 0x1.ffp127
                                                                  : overflow_f32;
-    /// What the rounding to T may lose: of a normal number, relative to it, and of a subnormal one. f32 sums are results.
+    /// The error of rounding to T: relative for a normal number, absolute for a subnormal one. f32 sums are results.
     static constexpr double roundoff = type == data_type::f16 ? 0x1p-11 : type == data_type::bf16 ? 0x1p-8 : 0.0;
     static constexpr double half_of_least = type == data_type::f16 ? 0x1p-25 : type == data_type::bf16 ? 0x1p-134 : 0.0;
 
-    /// The error of the f32 sum: n roundings on top of one another are (1 + u)^n - 1 <= n u / (1 - n u).
+    /// The error of the f32 sum: n successive roundings give (1 + u)^n - 1 <= n u / (1 - n u).
     [[nodiscard]] constexpr double sum_error(double size) const noexcept {
         const double n = static_cast<double>(terms_.roundings) * 0x1p-24;
         const double grown = n / (1 - n);
@@ -100,7 +100,7 @@ namespace detail {
 
 /// The roundings of forward and data gradients: outputs that are sums of up to `terms` (channel, inside tap) pairs.
 [[nodiscard]] constexpr std::int64_t gather_roundings(std::int64_t terms) noexcept {
-    // A part is closed when the next stretch, of up to channel_block terms, would not fit: only the last is shorter.
+    // A part ends when the next block of up to channel_block terms would not fit: only the last part is shorter.
     constexpr std::int64_t shortest_part = part_terms - channel_block + 1;
     return (std::min)(terms, part_terms) + terms / shortest_part;
 }
@@ -113,19 +113,19 @@ namespace detail {
     return terms + (std::min)(chunks.count, chunks_per_sum) - 1 + shape::ceil_div(chunks.count, chunks_per_sum) - 1;
 }
 
-/// Those of a pool's sum of so many terms, of which the first is added to +0.
+/// Those of a pool's sum of `terms` terms, of which the first is added to +0.
 [[nodiscard]] constexpr std::int64_t pool_roundings(std::int64_t terms) noexcept {
     if (terms <= pool_part) return (std::max<std::int64_t>)(terms - 1, 0);
     return pool_part - 1 + 1 + (terms >> 38);  // the total, and 2^9 times as many sums in f64, each 2^-29 as far off
 }
 
-/// Those of a sum of so many gradients of a max pool, in f64 if they may be more than `most_in_f32`.
+/// Those of a sum of gradients of a max pool, in f64 if there may be more than `most_in_f32`.
 [[nodiscard]] constexpr std::int64_t scattered_roundings(std::int64_t terms, std::int64_t most_in_f32) noexcept {
     if (terms <= most_in_f32) return (std::max<std::int64_t>)(terms - 1, 0);
     return 1 + (terms >> 29);
 }
 
-/// Entries of the other side that a position of this side meets at most, over all axes.
+/// The largest number of entries of the other side that contribute to one position of this side, over all axes.
 [[nodiscard]] constexpr std::array<std::int64_t, 3> most_met(const std::array<shape::axis, 3>& axes,
                                                              shape::side outputs) noexcept {
     std::array<std::int64_t, 3> most{};
@@ -133,7 +133,7 @@ namespace detail {
     return most;
 }
 
-/// The bound of an output that accumulates or does not: the previous value is one more term.
+/// The bound of an output. If it accumulates, the previous value is one more term.
 template <class T>
 [[nodiscard]] constexpr accuracy::error_bound<T> finished_bound(accuracy::error_terms e,
                                                                 const plan_options& options) noexcept {
@@ -141,7 +141,7 @@ template <class T>
     return accuracy::error_bound<T>(e);
 }
 
-/// Convolutions: sums of so many products. `In`: what is multiplied.
+/// Convolutions: sums of products of elements of type `In`.
 template <class T, class In>
 [[nodiscard]] constexpr accuracy::error_bound<T> convolution_bound(std::int64_t roundings, double products,
                                                                    bool has_bias,
@@ -307,7 +307,7 @@ template <element T>
     return detail::finished_bound<T>(e, options);
 }
 
-/// Bound of gradkern::max_pool's values: 0, but for what accumulating adds. Terms: the maximum, and the previous value.
+/// Bound of gradkern::max_pool's values: 0, unless the output accumulates. Terms: the maximum, and the previous value.
 template <element T>
 [[nodiscard]] constexpr result<error_bound<T>> max_pool(const tensor_layout& src, const max_pool_attributes& attributes,
                                                         const tensor_layout& dst = {},
@@ -333,7 +333,7 @@ template <element T>
     return detail::finished_bound<T>({.roundings = detail::scattered_roundings(terms, detail::pool_part)}, options);
 }
 
-/// Bound of gradkern::max_pool_backward_from_indices, where every index points into the plane of its own element, as those of
+/// Bound of gradkern::max_pool_backward_from_indices, if every index lies in the plane of its own element, as those of
 /// max_pool do. Terms: the gradients whose index names the element, as many as a plane has, and the previous value.
 template <element T>
 [[nodiscard]] constexpr result<error_bound<T>> max_pool_backward_from_indices(

@@ -4,8 +4,8 @@
 //                                           .pads_end = {1, 1}, .data_format = gradkern::data_format::ncx};
 //
 // Vectors have one entry per spatial axis in the order D, H, W. An empty vector is an absent attribute: pads are then
-// zeros, dilations of a pool ones; strides, kernels and the dilations of a convolution have no default. What it means
-// that output_padding is absent stands beside it.
+// zeros, dilations of a pool ones. Strides, kernels and the dilations of a convolution have no default. The comment of
+// output_padding says what its absence means.
 #pragma once
 
 #include <cstdint>
@@ -78,25 +78,25 @@ struct avg_pool_attributes {
                                ///< AvgPoolBackprop document)
 };
 
-/// What the index of a maximum counts from. With s the place of an element in its plane (storage_order), P elements in
-/// a plane:
+/// What the index of a maximum counts from. s is the offset of an element in its plane (storage_order), P the number of
+/// elements of a plane:
 enum class index_base : std::uint8_t {
     tensor,  ///< the whole tensor as stored: (n C + c) P + s for NCX, (n P + s) C + c for NXC (ONNX)
     plane,   ///< the plane of one image and channel: s (PyTorch)
     image    ///< one image with channels innermost, whatever data_format: s C + c (TensorFlow)
 };
 
-/// How an index counts the places of a plane with spatial sizes D, H, W.
+/// How an index counts the elements of a plane with spatial sizes D, H, W.
 enum class storage_order : std::uint8_t {
     row_major,    ///< s = (d H + h) W + w
     column_major  ///< s = d + (h + w H) D
 };
 
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(index_base) noexcept {
     return "tensor, plane or image";
 }
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(storage_order) noexcept {
     return "row_major or column_major";
 }

@@ -8,9 +8,9 @@
 //
 //     divisor_override                     where present (a negative one changes the sign)
 //     the number of taps inside            where exclude_pad is true
-//     the number of taps with p < I + pe   otherwise: taps before the input count, taps behind the end padding do not
+//     the number of taps with p < I + pe   otherwise: taps before the input count, taps beyond the end padding do not
 //
-// converted to f32. A window without inside taps has the mean +0 and passes no gradient on.
+// converted to f32. A window without taps inside has the mean +0, and its gradient is dropped.
 #pragma once
 
 #include <algorithm>
@@ -35,16 +35,16 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The common body of both operators: their plans differ in names and direction only.
+/// The common base of both plans, which differ only in names and direction.
 template <class T>
 class average_operator {
 public:
-    /// A plan that nobody made.
+    /// A plan that was never made.
     explicit average_operator(std::string_view op) noexcept : op_(op) {}
 
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
@@ -103,7 +103,7 @@ private:
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst: the number of windows on every axis by rounding_type, or ceil(I / stride) for same_*.
-/// Bytes count as those of f32.
+/// Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_avg_pool(const extents& src,
                                                        const avg_pool_attributes& attributes) noexcept {
     const auto p = shape::avg_pool_shapes(src, attributes, {}, false, 4);
@@ -111,17 +111,17 @@ private:
     return p->small_shape;
 }
 
-/// A planned average pool. A value: copy it, share it between threads.
+/// A planned average pool. It is a value: copy it, and share it between threads.
 template <class T>
 class avg_pool_plan : public detail::average_operator<T> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     avg_pool_plan() noexcept : detail::average_operator<T>("avg_pool") {}
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
-    /// Sums in f32 in an order of their own (detail/avg_pool/average.hpp), parts of 512 terms added up in f64, one
-    /// rounding to T; the bits depend on shape and attributes alone. The output must not overlap the input. Errors:
+    /// Sums in f32 in the order of detail/avg_pool/average.hpp; parts of 512 terms are added in f64; one rounding to T. The
+    /// bits depend on shape and attributes alone. The output must not overlap the input. Errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -157,7 +157,7 @@ template <class T>
         src.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status avg_pool(const Src& src, const avg_pool_attributes& attributes,
                               tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
@@ -166,8 +166,8 @@ template <mutable_view Src>
 
 // ----------------------------------------------------------------------------------------------------------- backward
 
-/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. It is never
-/// guessed, since several sizes have the same number of windows. Bytes count as those of f32.
+/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; without both: missing_shape. It is never
+/// inferred, since several sizes have the same number of windows. Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_avg_pool_backward(const extents& diff_dst,
                                                                 const avg_pool_attributes& attributes,
                                                                 const extents& diff_src = {}) noexcept {
@@ -176,17 +176,17 @@ template <mutable_view Src>
     return p->large_shape;
 }
 
-/// A planned gradient of an average pool. A value: copy it, share it between threads.
+/// A planned gradient of an average pool. It is a value: copy it, and share it between threads.
 template <class T>
 class avg_pool_backward_plan : public detail::average_operator<T> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     avg_pool_backward_plan() noexcept : detail::average_operator<T>("avg_pool_backward") {}
 
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
-    /// All of it is written: positions that no window reaches become +0. Quotients and sums in f32 in an order of their
-    /// own (detail/avg_pool/average.hpp), parts of 512 terms added up in f64, one rounding to T; the bits depend on shape
+    /// The whole output is written: positions that no window reaches become +0. Quotients and sums in f32 in the order of
+    /// detail/avg_pool/average.hpp; parts of 512 terms are added in f64; one rounding to T. The bits depend on shape
     /// and attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
     /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
@@ -200,7 +200,7 @@ private:
                                                                     const tensor_layout&, const plan_options&) noexcept;
 };
 
-/// Plans avg_pool_backward_plan::run. `diff_src` wins over attributes.diff_src_shape; neither: missing_shape. Errors:
+/// Plans avg_pool_backward_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; without both: missing_shape. Errors:
 /// those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<avg_pool_backward_plan<T>> plan_avg_pool_backward(const tensor_layout& diff_dst,
@@ -228,7 +228,7 @@ template <class T>
         diff_dst.data, diff_src.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status avg_pool_backward(const DiffDst& diff_dst, const avg_pool_attributes& attributes,
                                        tensor_view<typename DiffDst::element_type> diff_src,

@@ -21,7 +21,7 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 
-/// The shape of diff_bias: (C). Bytes count as those of f32.
+/// The shape of diff_bias: (C). Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_bias_backward(const extents& diff_dst,
                                                             const bias_attributes& attributes) noexcept {
     const auto p = shape::bias_backward_shapes(diff_dst, attributes, {}, false, 4);
@@ -31,12 +31,12 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 
 namespace detail {
 
-/// What the bias gradient knows whatever its types are, so that plans are compiled once.
+/// The part of the plan that does not depend on types, so that it is compiled once.
 class planned_bias {
 public:
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
@@ -78,17 +78,17 @@ protected:
 
 }  // namespace detail
 
-/// A planned bias gradient; G is T, or float for 16-bit T, as sums over many calls need (output_mode::accumulate). A value:
-/// copy it, share it between threads.
+/// A planned bias gradient; G is T, or float for 16-bit T, which sums over many calls need (output_mode::accumulate). It is a value:
+/// copy it, and share it between threads.
 template <class T, class G = T>
 class bias_backward_plan : public detail::planned_bias {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     bias_backward_plan() noexcept = default;
 
     /// diff_bias[c] = sum over n and all positions of diff_dst[n, c, position].
     ///
-    /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
+    /// The whole output is written, with zeros if N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
     /// the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, G* diff_bias, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -132,7 +132,7 @@ template <class T, class G = T>
         diff_dst.data, diff_bias.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst, class G = typename DiffDst::element_type>
 [[nodiscard]] status bias_backward(const DiffDst& diff_dst, const bias_attributes& attributes, tensor_view<G> diff_bias,
                                    const call_options& options = {}) noexcept {

@@ -1,9 +1,9 @@
 // Transposed convolution: forward, backward data and backward weights. (The bias gradient is in bias.hpp.)
 //
-// The engines and their roles are in the table at the top of convolution.hpp. The large side is dst here, the small
-// side src; p(o, k) = o * stride - pads_begin + k * dilation is the position of dst that position o of src and tap k
-// meet. Taps with p outside dst do not exist: they are skipped, never multiplied by zero. g counts groups, ic and oc
-// channels inside a group of ICg and OCg. The filter has all IC channels and divides OC: the opposite of convolution.
+// The engines and their roles are in the table at the top of convolution.hpp. Here the large side is dst and the small
+// side src. p(o, k) = o * stride - pads_begin + k * dilation is the position of dst that tap k of position o of src
+// reaches. Taps with p outside dst are skipped, never multiplied by zero. g counts groups; ic and oc count the ICg and OCg
+// channels of a group. The filter has all IC channels and divides OC by groups, the opposite of convolution.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst: `dst` where given, else attributes.dst_shape, else stride * (O - 1) + Ke - pads + output_padding
-/// on every axis (same_*: rule T of shape/padding.hpp). Bytes count as those of f32.
+/// on every axis (same_*: rule T of shape/padding.hpp). Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_conv_transpose(const extents& src, const extents& weights,
                                                              const conv_transpose_attributes& attributes,
                                                              const extents& dst = {}) noexcept {
@@ -36,18 +36,18 @@ GRADKERN_ISA_NAMESPACE_BEGIN
     return p->large_shape;
 }
 
-/// A planned forward transposed convolution. A value: copy it, share it between threads.
+/// A planned forward transposed convolution. It is a value: copy it, and share it between threads.
 template <class T, class Bias = T>
 class conv_transpose_plan : public detail::gather_operator<T, Bias> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     conv_transpose_plan() noexcept : detail::gather_operator<T, Bias>("conv_transpose") {}
 
     /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
     /// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
     ///
-    /// Positions that no tap reaches become the bias, or +0. Sums in f32, one rounding to T. `bias` is read where the
-    /// plan has one, else ignored. The output must not overlap an input. Errors: null_pointer, invalid_argument
+    /// Positions that no tap reaches become the bias, or +0. Sums in f32, one rounding to T. `bias` is read if the
+    /// plan has one, and ignored otherwise. The output must not overlap an input. Errors: null_pointer, invalid_argument
     /// (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* weights, const Bias* bias, T* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
@@ -61,8 +61,8 @@ private:
                                                                  const tensor_layout&, const plan_options&) noexcept;
 };
 
-/// Plans conv_transpose_plan::run. `bias` is (OC) or empty for none; `dst` wins over attributes.dst_shape, and where it
-/// is empty the result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
+/// Plans conv_transpose_plan::run. `bias` is (OC) or empty for none; `dst` takes precedence over attributes.dst_shape; if it
+/// is empty, the result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
 /// shape/check.hpp.
 template <class T, class Bias = T>
 [[nodiscard]] result<conv_transpose_plan<T, Bias>> plan_conv_transpose(const tensor_layout& src,
@@ -81,8 +81,8 @@ template <class T, class Bias = T>
     return plan;
 }
 
-/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` may be {} for none: an empty layout
-/// decides.
+/// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` is {} for none (its layout is
+/// empty).
 template <class T, class Bias = T>
 [[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,
@@ -97,7 +97,7 @@ template <class T, class Bias = T>
         src.data, weights.data, bias.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class Bias = typename Src::element_type>
 [[nodiscard]] status conv_transpose(const Src& src, tensor_view<const typename Src::element_type> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,
@@ -111,7 +111,7 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else
 /// floor((I - output_padding + pads - Ke) / stride) + 1 on every axis (same_*: ceil((I - output_padding) / stride)).
-/// Bytes count as those of f32.
+/// Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_conv_transpose_backward_data(const extents& diff_dst,
                                                                            const extents& weights,
                                                                            const conv_transpose_attributes& attributes,
@@ -121,11 +121,11 @@ template <mutable_view Src, class Bias = typename Src::element_type>
     return p->small_shape;
 }
 
-/// A planned data gradient of a transposed convolution. A value: copy it, share it between threads.
+/// A planned data gradient of a transposed convolution. It is a value: copy it, and share it between threads.
 template <class T>
 class conv_transpose_backward_data_plan : public detail::gather_operator<T, T> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     conv_transpose_backward_data_plan() noexcept : detail::gather_operator<T, T>("conv_transpose_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
@@ -144,7 +144,7 @@ private:
         const plan_options&) noexcept;
 };
 
-/// Plans conv_transpose_backward_data_plan::run. `diff_src` wins over attributes.diff_src_shape; where it is empty the
+/// Plans conv_transpose_backward_data_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; if it is empty, the
 /// result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
 /// shape/check.hpp.
 template <class T>
@@ -177,7 +177,7 @@ template <class T>
         diff_dst.data, weights.data, diff_src.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status conv_transpose_backward_data(const DiffDst& diff_dst,
                                                   tensor_view<const typename DiffDst::element_type> weights,
@@ -190,8 +190,8 @@ template <mutable_view DiffDst>
 
 // --------------------------------------------------------------------------------------------------- backward weights
 
-/// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
-/// Bytes count as those of f32.
+/// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; without both: missing_shape.
+/// Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_conv_transpose_backward_weights(
     const extents& src, const extents& diff_dst, const conv_transpose_attributes& attributes,
     const extents& diff_weights = {}) noexcept {
@@ -200,18 +200,18 @@ template <mutable_view DiffDst>
     return p->weights_shape;
 }
 
-/// A planned gradient of a transposed convolution's weights, and of its bias where wanted; G is T, or float for 16-bit T, as
-/// sums over many calls need (output_mode::accumulate). A value: copy it, share it between threads.
+/// A planned gradient of a transposed convolution's weights, and of its bias if requested; G is T, or float for 16-bit T, which
+/// sums over many calls need (output_mode::accumulate). It is a value: copy it, and share it between threads.
 template <class T, class G = T>
 class conv_transpose_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     conv_transpose_backward_weights_plan() noexcept
         : detail::reduce_operator<T, G>("conv_transpose_backward_weights") {}
 
     /// diff_weights(oc, g*ICg+ic, k) = sum over n, o of src[n, g*ICg+ic, o] * diff_dst[n, g*OCg+oc, p(o,k)].
     ///
-    /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
+    /// The whole output is written, with zeros if N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
     /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -219,7 +219,7 @@ public:
     }
 
     /// The same, and then diff_bias[c] = sum over n and all positions of diff_dst[n, c, position], with the bits of
-    /// bias_backward. It must not overlap diff_weights. `diff_bias` is not looked at where the plan was made without its
+    /// bias_backward. It must not overlap diff_weights. `diff_bias` is ignored if the plan was made without its
     /// layout.
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, G* diff_bias,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
@@ -233,7 +233,7 @@ private:
         const tensor_layout&, const plan_options&) noexcept;
 };
 
-/// Plans conv_transpose_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
+/// Plans conv_transpose_backward_weights_plan::run. `diff_weights` takes precedence over attributes.diff_weights_shape; without both:
 /// missing_shape. `diff_bias` is (OC) with any stride but 0, or empty for none. Errors: those of the shape
 /// rules and of memory, in the order of shape/check.hpp.
 template <class T, class G = T>
@@ -252,8 +252,8 @@ template <class T, class G = T>
     return plan;
 }
 
-/// Weight gradient of a transposed convolution in one call; that of the bias, too, where `diff_bias` is not an empty
-/// view.
+/// Weight gradient of a transposed convolution in one call. If `diff_bias` is not an empty view, also that of the
+/// bias.
 template <class T, class G = T>
 [[nodiscard]] status conv_transpose_backward_weights(tensor_view<const T> src,
                                                      std::type_identity_t<tensor_view<const T>> diff_dst,
@@ -270,7 +270,7 @@ template <class T, class G = T>
         src.data, diff_dst.data, diff_weights.data, diff_bias.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class G = typename Src::element_type>
 [[nodiscard]] status conv_transpose_backward_weights(const Src& src,
                                                      tensor_view<const typename Src::element_type> diff_dst,

@@ -1,5 +1,5 @@
 // Convolution: forward, backward data and backward weights. (The bias gradient is an output of the last one,
-// and an operator of its own in bias.hpp.)
+// and a separate operator in bias.hpp.)
 //
 // The whole convolution family is two engines. Each operator is one row; the large side is the bigger grid, the small
 // side has one position per window (shape/convolution.hpp):
@@ -17,8 +17,8 @@
 // conv/positions.hpp; reduce in conv_weights/plan.hpp, its two paths in conv_weights/dense.hpp and conv_weights/channelwise.hpp; sum in
 // bias/bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
 //
-// Below, p(o, k) = o * stride - pads_begin + k * dilation on every spatial axis; taps with p outside [0, I) do not exist:
-// they are skipped, never multiplied by zero. g counts groups, ic and oc channels inside a group of ICg and OCg.
+// Below, p(o, k) = o * stride - pads_begin + k * dilation on every spatial axis. Taps with p outside [0, I) are skipped, never
+// multiplied by zero. g counts groups; ic and oc count the ICg and OCg channels of a group.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst: floor((I + pads - Ke) / stride) + 1 on every axis, or ceil(I / stride) for same_*.
-/// Bytes count as those of f32.
+/// Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_convolution(const extents& src, const extents& weights,
                                                           const convolution_attributes& attributes) noexcept {
     const auto p = shape::convolution_shapes(src, weights, attributes, {}, false, 4);
@@ -49,16 +49,16 @@ GRADKERN_ISA_NAMESPACE_BEGIN
     return p->small_shape;
 }
 
-/// A planned forward convolution. A value: copy it, share it between threads.
+/// A planned forward convolution. It is a value: copy it, and share it between threads.
 template <class T, class Bias = T>
 class convolution_plan : public detail::gather_operator<T, Bias> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     convolution_plan() noexcept : detail::gather_operator<T, Bias>("convolution") {}
 
     /// dst[n, g*OCg+oc, o] = bias[g*OCg+oc] + sum over ic, k of src[n, g*ICg+ic, p(o,k)] * weights(g*OCg+oc, ic, k).
     ///
-    /// Sums in f32, one rounding to T. `bias` is read where the plan has one, else ignored. The output must not overlap
+    /// Sums in f32, one rounding to T. `bias` is read if the plan has one, and ignored otherwise. The output must not overlap
     /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* weights, const Bias* bias, T* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
@@ -90,7 +90,7 @@ template <class T, class Bias = T>
     return plan;
 }
 
-/// Forward convolution in one call: plan_convolution and run. `bias` may be {} for none: an empty layout decides.
+/// Forward convolution in one call: plan_convolution and run. `bias` is {} for none (its layout is empty).
 template <class T, class Bias = T>
 [[nodiscard]] status convolution(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                  std::type_identity_t<tensor_view<const Bias>> bias,
@@ -104,7 +104,7 @@ template <class T, class Bias = T>
         src.data, weights.data, bias.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class Bias = typename Src::element_type>
 [[nodiscard]] status convolution(const Src& src, tensor_view<const typename Src::element_type> weights,
                                  std::type_identity_t<tensor_view<const Bias>> bias,
@@ -116,7 +116,7 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 // ------------------------------------------------------------------------------------------------------ backward data
 
 /// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape, else the smallest size that fits plus
-/// output_padding (same_*: O * stride). Bytes count as those of f32.
+/// output_padding (same_*: O * stride). Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_convolution_backward_data(const extents& diff_dst, const extents& weights,
                                                                         const convolution_attributes& attributes,
                                                                         const extents& diff_src = {}) noexcept {
@@ -125,11 +125,11 @@ template <mutable_view Src, class Bias = typename Src::element_type>
     return p->large_shape;
 }
 
-/// A planned data gradient of a convolution. A value: copy it, share it between threads.
+/// A planned data gradient of a convolution. It is a value: copy it, and share it between threads.
 template <class T>
 class convolution_backward_data_plan : public detail::gather_operator<T, T> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     convolution_backward_data_plan() noexcept : detail::gather_operator<T, T>("convolution_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
@@ -151,7 +151,7 @@ private:
                                                                                     const plan_options&) noexcept;
 };
 
-/// Plans convolution_backward_data_plan::run. `diff_src` wins over attributes.diff_src_shape; where it is empty the
+/// Plans convolution_backward_data_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; if it is empty, the
 /// result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
 /// shape/check.hpp.
 template <class T>
@@ -183,7 +183,7 @@ template <class T>
         diff_dst.data, weights.data, diff_src.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status convolution_backward_data(const DiffDst& diff_dst,
                                                tensor_view<const typename DiffDst::element_type> weights,
@@ -195,8 +195,8 @@ template <mutable_view DiffDst>
 
 // --------------------------------------------------------------------------------------------------- backward weights
 
-/// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; neither: missing_shape.
-/// Bytes count as those of f32.
+/// The shape of diff_weights: `diff_weights` where given, else attributes.diff_weights_shape; without both: missing_shape.
+/// Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_convolution_backward_weights(const extents& src, const extents& diff_dst,
                                                                            const convolution_attributes& attributes,
                                                                            const extents& diff_weights = {}) noexcept {
@@ -205,17 +205,17 @@ template <mutable_view DiffDst>
     return p->weights_shape;
 }
 
-/// A planned gradient of a convolution's weights, and of its bias where wanted; G is T, or float for 16-bit T, as sums over
-/// many calls need (output_mode::accumulate). A value: copy it, share it between threads.
+/// A planned gradient of a convolution's weights, and of its bias if requested; G is T, or float for 16-bit T, which sums over
+/// many calls need (output_mode::accumulate). It is a value: copy it, and share it between threads.
 template <class T, class G = T>
 class convolution_backward_weights_plan : public detail::reduce_operator<T, G> {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     convolution_backward_weights_plan() noexcept : detail::reduce_operator<T, G>("convolution_backward_weights") {}
 
     /// diff_weights(g*OCg+oc, ic, k) = sum over n, o of src[n, g*ICg+ic, p(o,k)] * diff_dst[n, g*OCg+oc, o].
     ///
-    /// All of it is written, zeros where N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
+    /// The whole output is written, with zeros if N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
     /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -223,7 +223,7 @@ public:
     }
 
     /// The same, and then diff_bias[c] = sum over n and all positions of diff_dst[n, c, position], with the bits of
-    /// bias_backward. It must not overlap diff_weights. `diff_bias` is not looked at where the plan was made without its
+    /// bias_backward. It must not overlap diff_weights. `diff_bias` is ignored if the plan was made without its
     /// layout.
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, G* diff_bias,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
@@ -237,7 +237,7 @@ private:
         const tensor_layout&, const plan_options&) noexcept;
 };
 
-/// Plans convolution_backward_weights_plan::run. `diff_weights` wins over attributes.diff_weights_shape; neither:
+/// Plans convolution_backward_weights_plan::run. `diff_weights` takes precedence over attributes.diff_weights_shape; without both:
 /// missing_shape. `diff_bias` is (OC) with any stride but 0, or empty for none. Errors: those of the shape
 /// rules and of memory, in the order of shape/check.hpp.
 template <class T, class G = T>
@@ -255,7 +255,7 @@ template <class T, class G = T>
     return plan;
 }
 
-/// Weight gradient of a convolution in one call; that of the bias, too, where `diff_bias` is not an empty view.
+/// Weight gradient of a convolution in one call. If `diff_bias` is not an empty view, also that of the bias.
 template <class T, class G = T>
 [[nodiscard]] status convolution_backward_weights(tensor_view<const T> src,
                                                   std::type_identity_t<tensor_view<const T>> diff_dst,
@@ -271,7 +271,7 @@ template <class T, class G = T>
         src.data, diff_dst.data, diff_weights.data, diff_bias.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class G = typename Src::element_type>
 [[nodiscard]] status convolution_backward_weights(const Src& src,
                                                   tensor_view<const typename Src::element_type> diff_dst,

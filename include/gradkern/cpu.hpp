@@ -59,7 +59,7 @@ struct cpu_features {
 
 namespace cpu {
 
-/// Where the CPU or the system tells of a feature, and whether this file needs it.
+/// Where the CPU or the system reports a feature, and whether this file needs it.
 struct feature {
     const char* name;
     unsigned word;
@@ -214,11 +214,11 @@ static_assert(row_count <= 64);
 
 }  // namespace cpu
 
-/// What the file that names this was compiled for. A constant: no instruction computes it.
+/// The features that the including file was compiled for. It is a constant, so no instruction computes it.
 [[maybe_unused]] static constexpr cpu_features needed_cpu_features = cpu::needed_features();
 
-/// The first of the needed features that this CPU, or its operating system, lacks, for example "avx512bw"; null where it has
-/// them all. Uses no instruction that a CPU of the architecture may lack.
+/// The first needed feature that this CPU or its operating system lacks, for example "avx512bw"; null if it has all of them.
+/// Uses only instructions that every CPU of the architecture has.
 [[nodiscard, maybe_unused]] GRADKERN_DETAIL_ANY_CPU static const char* missing_cpu_feature(
     cpu_features needed = needed_cpu_features) noexcept {
     std::uint64_t words[cpu::word_count];
@@ -230,7 +230,7 @@ static_assert(row_count <= 64);
     return nullptr;
 }
 
-/// Whether this CPU runs what this file was compiled for.
+/// Whether this CPU can run what this file was compiled for.
 [[nodiscard, maybe_unused]] GRADKERN_DETAIL_ANY_CPU static bool cpu_runs_this_build() noexcept {
     return missing_cpu_feature() == nullptr;
 }

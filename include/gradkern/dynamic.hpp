@@ -1,30 +1,31 @@
-// Every operator once more, for tensors whose element type is known at run time only.
+// Every operator for tensors whose element type is known only at run time.
 //
 //     void* x = ...;                                                       // memory of some framework's tensor
 //     const const_dynamic_view src(data_type::bf16, x, {8, 28, 28, 64});
 //     const status s = avg_pool(src, {.kernel = {2, 2}, .strides = {2, 2}}, dst);
 //
 // Each function has the name, the order of arguments, the attributes, the result and the errors of its typed one-call
-// form. One more error belongs to check 3 of shape/check.hpp, after ranks and before missing shapes: `unsupported`
-// where the first tensor is neither f32, f16 nor bf16 (got: its data_type), or where another one has a type of its own
-// (got: its data_type, expected: the first tensor's). As in the typed forms a bias, and the gradient of weights or of a
-// bias, may be f32 beside 16-bit tensors; the gradients of weights and of a bias that one call computes have one type
-// (got: that of diff_bias, expected: that of diff_weights). The type of a bias without layout (an absent one) is not looked
-// at. The indices of max pools are std::int64_t here as well.
+// form. Check 3 of shape/check.hpp has one more error, after ranks and before missing shapes. It is `unsupported` if the
+// first tensor is neither f32, f16 nor bf16 (got: its data_type), or if another tensor has a different type (got: its
+// data_type, expected: that of the first tensor). As in the typed forms, a bias and the gradients of weights and bias may
+// be f32 when the other tensors have 16 bits. The two gradients of one call have the same type (got: that of diff_bias,
+// expected: that of diff_weights). The type of a bias without layout (an absent one) is ignored. The indices of max pools
+// are std::int64_t, too.
 //
-// A call whose plan needs more workspace than the library has on the stack (see call_options) fails with workspace_too_small. plan_X says how
-// much that is, and checks and plans once for many runs:
+// A call whose plan needs more workspace than the library has on the stack (see call_options) fails with
+// workspace_too_small. plan_X tells the size. A plan checks once for many runs:
 //
 //     const auto plan = plan_avg_pool(src, {.kernel = {2, 2}, .strides = {2, 2}}, dst);   // types and layouts of views
 //     if (!plan) return plan.error();
-//     workspace scratch(plan->workspace_bytes(pool.concurrency()));                       // or memory of your own
+//     workspace scratch(plan->workspace_bytes(pool.concurrency()));                       // or your own memory
 //     const status s = plan->run(src.data, dst.data, scratch, pool);
 //
-// Or the same bytes go to the call: `avg_pool(src, attributes, dst, {.workspace = scratch, .executor = pool})`.
+// Or pass the same memory to the call: `avg_pool(src, attributes, dst, {.workspace = scratch, .executor = pool})`.
 //
-// This header is not part of gradkern.hpp, because these functions are no templates: every translation unit that sees
-// them compiles the plans of every operator for every type (a second or two more than gradkern.hpp alone), and one that
-// calls an operator its kernels' drivers for three types. Include it where late dispatch happens.
+// gradkern.hpp does not include this header, because these functions are not templates. Every translation unit that
+// includes it compiles the plans of every operator for every type, which takes a second or two more than gradkern.hpp. A
+// translation unit that calls an operator also compiles its kernels for three types. Include it only where types are
+// dispatched at run time.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +78,7 @@ struct dynamic_view {
     }
 };
 
-/// An input in the caller's memory; as dynamic_view, but nothing is written.
+/// An input in the caller's memory: like dynamic_view, but read-only.
 struct const_dynamic_view {
     data_type type = data_type::f32;  ///< what an element is
     const void* data = nullptr;       ///< element with all indices 0
@@ -105,7 +106,7 @@ struct const_dynamic_view {
     }
 };
 
-/// What a plan knows of a tensor: element type and layout. Views convert to it.
+/// The element type and layout of a tensor, as plans take them. Views convert to it.
 struct dynamic_layout {
     data_type type = data_type::f32;  ///< what an element is
     tensor_layout layout{};           ///< shape and strides in elements
@@ -128,7 +129,7 @@ GRADKERN_NAMESPACE_END
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// A tensor of a call as far as its element type goes. `may_be_f32`: also where the others have 16 bits.
+/// The element type of a tensor of a call. `may_be_f32`: it may be f32 even if the others have 16 bits.
 struct typed_argument {
     std::string_view name{};
     data_type type = data_type::f32;
@@ -140,9 +141,9 @@ struct typed_argument {
     return {"bias", bias.layout.empty() ? others : bias.type, true};
 }
 
-/// The other choice of a tensor that may be f32 beside 16-bit ones.
-inline constexpr std::string_view or_f32 = "f32 is taken, too";
-// Texts of errors name types by number.
+/// The rule for a tensor that may be f32 when the others have 16 bits.
+inline constexpr std::string_view or_f32 = "f32 is also accepted";
+// Error messages name types by their numbers.
 static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_type::f16) == 1 &&
               static_cast<int>(data_type::bf16) == 2 && static_cast<int>(data_type::f64) == 3);
 
@@ -161,7 +162,7 @@ static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_typ
     return checks.error();
 }
 
-/// Check 3 for the weight gradients: as check_types, and diff_bias, where there is one, has the type of diff_weights.
+/// Check 3 for the weight gradients: as check_types. A diff_bias has the type of diff_weights.
 [[nodiscard]] constexpr error check_gradient_types(std::string_view op, const dynamic_layout& src,
                                                    const dynamic_layout& diff_dst, const dynamic_layout& diff_weights,
                                                    const dynamic_layout& diff_bias) noexcept {
@@ -175,12 +176,12 @@ static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_typ
     return checks.error();
 }
 
-/// Which of two errors comes first in the order of checks: that of the shapes, if any, or that of the types.
+/// The error that comes first in the order of checks: that of the shapes, if any, or that of the types.
 [[nodiscard]] constexpr error earlier_error(const error& shapes, const error& types) noexcept {
     return shape::precedes_types(shapes.code) ? shapes : types;
 }
 
-/// Calls fn(std::type_identity<T>) for the T of a type that check_types let pass.
+/// Calls fn(std::type_identity<T>) for the T of a type that passed check_types.
 template <class Fn>
 [[nodiscard]] auto with_type(data_type type, const Fn& fn) noexcept {
     if (type == data_type::f16) return fn(std::type_identity<float16>{});
@@ -188,7 +189,7 @@ template <class Fn>
     return fn(std::type_identity<float>{});
 }
 
-/// Calls fn(std::type_identity<T>, std::type_identity<G>): G is T, or float where `other` says so.
+/// Calls fn(std::type_identity<T>, std::type_identity<G>): G is T, or float if `other` is f32.
 template <class Fn>
 [[nodiscard]] auto with_types(data_type type, data_type other, const Fn& fn) noexcept {
     return with_type(type, [&]<class T>(std::type_identity<T> t) noexcept {
@@ -196,7 +197,7 @@ template <class Fn>
     });
 }
 
-/// One of the typed plans of an operator. A value: copy it, share it between threads.
+/// One of the typed plans of an operator. It is a value: copy it, and share it between threads.
 template <class... Plans>
 class plan_of_some_type {
 public:
@@ -205,9 +206,9 @@ public:
     template <class Plan>
     explicit plan_of_some_type(const Plan& plan) noexcept : plan_(plan) {}
 
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return std::visit([&](const auto& plan) noexcept { return plan.workspace_bytes(lanes); }, plan_);
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return std::visit([&](const auto& plan) noexcept { return plan.workspace_bytes(workers); }, plan_);
     }
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
@@ -227,7 +228,7 @@ private:
 /// Plans of an operator whose tensors have one type.
 template <template <class> class Plan>
 using plan_of_one_type = plan_of_some_type<Plan<float>, Plan<float16>, Plan<bfloat16>>;
-/// Plans of an operator with a tensor that may be f32 beside 16-bit ones.
+/// Plans of an operator with a tensor that may be f32 when the others have 16 bits.
 template <template <class, class> class Plan>
 using plan_of_two_types = plan_of_some_type<Plan<float, float>, Plan<float16, float16>, Plan<bfloat16, bfloat16>,
                                             Plan<float16, float>, Plan<bfloat16, float>>;
@@ -243,12 +244,12 @@ template <class Plan, class Typed>
 
 // --------------------------------------------------------------------------------------------------------- convolution
 
-/// Forward convolution of run-time types, planned. A value: copy it, share it between threads.
+/// A planned forward convolution with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_convolution_plan : public detail::plan_of_two_types<convolution_plan> {
 public:
     using detail::plan_of_two_types<convolution_plan>::plan_of_some_type;
 
-    /// Typed: convolution_plan::run. The pointers are to elements of the planned types.
+    /// As convolution_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* weights, const void* bias, void* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T, class B>(const convolution_plan<T, B>& plan) noexcept {
@@ -258,8 +259,8 @@ public:
     }
 };
 
-/// Plans dynamic_convolution_plan::run. `bias` may be f32, or {} for none. Empty layouts mean what they mean in the
-/// typed form. Errors: those of the typed form, and of types.
+/// Plans dynamic_convolution_plan::run. `bias` may be f32, or {} for none. Empty layouts have the meaning of the
+/// typed form. Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_convolution_plan> plan_convolution(
     const dynamic_layout& src, const dynamic_layout& weights, const dynamic_layout& bias,
     const convolution_attributes& attributes, const dynamic_layout& dst, const plan_options& options = {}) noexcept {
@@ -288,12 +289,12 @@ public:
         src.data, weights.data, bias.data, dst.data);
 }
 
-/// Data gradient of a convolution of run-time types, planned. A value: copy it, share it between threads.
+/// A planned data gradient of a convolution with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_convolution_backward_data_plan : public detail::plan_of_one_type<convolution_backward_data_plan> {
 public:
     using detail::plan_of_one_type<convolution_backward_data_plan>::plan_of_some_type;
 
-    /// Typed: convolution_backward_data_plan::run. The pointers are to elements of the planned types.
+    /// As convolution_backward_data_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, const void* weights, void* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const convolution_backward_data_plan<T>& plan) noexcept {
@@ -303,8 +304,8 @@ public:
     }
 };
 
-/// Plans dynamic_convolution_backward_data_plan::run. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_convolution_backward_data_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_convolution_backward_data_plan> plan_convolution_backward_data(
     const dynamic_layout& diff_dst, const dynamic_layout& weights, const convolution_attributes& attributes,
     const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
@@ -336,12 +337,12 @@ public:
         diff_dst.data, weights.data, diff_src.data);
 }
 
-/// Weight gradient of a convolution of run-time types, planned. A value: copy it, share it between threads.
+/// A planned weight gradient of a convolution with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_convolution_backward_weights_plan : public detail::plan_of_two_types<convolution_backward_weights_plan> {
 public:
     using detail::plan_of_two_types<convolution_backward_weights_plan>::plan_of_some_type;
 
-    /// Typed: convolution_backward_weights_plan::run. The pointers are to elements of the planned types.
+    /// As convolution_backward_weights_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* diff_dst, void* diff_weights, void* diff_bias,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T, class G>(const convolution_backward_weights_plan<T, G>& plan) noexcept {
@@ -351,8 +352,8 @@ public:
     }
 };
 
-/// Plans dynamic_convolution_backward_weights_plan::run. That of its bias, too, where `diff_bias` is not {}; both may
-/// be f32. Empty layouts mean what they mean in the typed form. Errors: those of the typed form, and of types.
+/// Plans dynamic_convolution_backward_weights_plan::run. With a `diff_bias` other than {}, also the gradient of the bias. Both
+/// may be f32. Empty layouts have the meaning of the typed form. Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_convolution_backward_weights_plan> plan_convolution_backward_weights(
     const dynamic_layout& src, const dynamic_layout& diff_dst, const convolution_attributes& attributes,
     const dynamic_layout& diff_weights, const dynamic_layout& diff_bias = {},
@@ -373,8 +374,8 @@ public:
         });
 }
 
-/// Weight gradient of a convolution in one call: plan_convolution_backward_weights and run. That of its bias, too,
-/// where `diff_bias` is not {}; both may be f32.
+/// Weight gradient of a convolution in one call: plan_convolution_backward_weights and run. With a
+/// `diff_bias` other than {}, also the gradient of the bias. Both may be f32.
 [[nodiscard]] inline status convolution_backward_weights(
     const const_dynamic_view& src, const const_dynamic_view& diff_dst, const convolution_attributes& attributes,
     const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
@@ -388,12 +389,12 @@ public:
 
 // ---------------------------------------------------------------------------------------------- transposed convolution
 
-/// Forward transposed convolution of run-time types, planned. A value: copy it, share it between threads.
+/// A planned forward transposed convolution with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_conv_transpose_plan : public detail::plan_of_two_types<conv_transpose_plan> {
 public:
     using detail::plan_of_two_types<conv_transpose_plan>::plan_of_some_type;
 
-    /// Typed: conv_transpose_plan::run. The pointers are to elements of the planned types.
+    /// As conv_transpose_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* weights, const void* bias, void* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T, class B>(const conv_transpose_plan<T, B>& plan) noexcept {
@@ -403,8 +404,8 @@ public:
     }
 };
 
-/// Plans dynamic_conv_transpose_plan::run. `bias` may be f32, or {} for none. Empty layouts mean what they mean in the
-/// typed form. Errors: those of the typed form, and of types.
+/// Plans dynamic_conv_transpose_plan::run. `bias` may be f32, or {} for none. Empty layouts have the meaning of the
+/// typed form. Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_conv_transpose_plan> plan_conv_transpose(
     const dynamic_layout& src, const dynamic_layout& weights, const dynamic_layout& bias,
     const conv_transpose_attributes& attributes, const dynamic_layout& dst, const plan_options& options = {}) noexcept {
@@ -433,12 +434,12 @@ public:
         src.data, weights.data, bias.data, dst.data);
 }
 
-/// Data gradient of a transposed convolution of run-time types, planned. A value: copy it, share it between threads.
+/// A planned data gradient of a transposed convolution with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_conv_transpose_backward_data_plan : public detail::plan_of_one_type<conv_transpose_backward_data_plan> {
 public:
     using detail::plan_of_one_type<conv_transpose_backward_data_plan>::plan_of_some_type;
 
-    /// Typed: conv_transpose_backward_data_plan::run. The pointers are to elements of the planned types.
+    /// As conv_transpose_backward_data_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, const void* weights, void* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const conv_transpose_backward_data_plan<T>& plan) noexcept {
@@ -448,8 +449,8 @@ public:
     }
 };
 
-/// Plans dynamic_conv_transpose_backward_data_plan::run. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_conv_transpose_backward_data_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_conv_transpose_backward_data_plan> plan_conv_transpose_backward_data(
     const dynamic_layout& diff_dst, const dynamic_layout& weights, const conv_transpose_attributes& attributes,
     const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
@@ -481,13 +482,13 @@ public:
         diff_dst.data, weights.data, diff_src.data);
 }
 
-/// Weight gradient of a transposed convolution of run-time types, planned. A value: copy it, share it between threads.
+/// A planned weight gradient of a transposed convolution with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_conv_transpose_backward_weights_plan
     : public detail::plan_of_two_types<conv_transpose_backward_weights_plan> {
 public:
     using detail::plan_of_two_types<conv_transpose_backward_weights_plan>::plan_of_some_type;
 
-    /// Typed: conv_transpose_backward_weights_plan::run. The pointers are to elements of the planned types.
+    /// As conv_transpose_backward_weights_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* diff_dst, void* diff_weights, void* diff_bias,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T, class G>(const conv_transpose_backward_weights_plan<T, G>& plan) noexcept {
@@ -497,8 +498,8 @@ public:
     }
 };
 
-/// Plans dynamic_conv_transpose_backward_weights_plan::run. That of its bias, too, where `diff_bias` is not {}; both
-/// may be f32. Empty layouts mean what they mean in the typed form. Errors: those of the typed form, and of types.
+/// Plans dynamic_conv_transpose_backward_weights_plan::run. With a `diff_bias` other than {}, also the gradient of the bias.
+/// Both may be f32. Empty layouts have the meaning of the typed form. Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_conv_transpose_backward_weights_plan> plan_conv_transpose_backward_weights(
     const dynamic_layout& src, const dynamic_layout& diff_dst, const conv_transpose_attributes& attributes,
     const dynamic_layout& diff_weights, const dynamic_layout& diff_bias = {},
@@ -519,8 +520,8 @@ public:
         });
 }
 
-/// Weight gradient of a transposed convolution in one call: plan_conv_transpose_backward_weights and run. That of its
-/// bias, too, where `diff_bias` is not {}; both may be f32.
+/// Weight gradient of a transposed convolution in one call: plan_conv_transpose_backward_weights and run. With a
+/// `diff_bias` other than {}, also the gradient of the bias. Both may be f32.
 [[nodiscard]] inline status conv_transpose_backward_weights(
     const const_dynamic_view& src, const const_dynamic_view& diff_dst, const conv_transpose_attributes& attributes,
     const dynamic_view& diff_weights, const dynamic_view& diff_bias = {}, const call_options& options = {}) noexcept {
@@ -534,12 +535,12 @@ public:
 
 // ---------------------------------------------------------------------------------------------------------------- bias
 
-/// Gradient of the bias of either family of run-time types, planned. A value: copy it, share it between threads.
+/// A planned gradient of the bias of either family with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_bias_backward_plan : public detail::plan_of_two_types<bias_backward_plan> {
 public:
     using detail::plan_of_two_types<bias_backward_plan>::plan_of_some_type;
 
-    /// Typed: bias_backward_plan::run. The pointers are to elements of the planned types.
+    /// As bias_backward_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, void* diff_bias, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return visit([&]<class T, class G>(const bias_backward_plan<T, G>& plan) noexcept {
@@ -548,8 +549,8 @@ public:
     }
 };
 
-/// Plans dynamic_bias_backward_plan::run. `diff_bias` may be f32. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_bias_backward_plan::run. `diff_bias` may be f32. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_bias_backward_plan> plan_bias_backward(const dynamic_layout& diff_dst,
                                                                            const bias_attributes& attributes,
                                                                            const dynamic_layout& diff_bias,
@@ -578,12 +579,12 @@ public:
 
 // ------------------------------------------------------------------------------------------------------------- pooling
 
-/// Average pool of run-time types, planned. A value: copy it, share it between threads.
+/// A planned average pool with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_avg_pool_plan : public detail::plan_of_one_type<avg_pool_plan> {
 public:
     using detail::plan_of_one_type<avg_pool_plan>::plan_of_some_type;
 
-    /// Typed: avg_pool_plan::run. The pointers are to elements of the planned types.
+    /// As avg_pool_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, void* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const avg_pool_plan<T>& plan) noexcept {
@@ -592,8 +593,8 @@ public:
     }
 };
 
-/// Plans dynamic_avg_pool_plan::run. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_avg_pool_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_avg_pool_plan> plan_avg_pool(const dynamic_layout& src,
                                                                  const avg_pool_attributes& attributes,
                                                                  const dynamic_layout& dst,
@@ -617,12 +618,12 @@ public:
         dst.data);
 }
 
-/// Gradient of an average pool of run-time types, planned. A value: copy it, share it between threads.
+/// A planned gradient of an average pool with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_avg_pool_backward_plan : public detail::plan_of_one_type<avg_pool_backward_plan> {
 public:
     using detail::plan_of_one_type<avg_pool_backward_plan>::plan_of_some_type;
 
-    /// Typed: avg_pool_backward_plan::run. The pointers are to elements of the planned types.
+    /// As avg_pool_backward_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, void* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const avg_pool_backward_plan<T>& plan) noexcept {
@@ -631,8 +632,8 @@ public:
     }
 };
 
-/// Plans dynamic_avg_pool_backward_plan::run. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_avg_pool_backward_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_avg_pool_backward_plan> plan_avg_pool_backward(
     const dynamic_layout& diff_dst, const avg_pool_attributes& attributes, const dynamic_layout& diff_src,
     const plan_options& options = {}) noexcept {
@@ -658,12 +659,12 @@ public:
         diff_dst.data, diff_src.data);
 }
 
-/// Max pool of run-time types, planned. A value: copy it, share it between threads.
+/// A planned max pool with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_max_pool_plan : public detail::plan_of_one_type<max_pool_plan> {
 public:
     using detail::plan_of_one_type<max_pool_plan>::plan_of_some_type;
 
-    /// Typed: max_pool_plan::run. The pointers are to elements of the planned types.
+    /// As max_pool_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, void* dst, std::int64_t* indices, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const max_pool_plan<T>& plan) noexcept {
@@ -672,8 +673,8 @@ public:
     }
 };
 
-/// Plans dynamic_max_pool_plan::run. `indices` may be {}. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_max_pool_plan::run. `indices` may be {}. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_max_pool_plan> plan_max_pool(const dynamic_layout& src,
                                                                  const max_pool_attributes& attributes,
                                                                  const dynamic_layout& dst,
@@ -700,12 +701,12 @@ public:
         src.data, dst.data, indices.data);
 }
 
-/// Gradient of a max pool of run-time types, planned. A value: copy it, share it between threads.
+/// A planned gradient of a max pool with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_max_pool_backward_plan : public detail::plan_of_one_type<max_pool_backward_plan> {
 public:
     using detail::plan_of_one_type<max_pool_backward_plan>::plan_of_some_type;
 
-    /// Typed: max_pool_backward_plan::run. The pointers are to elements of the planned types.
+    /// As max_pool_backward_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* diff_dst, void* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const max_pool_backward_plan<T>& plan) noexcept {
@@ -715,8 +716,8 @@ public:
     }
 };
 
-/// Plans dynamic_max_pool_backward_plan::run. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_max_pool_backward_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_max_pool_backward_plan> plan_max_pool_backward(
     const dynamic_layout& src, const dynamic_layout& diff_dst, const max_pool_attributes& attributes,
     const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
@@ -745,13 +746,13 @@ public:
         src.data, diff_dst.data, diff_src.data);
 }
 
-/// Gradient of a max pool from indices of run-time types, planned. A value: copy it, share it between threads.
+/// A planned gradient of a max pool from indices with run-time types. It is a value: copy it, and share it between threads.
 class dynamic_max_pool_backward_from_indices_plan
     : public detail::plan_of_one_type<max_pool_backward_from_indices_plan> {
 public:
     using detail::plan_of_one_type<max_pool_backward_from_indices_plan>::plan_of_some_type;
 
-    /// Typed: max_pool_backward_from_indices_plan::run. The pointers are to elements of the planned types.
+    /// As max_pool_backward_from_indices_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, const std::int64_t* indices, void* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return visit([&]<class T>(const max_pool_backward_from_indices_plan<T>& plan) noexcept {
@@ -760,8 +761,8 @@ public:
     }
 };
 
-/// Plans dynamic_max_pool_backward_from_indices_plan::run. Empty layouts mean what they mean in the typed form.
-/// Errors: those of the typed form, and of types.
+/// Plans dynamic_max_pool_backward_from_indices_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
 [[nodiscard]] inline result<dynamic_max_pool_backward_from_indices_plan> plan_max_pool_backward_from_indices(
     const dynamic_layout& diff_dst, const tensor_layout& indices, const max_pool_indices_attributes& attributes,
     const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {

@@ -1,4 +1,4 @@
-// Errors as std::string and on streams. Opt-in: may allocate, and throws what allocation and streams throw.
+// Errors as std::string and on streams. Include it explicitly: it may allocate, and throws what allocation and streams throw.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How callers lend threads: the executor concept, its non-owning reference and the serial default.
+// How callers pass threads: the executor concept, a non-owning reference, and the serial default.
 #pragma once
 
 #include <concepts>
@@ -11,8 +11,8 @@
 GRADKERN_NAMESPACE_BEGIN
 
 /// Something that runs `fn(i)` for every i in [0, n), in any order, on any threads, and returns when all are done.
-/// `concurrency()` says how many calls may usefully run at once. Results never depend on either. Neither may throw: an
-/// exception that leaves one of them ends the program, since operators are noexcept.
+/// `concurrency()` is the number of workers: how many calls usefully run at once. Results do not depend on either. Neither
+/// may throw: an exception that leaves one of them ends the program, since operators are noexcept.
 template <class E>
 concept executor = requires(E& e, std::ptrdiff_t n, void (*fn)(std::ptrdiff_t)) {
     {e.parallel_for(n, fn)};
@@ -65,7 +65,7 @@ public:
             run_(object_, n, std::addressof(fn), [](void* f, std::ptrdiff_t i) { (*static_cast<F*>(f))(i); });
         }
     }
-    /// How many calls may usefully run at once; at least 1.
+    /// The number of workers: how many calls usefully run at once. At least 1.
     [[nodiscard]] GRADKERN_PER_ISA std::ptrdiff_t concurrency() const {
         const std::ptrdiff_t n = concurrency_ == nullptr ? 1 : concurrency_(object_);
         return n < 1 ? 1 : n;

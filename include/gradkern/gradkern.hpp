@@ -1,4 +1,4 @@
-// gradkern: gradients of pooling and convolution. This header brings the operators and their vocabulary:
+// gradkern: gradients of pooling and convolution. This header includes the operators and the types they use:
 //
 //     using namespace gradkern;
 //     const tensor_layout diff_dst{1, 64, 56, 56};                     // (N, OC, OH, OW), dense
@@ -11,12 +11,12 @@
 //     std::vector<std::byte> scratch(plan->workspace_bytes());         // memory and threads come from the caller
 //     return plan->run(diff_dst_data, weights_data, diff_src_data, scratch);              // or: run(..., executor)
 //
-// Beside plan_X there are X, both steps in one call, and infer_X, the shape of the result, which counts elements of four
-// bytes where it checks that sizes do not overflow.
+// Besides plan_X there are X, which does both steps in one call, and infer_X, which returns the shape of the result.
+// (infer_X assumes elements of four bytes when it checks for overflow.)
 //
-// Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), dynamic.hpp (element types of run time),
+// Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), dynamic.hpp (element types known at run time),
 // error_text.hpp (messages as strings), accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), frontend/*.hpp
-// (the spellings of other libraries).
+// (the names of other libraries).
 #pragma once
 
 #include <gradkern/attributes.hpp>

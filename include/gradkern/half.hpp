@@ -62,7 +62,7 @@ namespace half_bits {
     std::uint32_t half = 0;
     if (magnitude > 0x7f800000u) {
         half = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-    } else if (magnitude >= 0x477ff000u) {  // 65520, half way between the largest number and what would follow it
+    } else if (magnitude >= 0x477ff000u) {  // 65520, half way between the largest number and the next one
         half = 0x7c00u;
     } else if (magnitude >= 0x38800000u) {  // 2^-14, the smallest normal number
         // A carry out of the fraction raises the exponent, as it should.
@@ -104,7 +104,7 @@ struct float16 {
     /// \brief Rounds to nearest, ties to even; infinite from 65520 on.
     GRADKERN_ALWAYS_INLINE explicit constexpr float16(float value) noexcept : bits(half_bits::f32_to_f16(value)) {}
 
-    /// \brief Not there for wider types: by way of `float` the value would be rounded twice.
+    /// \brief Deleted for wider types: through `float` the value would be rounded twice.
     template <std::floating_point Wider>
     requires(sizeof(Wider) > sizeof(float)) explicit float16(Wider) = delete;
 
@@ -113,7 +113,7 @@ struct float16 {
         return half_bits::f16_to_f32(bits);
     }
 
-    /// \brief The number with this pattern.
+    /// \brief The number with these bits.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static constexpr float16 from_bits(std::uint16_t pattern) noexcept {
         float16 value{};
         value.bits = pattern;
@@ -143,7 +143,7 @@ struct bfloat16 {
     /// \brief Rounds to nearest, ties to even; a NaN stays a NaN.
     GRADKERN_ALWAYS_INLINE explicit constexpr bfloat16(float value) noexcept : bits(half_bits::f32_to_bf16(value)) {}
 
-    /// \brief Not there for wider types: by way of `float` the value would be rounded twice.
+    /// \brief Deleted for wider types: through `float` the value would be rounded twice.
     template <std::floating_point Wider>
     requires(sizeof(Wider) > sizeof(float)) explicit bfloat16(Wider) = delete;
 
@@ -152,7 +152,7 @@ struct bfloat16 {
         return half_bits::bf16_to_f32(bits);
     }
 
-    /// \brief The number with this pattern.
+    /// \brief The number with these bits.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static constexpr bfloat16 from_bits(std::uint16_t pattern) noexcept {
         bfloat16 value{};
         value.bits = pattern;
@@ -183,7 +183,7 @@ enum class data_type : std::uint8_t {
     f32,   ///< IEEE binary32
     f16,   ///< IEEE binary16
     bf16,  ///< the upper half of a binary32
-    f64    ///< IEEE binary64, for references alone
+    f64    ///< IEEE binary64, only for references
 };
 
 /// \brief Bytes of one element.
@@ -221,7 +221,7 @@ struct f64_storage {
     using accumulate_type = double;                    ///< type of sums
 };
 
-/// \brief Says how elements of type `T` lie in memory; specialise it to use a type of your own without copies:
+/// \brief The memory format of elements of type `T`. Specialise it to use your own type without copies:
 /// \code
 /// template <> struct gradkern::element_traits<c10::Half> : gradkern::f16_storage {};
 /// \endcode
@@ -242,7 +242,7 @@ struct element_traits<float16> : f16_storage {};
 template <>
 struct element_traits<bfloat16> : bf16_storage {};
 
-// g++ announces _Float16 by the same macro where its C++ front end does not have it yet (before 13, except x86).
+// g++ also defines the macro where its C++ front end lacks _Float16 (before 13, except x86).
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 /// \brief `_Float16` is binary16.
 template <>
@@ -271,7 +271,7 @@ struct element_traits<std::bfloat16_t> : bf16_storage {};
 
 namespace half_bits {
 
-/// Unsatisfied where a trait is missing, an error with a text where it is there and wrong.
+/// Not satisfied if the trait is missing. If the trait is wrong, compilation fails with a message.
 template <class T>
 [[nodiscard]] consteval bool check_element() noexcept {
     static_assert(std::is_trivially_copyable_v<T>, "gradkern: an element type must be trivially copyable");
@@ -304,7 +304,7 @@ namespace detail {
 /// \brief The element as the type that sums are kept in; exact.
 template <element T>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE accumulate_t<T> load_element(const T* source) noexcept {
-    // Bytes, not a cast: the object is a foreign type's, and its conversions (if any) are not ours to trust.
+    // Bytes, not a cast: the type is the user's, and its conversions (if any) may do anything.
     if constexpr (element_traits<T>::type == data_type::f16 || element_traits<T>::type == data_type::bf16) {
         std::uint16_t bits;
         std::memcpy(&bits, source, sizeof bits);

@@ -5,13 +5,13 @@
 //     p(o, k) = o * stride - pads_begin + k * dilation        on every spatial axis, taps k in [0, kernel)
 //
 // and only taps with p inside [0, I) exist: padding never wins. The maximum of a window is its first largest element in
-// row-major order; -0 and +0 are alike. A NaN beats every number, and a later NaN an earlier one; with ignore_nan any
-// number, -Inf too, beats a NaN, and a window of NaNs has the first of them. A window without inside taps has the
-// maximum -Inf and the index -1, and passes no gradient on.
+// row-major order; -0 and +0 are equal. A NaN beats every number, and a later NaN beats an earlier one. With ignore_nan any
+// number beats a NaN, also -Inf, and a window of NaNs has the first one. A window without taps inside has the maximum -Inf and
+// the index -1, and its gradient is dropped.
 //
 //     max_pool                        src                -> dst, indices
-//     max_pool_backward               src, diff_dst      -> diff_src      finds every maximum again
-//     max_pool_backward_from_indices  diff_dst, indices  -> diff_src      takes what max_pool wrote
+//     max_pool_backward               src, diff_dst      -> diff_src      recomputes every maximum
+//     max_pool_backward_from_indices  diff_dst, indices  -> diff_src      uses the indices of max_pool
 #pragma once
 
 #include <algorithm>
@@ -38,12 +38,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// What the plans of max_pool and max_pool_backward share.
+/// The common base of the plans of max_pool and max_pool_backward.
 class max_operator {
 public:
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
@@ -68,7 +68,7 @@ protected:
 // ------------------------------------------------------------------------------------------------------------ forward
 
 /// The shape of dst and of indices: the number of windows on every axis by rounding_type, or ceil(I / stride) for
-/// same_*. Bytes count as those of f32.
+/// same_*. Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_max_pool(const extents& src,
                                                        const max_pool_attributes& attributes) noexcept {
     const auto p = shape::max_pool_shapes(src, attributes, {}, {}, 4);
@@ -76,17 +76,17 @@ protected:
     return p->small_shape;
 }
 
-/// A planned max pool. A value: copy it, share it between threads.
+/// A planned max pool. It is a value: copy it, and share it between threads.
 template <class T>
 class max_pool_plan : public detail::max_operator {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_plan() noexcept = default;
 
-    /// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)], and the index of the element taken, in elements as
-    /// index_base and storage_order say; -Inf and -1 for a window without inside taps.
+    /// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)], and the index of that element, counted as
+    /// index_base and storage_order say; -Inf and -1 for a window without taps inside.
     ///
-    /// `indices` is not looked at where the plan was made without their layout. Values are exact. No tensor may
+    /// `indices` is ignored if the plan was made without their layout. Values are exact. No tensor may
     /// overlap an output. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::int64_t* indices = nullptr, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -109,7 +109,7 @@ private:
     detail::tensor_memory indices_{};
 };
 
-/// Plans max_pool_plan::run. `dst` may be empty: dense in the inferred shape. `indices` empty: none are written.
+/// Plans max_pool_plan::run. `dst` may be empty: dense in the inferred shape. With empty `indices` none are written.
 /// Errors: those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<max_pool_plan<T>> plan_max_pool(const tensor_layout& src, const max_pool_attributes& attributes,
@@ -151,7 +151,7 @@ template <class T>
         src.data, dst.data, indices.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status max_pool(const Src& src, const max_pool_attributes& attributes,
                               tensor_view<typename Src::element_type> dst, tensor_view<std::int64_t> indices = {},
@@ -161,7 +161,7 @@ template <mutable_view Src>
 
 // ----------------------------------------------------------------------------------------------------------- backward
 
-/// The shape of diff_src: that of src. Bytes count as those of f32.
+/// The shape of diff_src: that of src. Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_max_pool_backward(const extents& src, const extents& diff_dst,
                                                                 const max_pool_attributes& attributes) noexcept {
     const auto p = shape::max_pool_backward_shapes(src, diff_dst, attributes, {}, 4);
@@ -169,17 +169,17 @@ template <mutable_view Src>
     return p->large_shape;
 }
 
-/// A planned gradient of a max pool. A value: copy it, share it between threads.
+/// A planned gradient of a max pool. It is a value: copy it, and share it between threads.
 template <class T>
 class max_pool_backward_plan : public detail::max_operator {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_backward_plan() noexcept = default;
 
     /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
     ///
-    /// All of it is written, +0 where no window has its maximum. Sums in f32 in ascending order of the windows, or in
-    /// f64 where more than 512 reach a position, one rounding to T. The output must not overlap an input. Errors:
+    /// The whole output is written, with +0 where no window has its maximum. Sums in f32 in ascending order of the
+    /// windows, or in f64 if more than 512 reach a position; one rounding to T. The output must not overlap an input. Errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -246,7 +246,7 @@ template <class T>
         src.data, diff_dst.data, diff_src.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status max_pool_backward(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
                                        const max_pool_attributes& attributes,
@@ -257,8 +257,8 @@ template <mutable_view Src>
 
 // ---------------------------------------------------------------------------------------------- backward from indices
 
-/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; neither: missing_shape. Its spatial
-/// sizes are free. Bytes count as those of f32.
+/// The shape of diff_src: `diff_src` where given, else attributes.diff_src_shape; without both: missing_shape. Its spatial
+/// sizes are free. Sizes in bytes are checked as for f32.
 [[nodiscard]] constexpr result<extents> infer_max_pool_backward_from_indices(
     const extents& diff_dst, const extents& indices, const max_pool_indices_attributes& attributes,
     const extents& diff_src = {}) noexcept {
@@ -267,16 +267,16 @@ template <mutable_view Src>
     return p->large_shape;
 }
 
-/// A planned gradient of a max pool from indices. A value: copy it, share it between threads.
+/// A planned gradient of a max pool from indices. It is a value: copy it, and share it between threads.
 template <class T>
 class max_pool_backward_from_indices_plan {
 public:
-    /// No plan yet: run() is an error until plan_X gives one.
+    /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_backward_from_indices_plan() noexcept = default;
 
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
@@ -290,14 +290,13 @@ public:
 
     /// diff_src = 0, then diff_src[indices[n, c, o]] += diff_dst[n, c, o] for every element whose index is not -1.
     ///
-    /// Indices count elements as index_base and storage_order say; they may repeat. All of them are looked at before
-    /// the first write: one below -1 or outside diff_src is index_out_of_range, and nothing is written (see index_check
-    /// for the other choice). A tensor with an index that points out of its element's plane takes a slow way. Sums in
-    /// f32 in ascending order of (n, c, o), or in f64 where a plane has more than 2^18 windows, one rounding to T. Where
-    /// indices point out of their planes in a tensor of more than 2^18 windows, sums are in f64, too; those of f32 that
-    /// overwrite are so for runs of windows with few different places alone. The output must not overlap an input. Other
-    /// errors: null_pointer, invalid_argument (overlap), workspace_too_small
-    /// (bytes).
+    /// Indices count elements as index_base and storage_order say; they may repeat. All of them are checked before the
+    /// first write: if one is below -1 or outside diff_src, the error is index_out_of_range and nothing is written (see
+    /// index_check for the other choice). If an index lies outside the plane of its element, the tensor takes a slow path.
+    /// Sums in f32 in ascending order of (n, c, o), or in f64 if a plane has more than 2^18 windows; one rounding to T. If
+    /// indices lie outside their planes in a tensor of more than 2^18 windows, sums are also in f64; if f32 results are
+    /// overwritten, only for runs of windows with few different offsets. The output must not overlap an input. Other errors:
+    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
@@ -335,7 +334,7 @@ private:
     detail::scatter_plan plan_{};
 };
 
-/// Plans max_pool_backward_from_indices_plan::run. `diff_src` wins over attributes.diff_src_shape; neither:
+/// Plans max_pool_backward_from_indices_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; without both:
 /// missing_shape. Errors: those of the shape rules and of memory, in the order of shape/check.hpp.
 template <class T>
 [[nodiscard]] result<max_pool_backward_from_indices_plan<T>> plan_max_pool_backward_from_indices(
@@ -380,7 +379,7 @@ template <class T>
         diff_dst.data, indices.data, diff_src.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status max_pool_backward_from_indices(const DiffDst& diff_dst, tensor_view<const std::int64_t> indices,
                                                     const max_pool_indices_attributes& attributes,

@@ -1,4 +1,4 @@
-// Choices that every plan offers beside the operator's own attributes.
+// Options of every plan, besides the attributes of the operator.
 #pragma once
 
 #include <cstddef>
@@ -16,33 +16,33 @@ GRADKERN_NAMESPACE_BEGIN
 enum class output_mode : std::uint8_t {
     /// they are never read
     overwrite,
-    /// result = T(f32(previous value) + sum), one rounding. Of many calls each rounds, and where the output has 16 bits a sum
-    /// stops growing once a call adds less than half of its last bit: in bf16 ones add up to 256, in f16 to 2048. Whoever
-    /// accumulates gradients of weights or of a bias over many calls asks for them in f32, which 16-bit inputs allow.
+    /// result = T(f32(previous value) + sum), one rounding. Each call rounds. So a 16-bit output stops growing once a call
+    /// adds less than half of its last bit: a sum of ones stops at 256 in bf16 and at 2048 in f16. To accumulate gradients of
+    /// weights or bias over many calls, use f32 gradients, which 16-bit inputs allow.
     accumulate
 };
-/// The words an error names.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(output_mode) noexcept {
     return "overwrite or accumulate";
 }
 
-/// How far results may leave the definition. Only `strict` promises the same bits everywhere.
+/// Whether results may differ from the definition. Only `strict` promises the same bits everywhere.
 ///
 /// `relaxed` is for convolutions of bf16 on targets with dot products of bf16 pairs (AVX512_BF16; GRADKERN_DOT_BF16 in
-/// detail/config.hpp): where a plan uses them, describe() says `dot_bf16`. Everywhere else it is `strict`, bit for bit. With
+/// detail/config.hpp). If a plan uses them, describe() says `dot_bf16`. Otherwise `relaxed` has the bits of `strict`. With
 /// dot products
 ///
-/// - sums are still f32, in an order that shapes, `algorithm` and the CPU decide: threads, executors and workspaces do not
-///   change a bit. Two products may be added to one another before the sum takes them;
-/// - the error of a sum may be twice that of a strict one, which accuracy.hpp counts in, where inputs are 0 or normal
-///   numbers: subnormal inputs, products and sums may count as 0;
-/// - Inf and NaN appear where they do with `strict`, but for a subnormal number times Inf, which may be a NaN, and for sums
-///   that leave the range of f32 on the way.
+/// - sums are still f32. Their order depends on shapes, `algorithm` and the CPU, not on threads, executors or workspaces.
+///   Two products may be added before they are added to the sum;
+/// - the error of a sum may be twice that of a strict one if inputs are 0 or normal numbers; accuracy.hpp includes this.
+///   Subnormal inputs, products and sums may be treated as 0;
+/// - Inf and NaN appear where they do with `strict`, with two exceptions: a subnormal number times Inf may be a NaN, and a
+///   partial sum may exceed the range of f32.
 enum class precision : std::uint8_t {
     strict,  ///< f32 products and sums in the library's fixed order
     relaxed  ///< hardware dot products of bf16 may be used where the target has them
 };
-/// The words an error names.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(precision) noexcept {
     return "strict or relaxed";
 }
@@ -59,7 +59,7 @@ enum class algorithm : std::uint8_t {
     channelwise,        // (old name)
     positionwise,       // (old name)
 };
-/// The words an error names.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
     return "automatic, or an algorithm that the operator has";
 }
@@ -73,49 +73,50 @@ enum class algorithm : std::uint8_t {
     }
 }
 
-/// When max_pool_backward_from_indices checks the indices. No index leads to a write out of bounds either way.
+/// When max_pool_backward_from_indices checks the indices. In both cases no index causes a write out of bounds.
 enum class index_check : std::uint8_t {
-    first,  ///< all of them before the first write: where one is out of range, nothing is written
-    each    ///< each one just before its own write, which saves a pass over the indices: where one is out of range, the
-            ///< output is left partly written. Accumulating plans check first all the same
+    first,  ///< all of them before the first write: if one is out of range, nothing is written
+    each    ///< each one just before its own write, which saves a pass over the indices: if one is out of range, the
+            ///< output is partly written. Accumulating plans always check first
 };
-/// The words an error names.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(index_check) noexcept {
     return "first or each";
 }
 
-/// How much scratch memory a plan asks for. The bits of a strict result are the same either way.
+/// How much scratch memory a plan needs. The bits of a strict result are the same in both cases.
 enum class scratch_use : std::uint8_t {
-    fast,  ///< as much as makes it fast
-    /// As little as it can do with: at most 40 KiB for each lane of a pool, whatever its size (but for
-    /// max_pool_backward_from_indices); some take many times as long. `algorithm` is not looked at, and where dot products of
-    /// bf16 are taken it is `fast`. Calls without a workspace fall back on it
+    fast,  ///< as much as the fastest plan needs
+    /// As little as possible: at most 40 KiB for each worker of a pool of any size (except
+    /// max_pool_backward_from_indices). Some plans take many times as long. `algorithm` is ignored. With dot products of
+    /// bf16 it is the same as `fast`. Calls without a workspace use it
     least
 };
-/// The words an error names.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(scratch_use) noexcept {
     return "fast or least";
 }
 
-/// Options of a plan. None of them changes a shape. A number that names no enumerator is invalid_argument, found after the
-/// errors of shapes.
+/// Options of a plan. None of them changes a shape. A value that is no enumerator is invalid_argument, reported after errors
+/// of shapes.
 struct plan_options {
     output_mode output = output_mode::overwrite;             ///< overwrite or accumulate
     gradkern::precision precision = precision::strict;       ///< numerical contract
     gradkern::algorithm algorithm = algorithm::automatic;    ///< path; the result does not depend on it
-    gradkern::index_check index_check = index_check::first;  ///< what a bad index may leave behind
-    scratch_use scratch = scratch_use::fast;                 ///< how much workspace is asked for
+    gradkern::index_check index_check = index_check::first;  ///< when indices are checked
+    scratch_use scratch = scratch_use::fast;                 ///< how much workspace the plan needs
 };
 
-/// Options of a one-call operator: the plan's, scratch memory and threads. A call that fails with workspace_too_small needs
-/// a workspace here: error::expected has its bytes, and plan_X(...)->workspace_bytes(threads) says them beforehand.
+/// Options of a one-call operator: those of the plan, scratch memory and threads. A call that fails with
+/// workspace_too_small needs a workspace: error::expected is its size in bytes, and plan_X(...)->workspace_bytes(threads)
+/// tells it beforehand.
 struct call_options {
     plan_options plan{};  ///< as for plan_X
     /// May be empty for pools and bias gradients, and for convolutions whose plan with scratch_use::least needs no more than
-    /// 40 KiB on a CPU with vectors of 16 floats: the problem alone decides, on every CPU, unless precision::relaxed takes
-    /// dot products of bf16. (max_pool_backward_from_indices
-    /// does without for planes of up to 10,240 places, and for f32 results that are overwritten in planes of up to 2^18
-    /// windows.) The 40 KiB are on the stack, more where vectors are longer.
+    /// 40 KiB on a CPU with vectors of 16 floats. So the problem alone decides, on every CPU, unless precision::relaxed uses
+    /// dot products of bf16. (For max_pool_backward_from_indices it may be empty if planes have up to 10,240 elements, or if
+    /// f32 results are overwritten and planes have up to 2^18 windows.) The 40 KiB are on the stack; longer vectors need
+    /// more.
     std::span<std::byte> workspace{members::no_bytes, members::no_bytes};
     executor_ref executor{};  ///< serial by default
 };

@@ -17,12 +17,12 @@ GRADKERN_NAMESPACE_BEGIN
 enum class errc : std::uint8_t {
     ok,                  ///< no error
     invalid_argument,    ///< an attribute value, or tensors that may not share memory
-    invalid_shape,       ///< shapes that do not fit together
-    missing_shape,       ///< a needed shape was given neither as input nor as attribute
+    invalid_shape,       ///< inconsistent shapes
+    missing_shape,       ///< a required shape was given neither as input nor as attribute
     unsupported,         ///< a rank, type or mode outside the library
     overflow,            ///< a size that does not fit a signed 64-bit integer
     index_out_of_range,  ///< an index value outside the tensor it points into
-    null_pointer,        ///< a tensor with elements came without memory
+    null_pointer,        ///< a tensor with elements has no memory
     workspace_too_small  ///< fewer workspace bytes than the plan needs
 };
 
@@ -35,10 +35,10 @@ enum class errc : std::uint8_t {
     return i < names.size() ? names[i] : std::string_view{"unknown"};
 }
 
-/// Writes text and numbers into a span of characters and counts what it would have written.
+/// Writes text and numbers into a span of characters, and counts the characters of the whole text.
 class text_writer {
 public:
-    /// Writes into `text` as far as it reaches.
+    /// Writes into `text` until it is full.
     GRADKERN_PER_ISA constexpr explicit text_writer(std::span<char> text) noexcept : text_(text) {}
     /// Appends characters.
     GRADKERN_PER_ISA constexpr text_writer& operator<<(std::string_view s) noexcept {
@@ -61,7 +61,7 @@ public:
         if (negative) *this << "-";
         return *this << std::string_view(digits.data() + k, digits.size() - k);
     }
-    /// Characters appended so far, also those that found no room.
+    /// Characters appended so far, including those that did not fit.
     [[nodiscard]] GRADKERN_PER_ISA constexpr std::size_t size() const noexcept { return size_; }
 
 private:
@@ -69,7 +69,7 @@ private:
     std::size_t size_ = 0;
 };
 
-/// How `error::got` should have related to `error::expected`.
+/// The relation between `error::got` and `error::expected` that was violated.
 enum class expectation : std::uint8_t {
     equal,        ///< got == expected
     not_equal,    ///< got != expected
@@ -80,51 +80,50 @@ enum class expectation : std::uint8_t {
     none          ///< nothing is compared: the numbers are not shown
 };
 
-/// What `error::got` and `error::expected` count or stand for.
+/// What `error::got` and `error::expected` count.
 enum class quantity : std::uint8_t {
     value,    ///< the value of an attribute, a size, or an index
-    entries,  ///< how many numbers a list has
-    rank,     ///< how many axes a tensor has
-    strides,  ///< how many strides a tensor came with
+    entries,  ///< number of entries of a list
+    rank,     ///< number of axes of a tensor
+    strides,  ///< number of strides of a tensor
     bytes,    ///< bytes of memory
     type,     ///< element types, as numbers of data_type
     word      ///< the number of an enumerator
 };
 
-/// What an error says beside its numbers. The strings are literals of the library.
+/// What an error says besides its numbers. The strings are literals of the library.
 struct remark {
     quantity what = quantity::value;                             ///< see error::what
     std::string_view other{members::no_text, members::no_text};  ///< see error::other
     std::string_view why{members::no_text, members::no_text};    ///< see error::why
 };
 
-/// One mistake: which operator found it, in which argument and axis, what was there and what should have been.
+/// One mistake: which operator found it, in which argument and axis, and the actual and the expected number.
 /// The strings are literals of the library (or of the front end that reports); they never dangle.
 struct error {
     errc code = errc::ok;                                           ///< class of the mistake
     std::string_view op{members::no_text, members::no_text};        ///< operator, e.g. "convolution_backward_data"
     std::string_view argument{members::no_text, members::no_text};  ///< tensor or attribute, e.g. "weights", "strides"
-    int axis = -1;                              ///< index into the argument's shape or vector, -1 where there is none
+    int axis = -1;                              ///< index into the argument's shape or vector, -1 if there is none
     std::int64_t got = 0;                       ///< the offending number
-    std::int64_t expected = members::apart(0);  ///< the number it is held against
+    std::int64_t expected = members::apart(0);  ///< the number it is compared with
     expectation relation = expectation::equal;  ///< how `got` should relate to `expected`
     quantity what = quantity::value;            ///< what the two numbers are
     std::string_view other{members::no_text,
                            members::no_text};  ///< the argument that `expected` comes from, or that is in conflict
-    /// A part of a sentence: the rule that was broken, or the words that are taken. Given wherever numbers do not say it.
+    /// A part of a sentence: the broken rule, or the accepted words. Set whenever the numbers do not say it.
     std::string_view why{members::no_text, members::no_text};
 
-    /// The same mistake: code, operator, argument, axis, numbers and their relation. The members that only explain
-    /// (`what`, `other`, `why`) do not count, so that an error can be compared with one that is written down in short,
-    /// and explanations may become better in a later version.
+    /// Equal if code, operator, argument, axis, numbers and relation are equal. The explanations (`what`, `other`, `why`)
+    /// are not compared: so tests can leave them out, and later versions can improve them.
     GRADKERN_PER_ISA friend constexpr bool operator==(const error& a, const error& b) noexcept {
         return a.code == b.code && a.op == b.op && a.argument == b.argument && a.axis == b.axis && a.got == b.got &&
                a.expected == b.expected && a.relation == b.relation;
     }
 
     /// Writes a one-line message, e.g. "convolution: strides[1]: got 0, expected at least 1 (invalid_argument)",
-    /// cut to the span and not zero-terminated. Returns the number of characters the whole message has, like
-    /// snprintf, so that an empty span asks for the length. The wording may change between versions.
+    /// truncated to the span and not zero-terminated. Returns the length of the whole message, like snprintf; so an empty
+    /// span gives the length. The wording may change between versions.
     GRADKERN_PER_ISA constexpr std::size_t format(std::span<char> text) const noexcept {
         text_writer out(text);
         if (code == errc::ok) return (out << "ok").size();
@@ -144,7 +143,7 @@ struct error {
 private:
     /// ": got 0 entries, expected 2, to match src: one per spatial axis"
     GRADKERN_PER_ISA constexpr void write_numbers(text_writer& out) const noexcept {
-        // The words that are taken stand in `why`, in place of a number.
+        // `why` holds the accepted words, instead of a number.
         const bool is_list = !why.empty() && (what == quantity::word || relation == expectation::none);
         out << ": got ";
         write_quantity(out, got);
@@ -218,8 +217,8 @@ private:
 template <class T>
 class [[nodiscard]] result {
 public:
-    using value_type = T;                ///< what is held on success
-    using error_type = gradkern::error;  ///< what is held otherwise
+    using value_type = T;                ///< of the value on success
+    using error_type = gradkern::error;  ///< of the error on failure
 
     /// Success with a value.
     // NOLINTNEXTLINE(google-explicit-constructor): `return value;` must work
@@ -228,21 +227,21 @@ public:
     // NOLINTNEXTLINE(google-explicit-constructor): `return error;` must work
     GRADKERN_PER_ISA constexpr result(const gradkern::error& e) noexcept : error_(e) {}
 
-    /// True where a value is held.
+    /// True if it holds a value.
     [[nodiscard]] GRADKERN_PER_ISA constexpr bool has_value() const noexcept { return error_.code == errc::ok; }
-    /// True where a value is held.
+    /// True if it holds a value.
     [[nodiscard]] GRADKERN_PER_ISA constexpr explicit operator bool() const noexcept { return has_value(); }
-    /// The value; a default constructed T where there is an error.
+    /// The value; a default constructed T if there is an error.
     [[nodiscard]] GRADKERN_PER_ISA constexpr const T& value() const noexcept { return value_; }
-    /// The value; a default constructed T where there is an error.
+    /// The value; a default constructed T if there is an error.
     [[nodiscard]] GRADKERN_PER_ISA constexpr T& value() noexcept { return value_; }
-    /// The value, or `other` where there is an error.
+    /// The value, or `other` if there is an error.
     [[nodiscard]] GRADKERN_PER_ISA constexpr T value_or(T other) const noexcept { return has_value() ? value_ : other; }
-    /// The value; a default constructed T where there is an error.
+    /// The value; a default constructed T if there is an error.
     [[nodiscard]] GRADKERN_PER_ISA constexpr const T& operator*() const noexcept { return value_; }
-    /// The value; a default constructed T where there is an error.
+    /// The value; a default constructed T if there is an error.
     [[nodiscard]] GRADKERN_PER_ISA constexpr const T* operator->() const noexcept { return &value_; }
-    /// The error; its code is `errc::ok` where a value is held.
+    /// The error; its code is `errc::ok` if it holds a value.
     [[nodiscard]] GRADKERN_PER_ISA constexpr const gradkern::error& error() const noexcept { return error_; }
 
 private:

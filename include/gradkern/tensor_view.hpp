@@ -16,8 +16,8 @@
 
 GRADKERN_NAMESPACE_BEGIN
 
-/// A number that may stand in a list of extents: an integer of up to 64 bits, or an object that becomes one without loss.
-/// Truth values and characters are none, so that text is no shape.
+/// An entry of a list of extents: an integer of up to 64 bits, or an object that converts to one without loss. bool and
+/// character types are excluded, so that text is not a shape.
 template <class Integer>
 concept extent_value = ((std::integral<Integer> && sizeof(Integer) <= sizeof(std::int64_t)) ||
                         requires(const Integer& i) { std::int64_t{i}; }) &&
@@ -25,7 +25,7 @@ concept extent_value = ((std::integral<Integer> && sizeof(Integer) <= sizeof(std
                          std::same_as<Integer, char8_t> || std::same_as<Integer, char16_t> ||
                          std::same_as<Integer, char32_t>);
 
-/// Whatever can be walked from begin to end and holds such numbers: std::vector, std::array, std::span, an array, ...
+/// Any range of such numbers: std::vector, std::array, std::span, an array, ...
 template <class R>
 concept extent_range = requires(R& r) {
     std::begin(r) != std::end(r);
@@ -33,15 +33,15 @@ concept extent_range = requires(R& r) {
 };
 
 /// A short list of integers: a shape, strides, or an attribute with one entry per axis. Holds up to 5 entries and
-/// remembers how many it was given, so that operators can refuse longer ones. Unsigned numbers of 2^63 or more become
-/// 2^63 - 1, which as a size, a padding or a step between elements is refused, too.
+/// counts how many it was given, so that operators can refuse longer ones. Unsigned numbers of 2^63 or more become
+/// 2^63 - 1, which is refused as a size, a padding or a stride, too.
 class extents {
 public:
     static constexpr std::size_t capacity = 5;  ///< batch, channels and three spatial axes
 
     /// Nothing: an absent attribute.
-    // One by one, since this is a member of aggregates. No constructor stores in its body: g++ 12 takes that for a change of
-    // a constant, where an aggregate that is one holds the list.
+    // One by one, since this is a member of aggregates. No constructor stores in its body: if a constant aggregate holds the
+    // list, g++ 12 treats such a store as a change of a constant.
     GRADKERN_ALWAYS_INLINE constexpr extents() noexcept
         : values_{members::apart(0), members::apart(0), members::apart(0), members::apart(0), members::apart(0)},
           rank_(static_cast<std::size_t>(members::apart(0))) {}
@@ -49,7 +49,7 @@ public:
     template <extent_value... Integer>
     requires(sizeof...(Integer) > 1) GRADKERN_PER_ISA constexpr extents(const Integer&... values) noexcept
         : extents(std::initializer_list<std::int64_t>{number(values)...}) {}
-    /// From a braced list of one number, which is no number itself, or from an initializer list.
+    /// From a braced list of one number, or from an initializer list.
     template <extent_value Integer>
     GRADKERN_PER_ISA constexpr extents(std::initializer_list<Integer> values) noexcept
         : extents(keep(values.begin(), values.end())) {}
@@ -68,9 +68,9 @@ public:
         return e;
     }
 
-    /// Number of entries given, also where it exceeds the capacity.
+    /// Number of entries given, even if it exceeds the capacity.
     [[nodiscard]] GRADKERN_PER_ISA constexpr std::size_t rank() const noexcept { return rank_; }
-    /// True where nothing was given: an absent attribute.
+    /// True if nothing was given: an absent attribute.
     [[nodiscard]] GRADKERN_PER_ISA constexpr bool empty() const noexcept { return rank_ == 0; }
     /// Entry i; i < min(rank, capacity).
     [[nodiscard]] GRADKERN_PER_ISA constexpr std::int64_t operator[](std::size_t i) const noexcept {
@@ -88,7 +88,7 @@ public:
         ++rank_;
     }
 
-    /// The same entries. (What lies behind them is not compared: g++ 12 fills it with copies of theirs, where it vectorises
+    /// Equal entries. (The memory after them is not compared: g++ 12 fills it with copies of the entries when it vectorises
     /// a copy of constants for -march=skylake-avx512 at -O3.)
     GRADKERN_PER_ISA friend constexpr bool operator==(const extents& a, const extents& b) noexcept {
         bool same = a.rank_ == b.rank_;
@@ -97,7 +97,7 @@ public:
     }
 
 private:
-    /// What is kept of a list.
+    /// The entries kept of a list.
     struct kept {
         std::array<std::int64_t, capacity> values;
         std::size_t rank;
@@ -113,7 +113,7 @@ private:
     }
     GRADKERN_PER_ISA constexpr explicit extents(const kept& k) noexcept : values_(k.values), rank_(k.rank) {}
 
-    /// The number as a signed one, the nearest there is.
+    /// The nearest signed number.
     template <class Integer>
     [[nodiscard]] GRADKERN_PER_ISA static constexpr std::int64_t number(const Integer& value) noexcept {
         constexpr std::int64_t most = (std::numeric_limits<std::int64_t>::max)();
@@ -128,9 +128,9 @@ private:
     std::size_t rank_;
 };
 
-/// Shape and strides of a tensor, both in the order of its data_format or weights_format. Strides count elements, may
-/// be 0 or negative for inputs, and are those of a dense row-major tensor where they are left out. Those of an output may
-/// be negative, and must nest: sorted by length, each is longer than all shorter ones together reach.
+/// Shape and strides of a tensor, both in the order of its data_format or weights_format. Strides count
+/// elements. Empty strides are those of a dense row-major tensor. Strides of inputs may be 0 or negative. Those of an output
+/// may be negative, and must nest: in order of size, each one exceeds the reach of all smaller ones.
 struct tensor_layout {
     extents shape{};    ///< sizes
     extents strides{};  ///< elements from one entry of an axis to the next; empty: dense
@@ -140,10 +140,10 @@ struct tensor_layout {
     /// A dense tensor.
     // NOLINTNEXTLINE(google-explicit-constructor): a dense tensor is described by its shape
     GRADKERN_PER_ISA constexpr tensor_layout(const extents& s) noexcept : shape(s) {}
-    /// A tensor with strides of its own, one per axis.
+    /// A tensor with these strides, one per axis.
     GRADKERN_PER_ISA constexpr tensor_layout(const extents& s, const extents& t) noexcept : shape(s), strides(t) {}
-    /// A dense tensor: `tensor_layout{1, 64, 56, 56}`. (Templates, since `{{64}, {1}}` would be a list of two integers
-    /// for std::initializer_list<std::int64_t>, and is shape and strides, as `{{8, 64}, {64, 1}}` is.)
+    /// A dense tensor: `tensor_layout{1, 64, 56, 56}`. (Templates, since with std::initializer_list<std::int64_t>
+    /// `{{64}, {1}}` would be a list of two integers. It is shape and strides, as `{{8, 64}, {64, 1}}` is.)
     template <extent_value... Integer>
     requires(sizeof...(Integer) > 1) GRADKERN_PER_ISA constexpr tensor_layout(const Integer&... sizes) noexcept
         : shape(sizes...) {}
@@ -157,12 +157,12 @@ struct tensor_layout {
         GRADKERN_PER_ISA constexpr tensor_layout(R&& s) noexcept
         : shape(s) {}
 
-    /// True where no layout was given: an output whose shape is to be inferred, or an absent input.
+    /// True if no layout was given: an output whose shape is to be inferred, or an absent input.
     [[nodiscard]] GRADKERN_PER_ISA constexpr bool empty() const noexcept { return shape.empty(); }
-    /// True where strides were left out.
+    /// True if no strides were given.
     [[nodiscard]] GRADKERN_PER_ISA constexpr bool is_dense() const noexcept { return strides.empty(); }
 
-    /// The same shape and the same strides as given.
+    /// Equal shapes, and equal strides as given.
     GRADKERN_PER_ISA friend constexpr bool operator==(const tensor_layout&, const tensor_layout&) noexcept = default;
 };
 
@@ -186,7 +186,7 @@ struct tensor_view {
         : data(other.data), layout(other.layout) {}
 };
 
-/// A tensor_view of elements that may be written. One-call forms take it as their first input, too.
+/// A tensor_view of mutable elements. One-call forms also accept it as their first input.
 template <class V>
 concept mutable_view =
     !std::is_const_v<typename V::element_type> && std::same_as<V, tensor_view<typename V::element_type>>;

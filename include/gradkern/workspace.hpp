@@ -1,4 +1,4 @@
-// An owning workspace for callers without memory of their own to lend. Opt-in: the operators never allocate.
+// A workspace that owns its memory. Include it explicitly: the operators never allocate.
 //
 //     gradkern::workspace scratch(plan.workspace_bytes(pool.concurrency()));
 //     if (!scratch) ...                                                          // out of memory
@@ -22,7 +22,7 @@ public:
 
     /// No memory.
     GRADKERN_PER_ISA constexpr workspace() noexcept = default;
-    /// `bytes` bytes, or none where they cannot be had.
+    /// `bytes` bytes, or none if the allocation fails.
     GRADKERN_PER_ISA explicit workspace(std::size_t bytes) noexcept : complete_(bytes == 0) {
         // Allocators round sizes up to the alignment; near the end of the range some would wrap around.
         if (bytes == 0 || bytes > static_cast<std::size_t>(PTRDIFF_MAX) - alignment) return;
@@ -36,7 +36,7 @@ public:
         : data_(std::exchange(other.data_, nullptr)),
           bytes_(std::exchange(other.bytes_, 0)),
           complete_(std::exchange(other.complete_, true)) {}
-    /// Gives the own memory back and takes over that of `other`.
+    /// Releases its own memory and takes over that of `other`.
     GRADKERN_PER_ISA workspace& operator=(workspace&& other) noexcept {
         if (this != &other) {
             release();
@@ -50,11 +50,11 @@ public:
     workspace& operator=(const workspace&) = delete;
     GRADKERN_PER_ISA ~workspace() { release(); }
 
-    /// True where all bytes asked for are there; zero bytes always are.
+    /// True if the allocation succeeded; zero bytes always do.
     [[nodiscard]] GRADKERN_PER_ISA explicit operator bool() const noexcept { return complete_; }
-    /// The first byte; null where there are none.
+    /// The first byte; null if there are none.
     [[nodiscard]] GRADKERN_PER_ISA std::byte* data() const noexcept { return data_; }
-    /// How many bytes there are.
+    /// The number of bytes.
     [[nodiscard]] GRADKERN_PER_ISA std::size_t size() const noexcept { return bytes_; }
     /// The bytes, as plans take them.
     // NOLINTNEXTLINE(google-explicit-constructor): `plan.run(..., scratch)` must work

@@ -125,7 +125,7 @@ TEST(error_text, element_types_have_names) {
     EXPECT_EQ(convolve(static_cast<data_type>(9), data_type::f16),
               "convolution: weights: got type 9, expected f16, the type of src (unsupported)");
     EXPECT_EQ(convolve(data_type::f16, data_type::bf16),
-              "convolution: bias: got bf16, expected f16, the type of src: f32 is taken, too (unsupported)");
+              "convolution: bias: got bf16, expected f16, the type of src: f32 is also accepted (unsupported)");
     EXPECT_EQ(
         text(gk::convolution_backward_weights(in(data_type::f16, x, {1, 5, 5, 1}), in(data_type::f16, x, {1, 3, 3, 2}),
                                               conv, out(data_type::f16, x, {3, 3, 1, 2}), out(data_type::f32, x, {2}))),
@@ -161,7 +161,7 @@ TEST(error_text, sizes_name_the_rule_and_where_it_comes_from) {
               "max(stride, dilation) (invalid_shape)");
     EXPECT_EQ(
         text(gk::infer_conv_transpose({1, 3, 1}, {3, 1, 1}, with(transposed, [](auto& a) { a.output_padding = {2}; }))),
-        "conv_transpose: output_padding[0]: got 2, expected below 2: the larger one of stride and dilation "
+        "conv_transpose: output_padding[0]: got 2, expected below 2: the larger of stride and dilation "
         "(invalid_argument)");
     EXPECT_EQ(text(gk::infer_convolution_backward_data({1, 3, 3, 2}, {3, 3, 1, 2},
                                                        with(conv,
@@ -194,14 +194,14 @@ TEST(error_text, sizes_name_the_rule_and_where_it_comes_from) {
               "(invalid_shape)");
     EXPECT_EQ(pooled([](auto& a) { a.rounding_type = gk::rounding_type::ceil_torch; }),
               "avg_pool_backward: diff_dst[1]: got 2, expected 3, to match diff_src: the number of windows, rounded "
-              "up, the last one not in the end padding (invalid_shape)");
+              "up, without a last window in the end padding (invalid_shape)");
     EXPECT_EQ(text(gk::infer_avg_pool({1, 2, 1}, with(pool,
                                                       [](auto& a) {
                                                           a.kernel = {9};
                                                           a.rounding_type = gk::rounding_type::ceil_torch;
                                                       }))),
               "avg_pool: src[1]: got 2, expected at least 8: the size with its padding must hold the effective kernel, "
-              "(kernel - 1) * dilation + 1, but for stride - 1 (invalid_shape)");
+              "(kernel - 1) * dilation + 1, minus (stride - 1) (invalid_shape)");
     EXPECT_EQ(text(gk::infer_avg_pool({1, 2, 1}, with(pool, [](auto& a) { a.divisor_override = 0; }))),
               "avg_pool: divisor_override: got 0, expected other than 0 (invalid_argument)");
     EXPECT_EQ(
@@ -259,7 +259,7 @@ TEST(error_text, weights_in_the_other_format_are_to_blame) {
 
 TEST(error_text, memory_pointers_and_missing_shapes_have_a_reason) {
     EXPECT_EQ(text(gk::infer_convolution({1, std::int64_t{1} << 40, std::int64_t{1} << 40, 1}, {3, 3, 1, 2}, conv)),
-              "convolution: src: its bytes cannot be counted in 63 bits (overflow)");
+              "convolution: src: its size in bytes exceeds 63 bits (overflow)");
     EXPECT_EQ(text(gk::infer_avg_pool({1, 2, 1}, with(pool,
                                                       [](auto& a) {
                                                           a.kernel = {most};
@@ -281,17 +281,16 @@ TEST(error_text, memory_pointers_and_missing_shapes_have_a_reason) {
               "convolution: weights: its channels times the number of groups exceed 63 bits (overflow)");
     constexpr std::int64_t big = std::int64_t{1} << 17;
     EXPECT_EQ(text(gk::plan_convolution<float>({big, big, big, 1}, {1, 1, 1, 1}, {}, conv)),
-              "convolution: workspace: the scratch memory of so large a problem cannot be counted in 63 bits "
-              "(overflow)");
+              "convolution: workspace: the bytes that this problem needs exceed 63 bits (overflow)");
     EXPECT_EQ(
         text(gk::plan_convolution_backward_weights<float>({big, big, big, 1}, {big, big, big, 1}, conv, {1, 1, 1, 1})),
-        "convolution_backward_weights: workspace: the scratch memory of so large a problem cannot be counted in "
-        "63 bits (overflow)");
+        "convolution_backward_weights: workspace: the bytes that this problem needs exceed 63 bits (overflow)");
     EXPECT_EQ(text(gk::plan_convolution<float>({{1, 5, 5, 1}, {25, 5, most / 2, 1}}, {3, 3, 1, 2}, {}, conv)),
-              "convolution: src: its strides reach further than 63 bits can count bytes (overflow)");
-    EXPECT_EQ(text(gk::plan_convolution<float>({1, 5, 5, 1}, {3, 3, 1, 2}, {}, conv, {{1, 3, 3, 2}, {18, 6, 1, 1}})),
-              "convolution: dst[3]: its stride puts elements of the output on one another: it must be longer than all "
-              "shorter ones together reach (invalid_argument)");
+              "convolution: src: its range of addresses exceeds 63 bits (overflow)");
+    EXPECT_EQ(
+        text(gk::plan_convolution<float>({1, 5, 5, 1}, {3, 3, 1, 2}, {}, conv, {{1, 3, 3, 2}, {18, 6, 1, 1}})),
+        "convolution: dst[3]: elements of the output overlap: this stride must exceed the reach of all smaller strides "
+        "(invalid_argument)");
 
     EXPECT_EQ(text(gk::infer_avg_pool_backward({1, 2, 1}, pool)),
               "avg_pool_backward: diff_src: its shape cannot be inferred, and was not given (missing_shape)");
@@ -305,7 +304,7 @@ TEST(error_text, memory_pointers_and_missing_shapes_have_a_reason) {
 
     std::vector<float> x(64);
     EXPECT_EQ(text(gk::avg_pool<float>({nullptr, {1, 4, 1}}, pool, {x.data(), {1, 2, 1}})),
-              "avg_pool: src: the pointer is null, and the tensor has elements (null_pointer)");
+              "avg_pool: src: the pointer is null, but the tensor has elements (null_pointer)");
     EXPECT_EQ(text(gk::avg_pool<float>({x.data(), {1, 4, 1}}, pool, {x.data() + 1, {1, 2, 1}})),
               "avg_pool: dst: shares memory with src (invalid_argument)");
     const auto layer = gk::plan_convolution<float>({1, 64, 64, 64}, {3, 3, 64, 64}, {}, conv);
@@ -331,7 +330,7 @@ TEST(error_text, memory_pointers_and_missing_shapes_have_a_reason) {
               "index_base counts (index_out_of_range)");
     index = -2;
     EXPECT_EQ(scatter(),
-              "max_pool_backward_from_indices: indices: got -2, expected at least -1: -1 stands for a window without a "
+              "max_pool_backward_from_indices: indices: got -2, expected at least -1: -1 means a window without a "
               "maximum (index_out_of_range)");
 }
 

@@ -1,4 +1,4 @@
-// OpenMP as an executor. Opt-in: operators take any executor. Without OpenMP (-fopenmp) it is serial.
+// OpenMP as an executor. Include it explicitly. Without OpenMP (-fopenmp) it is serial.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ GRADKERN_NAMESPACE_BEGIN
 
 // Inlined: with and without -fopenmp the bodies differ.
 
-/// Runs on the threads of the OpenMP runtime. Stateless: any object does, `openmp_executor omp; plan.run(..., omp)`.
+/// Runs on the threads of the OpenMP runtime. It has no state: `openmp_executor omp; plan.run(..., omp)`.
 struct openmp_executor {
     /// Calls fn(i) for every i in [0, n) and returns when all are done. fn must not throw.
     template <class F>
@@ -24,7 +24,7 @@ struct openmp_executor {
 #endif
         for (std::ptrdiff_t i = 0; i < n; ++i) fn(i);
     }
-    /// The threads of the next parallel region; 1 inside of one where nesting is off.
+    /// The threads of the next parallel region; 1 inside a region if nesting is off.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static std::ptrdiff_t concurrency() noexcept {
 #if defined(_OPENMP)
         if (omp_in_parallel() != 0 && omp_get_active_level() >= omp_get_max_active_levels()) return 1;

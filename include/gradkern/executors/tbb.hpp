@@ -1,4 +1,4 @@
-// oneTBB as an executor. Opt-in: operators take any executor. Declares nothing where oneTBB's headers are not found.
+// oneTBB as an executor. Include it explicitly. It declares nothing if oneTBB's headers are not found.
 #pragma once
 
 #if __has_include(<tbb/parallel_for.h>)
@@ -12,12 +12,12 @@
 
 GRADKERN_NAMESPACE_BEGIN
 
-/// Runs in the calling thread's oneTBB task arena. Stateless: any object does, `tbb_executor tbb; plan.run(..., tbb)`.
+/// Runs in the calling thread's oneTBB task arena. It has no state: `tbb_executor tbb; plan.run(..., tbb)`.
 struct tbb_executor {
     /// Calls fn(i) for every i in [0, n) and returns when all are done. fn must not throw.
     template <class F>
     GRADKERN_PER_ISA void parallel_for(std::ptrdiff_t n, const F& fn) const noexcept {
-        // isolated: a waiting thread must not pick up a task of the caller's that waits for this one
+        // isolated: a waiting thread must not run a task of the caller that waits for this one
         ::tbb::this_task_arena::isolate([&] { ::tbb::parallel_for(std::ptrdiff_t{0}, n, fn); });
     }
     /// The threads of the calling thread's arena.

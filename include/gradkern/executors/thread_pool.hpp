@@ -1,4 +1,4 @@
-// A small pool of std::threads that models the executor concept. Opt-in: operators take any executor.
+// A small pool of std::threads that models the executor concept. Include it explicitly.
 //
 //     gradkern::thread_pool pool;                        // one thread per hardware thread, the caller included
 //     plan.run(src, weights, nullptr, dst, scratch, pool);
@@ -17,12 +17,12 @@
 
 GRADKERN_NAMESPACE_BEGIN
 
-/// Threads that wait for work between calls. parallel_for may be called from any thread: while one call has the pool, a
-/// second one from outside, or a nested one from a task, runs on its own thread.
+/// Threads that wait for work between calls. parallel_for may be called from any thread. While one call uses the pool,
+/// another call, or a nested call from a task, runs on its calling thread.
 class thread_pool {
 public:
-    /// `threads` threads including the one that calls parallel_for; at least 1. Fewer where the system refuses more:
-    /// see concurrency(). (Compiled without exceptions, a thread that the system refuses ends the program.)
+    /// `threads` threads including the one that calls parallel_for; at least 1. If the system refuses some, there are
+    /// fewer: see concurrency(). (Without exceptions, a refused thread ends the program.)
     GRADKERN_PER_ISA explicit thread_pool(std::ptrdiff_t threads = hardware_threads()) {
         const std::ptrdiff_t others = threads < 1 ? 0 : threads - 1;
         if (others > 0) workers_ = new std::thread[static_cast<std::size_t>(others)];
@@ -30,7 +30,7 @@ public:
         try {
             start(others);
         } catch (...) {
-            // Those that were started do the work.
+            // The threads that started do the work.
         }
 #else
         start(others);
@@ -38,7 +38,7 @@ public:
     }
     thread_pool(const thread_pool&) = delete;
     thread_pool& operator=(const thread_pool&) = delete;
-    /// Ends the threads. No call of parallel_for may be under way.
+    /// Ends the threads. No call of parallel_for may be running.
     GRADKERN_PER_ISA ~thread_pool() {
         {
             const std::lock_guard lock(mutex());
@@ -55,7 +55,7 @@ public:
         return n < 1 ? 1 : n;
     }
 
-    /// Threads that take part in a call, the caller's included.
+    /// Threads that work on a call, including the caller.
     [[nodiscard]] GRADKERN_PER_ISA std::ptrdiff_t concurrency() const noexcept { return count_ + 1; }
 
     /// Calls fn(i) for every i in [0, n) and returns when all are done. fn must not throw.
@@ -121,9 +121,9 @@ private:
         }
     }
 
-    // The mutex that guards what follows next_. Pools share a few, by their addresses: a mutex of a pool's own would be
-    // constructed by a function of the standard library, which all objects of a program share, whatever they are compiled
-    // for. (The waits of std::atomic and std::vector<std::thread>::reserve are such functions, too.)
+    // The mutex that guards the members after next_. Pools share a few, chosen by address. A mutex in each pool would be
+    // constructed by a function of the standard library, and all objects of a program share its body, whatever instruction set
+    // they are compiled for. (The waits of std::atomic and std::vector<std::thread>::reserve are such functions, too.)
     [[nodiscard]] GRADKERN_PER_ISA std::mutex& mutex() const noexcept {
         return mutexes_[reinterpret_cast<std::uintptr_t>(this) / 64 % mutex_count];
     }
@@ -133,9 +133,9 @@ private:
     static constinit inline thread_local bool inside_ = false;
 
     std::thread* workers_ = nullptr;
-    std::ptrdiff_t count_ = 0;             // of them
-    std::atomic<std::uint32_t> taken_{0};  // 1: by a call
-    std::atomic<std::ptrdiff_t> next_{0};  // task
+    std::ptrdiff_t count_ = 0;             // of workers_
+    std::atomic<std::uint32_t> taken_{0};  // 1: a call uses the pool
+    std::atomic<std::ptrdiff_t> next_{0};  // next task
     std::condition_variable wake_;
     std::condition_variable done_;
     job job_{nullptr, nullptr, 0};

@@ -1,6 +1,5 @@
-// The operators of the pooling and convolution families of the oneDNN Graph documents in their own spelling, under the
-// newer and the older names. These headers translate and compute nothing: each operator is one of the core, under the
-// names on the left.
+// The pooling and convolution operators of the oneDNN Graph documents, under their newer and older names. These headers
+// only translate: each operator is one of the core, with the names in the left column.
 //
 //     document                                        core
 //     ---------------------------------------------   --------------------------------------------------------------
@@ -15,7 +14,7 @@
 //       input  src, output dst                          src, dst
 //     MaxPoolBackward, MaxPoolBackprop                max_pool_backward
 //       input  src, diff_dst                            src, diff_dst
-//              older, optional: output_forward_indices  none: every maximum is found in src again
+//              older, optional: output_forward_indices  none: every maximum is recomputed from src
 //       output diff_src                                 diff_src
 //     Convolution                                     convolution
 //       input  src, weights, bias (optional)            src, weights, bias
@@ -54,23 +53,23 @@
 //     weights_format, older: filter_format            weights_format
 //     divisor_override                                the same; an extension of both average pools
 //     ignore_nan                                      the same; an extension of both max pools. oneDNN behaves like
-//                                                     true; false, the default, lets a NaN be its window's maximum
+//                                                     true; with false, the default, a NaN is its window's maximum
 //     rounding_type ceil_torch, and any               the same; extensions
 //     rounding_type of a pool's gradient
 //
 // The attribute called weights_format (filter_format) names the order of a filter's axes; O and I are output and input
-// channels of the forward operator, and the ConvTranspose family divides O by groups (shape/layout.hpp). Beside the
-// documents' OIX and XIO that family takes IOX and XOI, as oneDNN's code calls a filter whose channels stand the other
-// way round. That code takes XOI where the format is left out; here it is the documents' XIO: say `XOI` for such a graph.
+// channels of the forward operator, and the ConvTranspose family divides O by groups (shape/layout.hpp). Besides the
+// documents' OIX and XIO that family accepts IOX and XOI, the names of oneDNN's code for filters whose channels are swapped.
+// That code uses XOI if no format is given. Here it is XIO, as in the documents: pass `XOI` for such a graph.
 //
-// ConvTranspose and ConvTransposeBackwardData have no shape input or attribute in the documents and none here. Whoever
-// wants another one of the sizes that fit asks the core, whose attributes have dst_shape and diff_src_shape.
+// ConvTranspose and ConvTransposeBackwardData have no shape input or attribute in the documents, and none here. To choose
+// among the sizes that fit, use the core: its attributes have dst_shape and diff_src_shape.
 //
-// Names of tensors are those of the document named first; the other name of an operator takes the same arguments. A
-// shape tensor wins over the attribute of its name, which is then not looked at. Where an operator has such a shape and
-// neither is there, the answer is missing_shape: also for ConvolutionBackwardData, whose size the core would infer.
-// Attributes whose value is one of a few words take the word in the documents' spelling (`same_upper`), in the
-// upper-case one of oneDNN's code (`SAME_UPPER`), or the core's enumerator. Errors carry the names of the documents.
+// Tensors have the names of the document named first; the other name of an operator takes the same arguments. A shape
+// tensor takes precedence over the attribute of the same name, which is then ignored. If an operator has such a shape and
+// neither is given, the error is missing_shape, also for ConvolutionBackwardData, whose size the core would infer.
+// Attributes whose value is a word accept the documents' spelling (`same_upper`), the upper-case spelling of oneDNN's code
+// (`SAME_UPPER`), or the core's enumerator. Errors use the names of the documents.
 #pragma once
 
 #include <gradkern/frontend/onednn_graph/attributes.hpp>

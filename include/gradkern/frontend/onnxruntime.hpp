@@ -1,6 +1,5 @@
-// The gradient operators of ONNX Runtime's training side, with the attributes of the ONNX operators whose gradients they
-// are. This header translates and computes nothing: each operator here is one or more of the core, under the names on
-// the left.
+// The gradient operators of ONNX Runtime Training, with the attributes of their ONNX operators. This header only
+// translates: each operator is one or more of the core, with the names in the left column.
 //
 //     ONNX                                            core
 //     ---------------------------------------------   --------------------------------------------------------------
@@ -25,28 +24,27 @@
 //     pads: all begins, then all ends                 pads_begin, pads_end
 //     auto_pad NOTSET, VALID, SAME_UPPER, SAME_LOWER  auto_pad none, valid, same_upper, same_lower
 //
-// Tensors are (N, C, spatial...). Attributes that are left out have ONNX's defaults: no padding, strides and dilations
-// of one, one group; a convolution takes kernel_shape from W. A pool never guesses the size of dX. A convolution plans
-// the results that have a layout and computes those that have memory; dW and dB may be f32 where everything else has
-// 16 bits. Errors carry ONNX's names, and the axis of an error about pads is the place in the whole vector.
+// Tensors are (N, C, spatial...). Absent attributes have ONNX's defaults: no padding, strides and dilations of one, one
+// group; a convolution takes kernel_shape from W. A pool never infers the size of dX. A convolution plans the results that
+// have a layout, and computes those that have memory; dW and dB may be f32 if all other tensors have 16 bits. Errors use
+// ONNX's names. The axis of an error about pads is the index in the whole vector.
 //
 // What differs from ONNX Runtime:
 //
-//     AveragePoolGrad  auto_pad is obeyed, not ignored, and so is ceil_mode; the divisor of a last window that overhangs
-//                      counts the padding that was declared, not the whole kernel.
-//                      Windows of three axes add up where they overlap, each on its own axis.
+//     AveragePoolGrad  auto_pad and ceil_mode are used, not ignored. The divisor of a last window that exceeds the padded
+//                      input counts the given padding, not the whole kernel.
+//                      Overlapping windows of three axes are added, not assigned.
 //                      dY must have the size that AveragePool gives for dX; other sizes are an error.
-//                      dilations are taken.
+//                      dilations are accepted.
 //     MaxPoolGrad      an index outside dX is an error, found before the first write; -1 (a window without a source) adds
 //                      nothing. dY and indices must have one shape.
-//                      storage_order is an attribute here, so that the indices of a MaxPool that has it land where they
-//                      came from.
+//                      storage_order is an attribute here, so that indices of a MaxPool with it are read correctly.
 //     Conv             SAME_* pads for the kernel's extent with dilation, which ONNX Runtime refuses.
-//     ConvTranspose    pads are used as they are given (or as auto_pad finds them), and dY must fit them: a given
-//                      output_shape is checked against dY and moves no pads.
-//                      Without output_padding every size of dY that fits is accepted; what lies behind the last window
-//                      takes no part.
-//     all              negative pads are refused; padding that is skipped is never multiplied; 16-bit types are summed
+//     ConvTranspose    pads are used as given (or as auto_pad gives them), and dY must fit them: a given
+//                      output_shape is checked against dY and does not change pads.
+//                      Without output_padding every size of dY that fits is accepted; elements after the last window
+//                      are ignored.
+//     all              negative pads are refused; padding is skipped, never multiplied; 16-bit types are summed
 //                      in f32 and rounded once.
 #pragma once
 

@@ -1,10 +1,10 @@
-// Reference average pooling: forward and backward as plain loops beside their equations.
+// Reference average pooling: forward and backward as plain loops, with the equations beside them.
 //
-// The same arguments, shapes and errors as avg_pool.hpp (overlapping tensors are not looked for), also for double; no
-// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in the order that the operators keep
-// too, so that both give the same bits: per column of the window (kw, or ow) ascending, the sum over (kd, kh), or
-// (od, oh), row-major; then the sum of the columns; every sum starts from +0, and long ones are cut into parts
-// (sum_of_parts): those of columns, where a sum may have more than 512 at all, so that columns outside count, too.
+// The same arguments, shapes and errors as avg_pool.hpp (overlapping tensors are not detected), also for double; no
+// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in the order of the operators, so both
+// give the same bits. For each column of the window (kw, or ow) in ascending order, the sum over (kd, kh), or (od, oh), is
+// row-major; then the columns are added. Every sum starts from +0. Long sums are cut into parts (sum_of_parts): sums of
+// columns if they may have more than 512 terms, counting columns outside.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace ref {
 
-/// The divisor of window o; 0 where the window is empty.
+/// The divisor of window o; 0 if the window is empty.
 [[nodiscard]] constexpr std::int64_t average_divisor(const shape::pooling_problem& p, const avg_pool_attributes& a,
                                                      const index3& o) noexcept {
     if (a.divisor_override) return *a.divisor_override;
@@ -35,7 +35,7 @@ namespace ref {
     return count;
 }
 
-/// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
+/// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without taps inside.
 template <class T>
 [[nodiscard]] status avg_pool(tensor_view<const T> src, const avg_pool_attributes& attributes,
                               std::type_identity_t<tensor_view<T>> dst, const call_options& options = {}) noexcept {
@@ -79,20 +79,20 @@ template <class T>
     return {};
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status avg_pool(const Src& src, const avg_pool_attributes& attributes,
                               tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
     return ref::avg_pool<typename Src::element_type>(src, attributes, dst, options);
 }
 
-/// How many windows before window o would reach position q, were there any before window 0.
+/// How many windows before window o would reach position q if there were windows before window 0.
 [[nodiscard]] constexpr std::int64_t windows_before(const shape::axis& a, std::int64_t q, std::int64_t o) noexcept {
     const std::int64_t first = shape::ceil_div(q + a.pad_begin - (a.kernel - 1) * a.dilation, a.stride);
     return (o - first) / a.read_step(shape::side::large);
 }
 
-/// diff_src[n, c, q] = sum over windows o that reach q of diff_dst[n, c, o] / divisor(o); +0 where there are none.
+/// diff_src[n, c, q] = sum over windows o that reach q of diff_dst[n, c, o] / divisor(o); +0 if there are none.
 template <class T>
 [[nodiscard]] status avg_pool_backward(tensor_view<const T> diff_dst, const avg_pool_attributes& attributes,
                                        std::type_identity_t<tensor_view<T>> diff_src,
@@ -137,7 +137,7 @@ template <class T>
     return {};
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status avg_pool_backward(const DiffDst& diff_dst, const avg_pool_attributes& attributes,
                                        tensor_view<typename DiffDst::element_type> diff_src,

@@ -1,6 +1,6 @@
 // Reference bias gradient as plain loops beside its equation.
 //
-// The same arguments, shapes and errors as bias.hpp (overlapping tensors are not looked for), also for double; no
+// The same arguments, shapes and errors as bias.hpp (overlapping tensors are not detected), also for double; no
 // workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the
 // end.
 #pragma once
@@ -44,7 +44,7 @@ template <class T, class G = T>
     return {};
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst, class G = typename DiffDst::element_type>
 [[nodiscard]] status bias_backward(const DiffDst& diff_dst, const bias_attributes& attributes, tensor_view<G> diff_bias,
                                    const call_options& options = {}) noexcept {

@@ -1,9 +1,9 @@
-// Reference transposed convolution: forward, backward data and backward weights as plain loops beside their equations.
+// Reference transposed convolution: forward, backward data and backward weights as plain loops, with the equations beside them.
 //
-// The same arguments, shapes and errors as conv_transpose.hpp (overlapping tensors are not looked for), also for double; no
+// The same arguments, shapes and errors as conv_transpose.hpp (overlapping tensors are not detected), also for double; no
 // workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the
-// end, and non-finite results appear where the operators have them. Take `double` to judge results by the bounds of
-// accuracy.hpp: a plain sum in f32 loses more than the operators do, and more the longer it is.
+// end, and results are non-finite where those of the operators are. To check results against the bounds of
+// accuracy.hpp, use `double`: a plain sum in f32 is less accurate than the operators, the more so the longer it is.
 //
 // The canonical filter index is (ic over all groups, oc inside the group, k), as filter_strides(.., true) orders it.
 #pragma once
@@ -65,7 +65,7 @@ template <class T, class Bias = T>
     return {};
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class Bias = typename Src::element_type>
 [[nodiscard]] status conv_transpose(const Src& src, tensor_view<const typename Src::element_type> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,
@@ -113,7 +113,7 @@ template <class T>
     return {};
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status conv_transpose_backward_data(const DiffDst& diff_dst,
                                                   tensor_view<const typename DiffDst::element_type> weights,
@@ -166,7 +166,7 @@ template <class T, class G = T>
     return ref::bias_backward(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class G = typename Src::element_type>
 [[nodiscard]] status conv_transpose_backward_weights(const Src& src,
                                                      tensor_view<const typename Src::element_type> diff_dst,

@@ -1,4 +1,4 @@
-// What the plain-loop references of the convolution family share: tensors by index, taps and windows by definition.
+// Shared by the plain-loop references of the convolution family: tensors by index, taps and windows by definition.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace ref {
 
-/// Where the three spatial axes of a position or of a filter tap stand: (d, h, w).
+/// The three spatial indices of a position or of a filter tap: (d, h, w).
 using index3 = std::array<std::int64_t, 3>;
 
 /// A tensor of five canonical axes by index: (n, c, d, h, w), or (small channel, large channel, kd, kh, kw) for
@@ -47,8 +47,8 @@ void store(T* to, Sum sum, output_mode mode) noexcept {
     detail::store_element(to, static_cast<accumulate_t<T>>(sum));
 }
 
-/// A sum in the order of the pools: short ones plainly; long ones in parts of detail::pool_part terms, each from zero, which are added up
-/// in f64. `skipped`: terms of the first part that are not there.
+/// A sum in the order of the pools: plain if it is short. Long sums have parts of detail::pool_part terms, each from zero, which
+/// are added in f64. `skipped`: missing terms of the first part.
 template <class Sum>
 class sum_of_parts {
 public:
@@ -100,7 +100,7 @@ template <class F>
 void for_each_window(const std::array<shape::axis, 3>& axes, const index3& q, const F& f) {
     index3 first{};
     index3 count{};
-    for (std::size_t a = 0; a < 3; ++a) {  // the windows whose reach [p(o, 0), p(o, K - 1)] holds q
+    for (std::size_t a = 0; a < 3; ++a) {  // the windows whose reach [p(o, 0), p(o, K - 1)] contains q
         const shape::axis& x = axes[a];
         const std::int64_t reach = (x.kernel - 1) * x.dilation;
         first[a] = std::max<std::int64_t>(0, shape::ceil_div(q[a] + x.pad_begin - reach, x.stride));
@@ -160,7 +160,7 @@ struct argument {
     bool is_output = false;
 };
 
-/// The checks that need strides and pointers. (Unlike the operators, references do not look for overlapping tensors.)
+/// The checks that need strides and pointers. (Unlike the operators, references do not detect overlapping tensors.)
 [[nodiscard]] constexpr status check_arguments(std::string_view op, std::initializer_list<argument> arguments,
                                                const plan_options& options) noexcept {
     shape::operator_checks checks(op);
@@ -177,7 +177,7 @@ struct argument {
     return {};
 }
 
-/// Element c of a bias, or zero where there is none.
+/// Element c of a bias, or zero if there is no bias.
 template <class Sum, class Bias>
 [[nodiscard]] Sum bias_at(const tensor_view<const Bias>& bias, std::int64_t c) noexcept {
     if (bias.layout.empty()) return Sum{0};

@@ -1,7 +1,7 @@
-// Reference max pooling: forward and both gradients as plain loops beside their equations.
+// Reference max pooling: forward and both gradients as plain loops, with the equations beside them.
 //
-// The same arguments, shapes and errors as max_pool.hpp (overlapping tensors are not looked for), also for double; no
-// workspace, one thread. Gradients that meet in one place are added in ascending order of their windows.
+// The same arguments, shapes and errors as max_pool.hpp (overlapping tensors are not detected), also for double; no
+// workspace, one thread. Gradients of the same element are added in ascending order of their windows.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ namespace ref {
 /// The maximum of one window.
 template <class T>
 struct window_maximum {
-    accumulate_t<T> value = -own::infinity<accumulate_t<T>>;  ///< -Inf where there is none
+    accumulate_t<T> value = -own::infinity<accumulate_t<T>>;  ///< -Inf if there is none
     index3 position{};                                        ///< on the large side
-    bool found = false;                                       ///< false where no tap is inside
+    bool found = false;                                       ///< false if no tap is inside
 };
 
 /// The first largest element of window o in row-major order. A NaN beats every number and a later NaN an earlier one;
@@ -65,8 +65,8 @@ template <class T>
     return format == data_format::ncx ? (n * p.channels + c) * plane + s : (n * plane + s) * p.channels + c;
 }
 
-/// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)]; -Inf for a window without inside taps. `indices`, where
-/// given, receives the index of the element taken, or -1.
+/// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)]; -Inf for a window without taps inside. `indices`, if
+/// given, receives the index of that element, or -1.
 template <class T>
 [[nodiscard]] status max_pool(tensor_view<const T> src, const max_pool_attributes& attributes,
                               std::type_identity_t<tensor_view<T>> dst, tensor_view<std::int64_t> indices = {},
@@ -106,7 +106,7 @@ template <class T>
     return {};
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status max_pool(const Src& src, const max_pool_attributes& attributes,
                               tensor_view<typename Src::element_type> dst, tensor_view<std::int64_t> indices = {},
@@ -114,7 +114,7 @@ template <mutable_view Src>
     return ref::max_pool<typename Src::element_type>(src, attributes, dst, indices, options);
 }
 
-/// A sum of gradients whose number nobody knows beforehand: in Sum, or in f64, rounded once, where they may be very many.
+/// A sum of gradients whose number is not known beforehand: in Sum, or, if there may be very many, in f64 and rounded once.
 template <class Sum>
 class scattered_sum {
 public:
@@ -170,7 +170,7 @@ template <class T>
     return {};
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status max_pool_backward(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
                                        const max_pool_attributes& attributes,
@@ -219,7 +219,7 @@ template <class T>
     if (!bad) return bad;
 
     const bool in_f64 = small[0] * small[1] * small[2] > detail::many_windows;
-    // Every element of diff_src looks for the gradients that belong to it: quadratic, and beyond doubt.
+    // Every element of diff_src searches its gradients: quadratic, but obviously correct.
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index(large, [&](const index3& q) {
@@ -242,7 +242,7 @@ template <class T>
     return {};
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status max_pool_backward_from_indices(const DiffDst& diff_dst, tensor_view<const std::int64_t> indices,
                                                     const max_pool_indices_attributes& attributes,

@@ -1,7 +1,7 @@
-// The window arithmetic of one spatial axis, for convolutions and pooling alike.
+// The window arithmetic of one spatial axis, for convolutions and pooling.
 //
-// An axis couples a large side (input of a forward convolution or pool) with a small side (its output). Small position
-// o and tap k meet large position
+// An axis couples a large side (input of a forward convolution or pool) with a small side (its output). Tap k of
+// small position o covers the large position
 //
 //     p(o, k) = o * stride - pad_begin + k * dilation
 //
@@ -50,7 +50,7 @@ struct axis {
 
     /// From the first tap of a window to its last one.
     [[nodiscard]] constexpr std::int64_t reach() const noexcept { return (kernel - 1) * dilation; }
-    /// One position behind the last tap of window o.
+    /// One position after the last tap of window o.
     [[nodiscard]] constexpr std::int64_t window_end(std::int64_t o) const noexcept {
         return position(o, 0) + reach() + 1;
     }
@@ -60,8 +60,8 @@ struct axis {
         return kernel == 1 && pad_begin == 0 && small == large && (stride == 1 || small == 1);
     }
 
-    /// The stride and the dilation as steps in memory, where neighbouring positions are `memory` elements apart; 0 where
-    /// no two positions so far from each other lie inside, so that nobody takes the step.
+    /// The stride and the dilation as steps in memory, if neighbouring positions are `memory` elements apart. 0 if no two
+    /// positions at that distance lie inside, so that the step is never used.
     [[nodiscard]] constexpr std::int64_t stride_in(std::int64_t memory) const noexcept {
         return stride < large ? stride * memory : 0;
     }
@@ -75,8 +75,8 @@ struct axis {
         return rest <= 0 ? 0 : (std::min)(kernel, ceil_div(rest, dilation));
     }
 
-    /// The taps of window o that lie inside the large side. `first` is meaningful also where there are none, so that
-    /// (first, count) moves monotonically with o.
+    /// The taps of window o that lie inside the large side. `first` is defined even if there are none, so that
+    /// (first, count) is monotone in o.
     [[nodiscard]] constexpr tap_sequence inside_taps(std::int64_t o) const noexcept {
         const std::int64_t p = position(o, 0);
         const std::int64_t first = p >= 0 ? 0 : (std::min)(kernel, ceil_div(-p, dilation));
@@ -94,8 +94,8 @@ struct axis {
         return {first, std::clamp<std::int64_t>(floor_div(large - 1 + shift, stride) + 1, first, small)};
     }
 
-    /// Drops taps at both ends of the kernel that lie inside for no window, as far as the rest remains an axis: at least one
-    /// tap, pad_begin >= 0. Returns the number of the first tap that is left. No window's inside taps change.
+    /// Drops taps at both ends of the kernel that lie inside for no window, as long as the rest is a valid axis: at least one
+    /// tap, pad_begin >= 0. Returns the number of the first remaining tap. No window's inside taps change.
     constexpr std::int64_t drop_outside_taps() noexcept {
         const std::int64_t last = std::max<std::int64_t>(taps_below(0, large), 1);
         const std::int64_t below = ceil_div(-position(small - 1, 0), dilation);  // these end before the large side
@@ -105,11 +105,11 @@ struct axis {
         return first;
     }
 
-    /// Taps that a position of side `outputs` meets at most, inside or not: on the large side those of one stride phase.
+    /// The largest number of taps of a position of side `outputs`, inside or not: on the large side those of one stride phase.
     [[nodiscard]] constexpr std::int64_t taps_met(side outputs) const noexcept {
         return outputs == side::small ? kernel : ceil_div(kernel, stride / own::gcd(stride, dilation));
     }
-    /// Positions of the other side that it reads at most.
+    /// The largest number of positions of the other side that it reads.
     [[nodiscard]] constexpr std::int64_t most_reads(side outputs) const noexcept {
         return (std::min)(taps_met(outputs), outputs == side::small ? large : small);
     }
@@ -124,7 +124,7 @@ struct axis {
     }
 };
 
-/// A run of output positions that share one set of inside taps. Positions, taps and the coordinates that they read on
+/// A run of output positions with the same set of inside taps. Positions, taps and the coordinates that they read on
 /// the other side are arithmetic progressions, in ascending order of what is read (on the large side later taps read
 /// earlier positions, so that taps descend):
 ///
@@ -165,8 +165,8 @@ struct tap_class {
 ///     for (tap_class c; walk.next(c);) ...
 ///
 /// Every position belongs to exactly one class. On the small side a class is a run of neighbours; on the large side a
-/// run within one stride phase, since positions of different phases meet different taps. Each class is found by binary
-/// search, so that its cost does not depend on the extents.
+/// run within one stride phase, since positions of different phases have different taps. Each class is found by binary
+/// search, so its cost does not depend on the extents.
 class tap_class_walk {
 public:
     constexpr tap_class_walk(const axis& a, side outputs, std::int64_t begin, std::int64_t end) noexcept
@@ -190,8 +190,8 @@ public:
         if (next_ >= end_) return false;
         const std::int64_t here = next_;
         const tap_sequence taps = taps_of(here);
-        // The last position of the run. Whole windows go on until one ends behind the large side; elsewhere taps_of, which
-        // is monotone along a phase, is asked in longer and longer steps, since runs at borders are short.
+        // The last position of the run. Whole windows go on until one ends after the large side. Elsewhere taps_of is
+        // evaluated in longer and longer steps, since it is monotone along a phase and runs at borders are short.
         std::int64_t low = 0;
         std::int64_t high = (end_ - 1 - here) / position_step_;
         if (outputs_ == side::small && taps.count == axis_.kernel) {
@@ -235,13 +235,13 @@ public:
             c.read_per_position = 1;
             c.read_per_tap = read_step_;
         }
-        // Steps that nobody takes are 0, so that products with strides of memory stay small.
+        // Unused steps are 0, so that products with memory strides stay small.
         if (c.positions == 1) c.position_step = c.read_per_position = 0;
         if (c.taps <= 1) c.tap_step = c.read_per_tap = 0;
         return true;
     }
 
-    /// The taps that output position q meets, in ascending order.
+    /// The taps of output position q, in ascending order.
     [[nodiscard]] constexpr tap_sequence taps_of(std::int64_t q) const noexcept {
         if (outputs_ == side::small) return axis_.inside_taps(q);
         const std::int64_t shifted = q + axis_.pad_begin;  // = o * stride + k * dilation

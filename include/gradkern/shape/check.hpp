@@ -21,13 +21,12 @@ namespace shape {
 /// for filters. Unused spatial axes have stride 0.
 using canonical_strides = std::array<std::int64_t, 5>;
 
-/// Reasons of errors that several checks share.
+/// Reasons that several checks use.
 inline constexpr std::string_view no_shape = "its shape cannot be inferred, and was not given";
-inline constexpr std::string_view no_memory = "the pointer is null, and the tensor has elements";
+inline constexpr std::string_view no_memory = "the pointer is null, but the tensor has elements";
 inline constexpr std::string_view overlapping_strides =
-    "its stride puts elements of the output on one another: it must be longer than all shorter ones together reach";
-inline constexpr std::string_view uncountable_scratch =
-    "the scratch memory of so large a problem cannot be counted in 63 bits";
+    "elements of the output overlap: this stride must exceed the reach of all smaller strides";
+inline constexpr std::string_view uncountable_scratch = "the bytes that this problem needs exceed 63 bits";
 inline constexpr std::string_view uncountable_reach =
     "the effective kernel, (kernel - 1) * dilation + 1, exceeds 63 bits";
 inline constexpr std::string_view uncountable_padded = "the size with its padding exceeds 63 bits";
@@ -37,7 +36,7 @@ inline constexpr std::string_view uncountable_windows =
 inline constexpr std::string_view too_small_for_kernel =
     "the size with its padding must hold the effective kernel, (kernel - 1) * dilation + 1";
 inline constexpr std::string_view too_small_to_overhang =
-    "the size with its padding must hold the effective kernel, (kernel - 1) * dilation + 1, but for stride - 1";
+    "the size with its padding must hold the effective kernel, (kernel - 1) * dilation + 1, minus (stride - 1)";
 
 /// Why the small side of a window operator has the size it has.
 [[nodiscard]] constexpr std::string_view window_rule(auto_pad mode, rounding_type rounding) noexcept {
@@ -45,27 +44,28 @@ inline constexpr std::string_view too_small_to_overhang =
     if (mode == auto_pad::same_lower) return "auto_pad same_lower makes it ceil(size / stride)";
     switch (rounding) {
         case rounding_type::ceil: return "the number of windows, rounded up";
-        case rounding_type::ceil_torch: return "the number of windows, rounded up, the last one not in the end padding";
+        case rounding_type::ceil_torch:
+            return "the number of windows, rounded up, without a last window in the end padding";
         default: return "the number of windows that fit";
     }
 }
 
 /// Collects the first error of a sequence of checks. The order of all operators:
-///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then element types (in
-///   dynamic.hpp alone: elsewhere the compiler knows them), then missing shapes; 4 sizes; 5 overflow; 6 batch,
+///   0 spatial rank; 1 attribute lengths and words; 2 attribute values; 3 ranks that disagree, then element types (only
+///   in dynamic.hpp: elsewhere the compiler knows them), then missing shapes; 4 sizes; 5 overflow; 6 batch,
 ///   channels, spatial consistency.
-/// Plans check memory after that: addresses, tensor by tensor, then for a convolution that scratch can be counted in 63
+/// Plans check memory after that: addresses, tensor by tensor, then for a convolution that the scratch size fits 63
 /// bits (overflow of "workspace").
 class operator_checks {
 public:
     constexpr explicit operator_checks(std::string_view op) noexcept { error_.op = op; }
 
-    /// True while nothing failed.
+    /// True while no check has failed.
     [[nodiscard]] constexpr bool ok() const noexcept { return error_.code == errc::ok; }
     /// The first failure.
     [[nodiscard]] constexpr const gradkern::error& error() const noexcept { return error_; }
 
-    /// Records a failure unless one is recorded or `holds`. `say`: what its text says beside the numbers.
+    /// Records a failure unless `holds`, or unless one is recorded. `say`: what the text says besides the numbers.
     constexpr void require(bool holds, errc code, std::string_view argument, int index, std::int64_t got,
                            expectation relation, std::int64_t expected, const remark& say = {}) noexcept {
         if (holds || !ok()) return;
@@ -87,7 +87,7 @@ public:
                                     std::int64_t expected, const remark& say = {}) noexcept {
         require(got >= expected, code, argument, index, got, expectation::at_least, expected, say);
     }
-    /// Records a failure that has no numbers, but a reason.
+    /// Records a failure with a reason instead of numbers.
     constexpr void require_that(bool holds, errc code, std::string_view argument, std::string_view why) noexcept {
         require(holds, code, argument, -1, 0, expectation::none, 0, {.why = why});
     }
@@ -125,7 +125,7 @@ public:
         for (std::size_t i = 0; i < v.values().size(); ++i)
             require_at_least(errc::invalid_argument, argument, static_cast<int>(i), v[i], minimum);
     }
-    /// Check 3, or 4 for a shape that is no tensor's: as many axes as there should be.
+    /// Check 3, or 4 for a shape that is not a tensor's: the right number of axes.
     constexpr void rank(errc code, std::string_view argument, const extents& v, std::size_t expected) noexcept {
         require_equal(code, argument, -1, static_cast<std::int64_t>(v.rank()), static_cast<std::int64_t>(expected),
                       {.what = quantity::rank});
@@ -138,15 +138,15 @@ public:
     constexpr void has_shape(std::string_view argument, const extents& v) noexcept {
         require_that(!v.empty(), errc::missing_shape, argument, no_shape);
     }
-    /// Check 4: a shape vector of r + 2 entries. The r of them from `space` on, which are spatial or a kernel's, are at least
-    /// 1; batch and channels may be 0.
+    /// Check 4: a shape vector of r + 2 entries. The r entries from `space` on, spatial or kernel sizes, are at
+    /// least 1; batch and channels may be 0.
     constexpr void sizes(std::string_view argument, const extents& v, std::size_t r, std::size_t space) noexcept {
         rank(errc::invalid_shape, argument, v, r + 2);
         for (std::size_t i = 0; ok() && i < r + 2; ++i)
             require_at_least(errc::invalid_shape, argument, static_cast<int>(i), v[i],
                              i >= space && i < space + r ? 1 : 0);
     }
-    /// Check 5: a size that was computed without overflow. `what`: how the size comes about.
+    /// Check 5: a size that was computed without overflow. `what`: how the size is computed.
     constexpr void fits(std::string_view argument, int index, const checked& c, std::string_view what) noexcept {
         require(c.ok(), errc::overflow, argument, index, 0, expectation::none, 0, {.why = what});
     }
@@ -154,11 +154,11 @@ public:
     constexpr void volume(std::string_view argument, const extents& v, std::int64_t element_bytes) noexcept {
         checked bytes(element_bytes);
         for (const std::int64_t e : v.values()) bytes *= std::max<std::int64_t>(e, 1);
-        fits(argument, -1, bytes, "its bytes cannot be counted in 63 bits");
+        fits(argument, -1, bytes, "its size in bytes exceeds 63 bits");
     }
 
-    /// After all shape rules, the memory of a tensor: strides of the right number, address arithmetic that does not
-    /// overflow and, for an output, no two elements in one place.
+    /// After all shape rules, the memory of a tensor: the right number of strides, address arithmetic that does not
+    /// overflow and, for an output, no two elements at one address.
     constexpr void addresses(std::string_view argument, const tensor_layout& t, std::int64_t element_bytes,
                              bool is_output) noexcept {
         if (t.is_dense() || !ok()) return;
@@ -172,11 +172,11 @@ public:
             const checked reach = checked(std::max<std::int64_t>(t.shape[i], 1) - 1) * t.strides[i];
             (t.strides[i] < 0 ? low : high) += reach;
         }
-        fits(argument, -1, (high - low + 1) * element_bytes, "its strides reach further than 63 bits can count bytes");
+        fits(argument, -1, (high - low + 1) * element_bytes, "its range of addresses exceeds 63 bits");
         if (!is_output || !ok()) return;
         for (const std::int64_t e : t.shape.values())
             if (e == 0) return;
-        // Elements are distinct where each stride, taken by size, steps over everything the smaller ones reach.
+        // Elements are distinct if each stride, in order of size, exceeds the reach of all smaller ones.
         std::array<std::size_t, extents::capacity> order{};
         const auto size_of = [&](std::size_t k) {
             const auto bits = static_cast<std::uint64_t>(t.strides[k]);
@@ -201,7 +201,7 @@ private:
     gradkern::error error_{};
 };
 
-/// An error that has no numbers, but a reason.
+/// An error with a reason instead of numbers.
 [[nodiscard]] constexpr error error_because(errc code, std::string_view op, std::string_view argument,
                                             std::string_view why, std::string_view other = {}) noexcept {
     return {code, op, argument, -1, 0, 0, expectation::none, quantity::value, other, why};
@@ -211,14 +211,14 @@ private:
 [[nodiscard]] constexpr error bad_index(std::string_view op, std::int64_t index, std::int64_t end) noexcept {
     operator_checks checks(op);
     checks.require_at_least(errc::index_out_of_range, "indices", -1, index, -1,
-                            {.why = "-1 stands for a window without a maximum"});
+                            {.why = "-1 means a window without a maximum"});
     checks.require(index < end, errc::index_out_of_range, "indices", -1, index, expectation::below, end,
                    {.other = "diff_src", .why = "the elements that index_base counts"});
     return checks.error();
 }
 
-/// Whether the shape rules report this class before they would look at element types and missing shapes: attributes and
-/// ranks have classes that no later check uses.
+/// Whether the shape rules report this class before they check element types and missing shapes: attributes and ranks have
+/// classes that no later check uses.
 [[nodiscard]] constexpr bool precedes_types(errc code) noexcept {
     return code == errc::invalid_argument || code == errc::unsupported;
 }
@@ -235,8 +235,8 @@ private:
     return s;
 }
 
-/// Strides of an activation in the order (N, C, D, H, W). Those of an axis of extent 1 other than C are 0: nobody takes
-/// such a step, however long it is.
+/// Strides of an activation in the order (N, C, D, H, W). Those of an axis of extent 1 other than C are 0,
+/// because they are never used.
 [[nodiscard]] constexpr canonical_strides activation_strides(const tensor_layout& t, data_format f) noexcept {
     const std::size_t r = t.shape.rank() - 2;
     const extents s = strides_of(t);

@@ -11,8 +11,8 @@ namespace shape {
 
 /// A signed 64-bit integer that remembers whether any operation that led to it overflowed.
 ///
-/// Every member is inlined, and operands come by reference: g++ 12 drops stores to an object whose address goes to one function and
-/// whose value goes from there to a second one with two structures as parameters, where it inlines neither (-Os).
+/// Every member is inlined and operands are passed by reference. Otherwise g++ 12 -Os drops stores to an object: those whose address
+/// goes to one function that is not inlined, and whose value goes from there to a second one with two structure parameters.
 class checked {
 public:
     // NOLINTNEXTLINE(google-explicit-constructor): plain integers take part in checked expressions
@@ -57,7 +57,7 @@ private:
     const std::int64_t q = a / b;
     return a % b > 0 ? q + 1 : q;
 }
-/// The size of equal parts of `total`, as few as parts of at most `most` > 0 can be; total > 0.
+/// The size of equal parts of `total` > 0: as few parts as possible of at most `most` > 0.
 [[nodiscard]] constexpr std::int64_t even_part(std::int64_t total, std::int64_t most) noexcept {
     return ceil_div(total, ceil_div(total, most));
 }

@@ -2,7 +2,7 @@
 //
 // A convolution couples a large side (src of convolution, dst of conv_transpose) with a small side (the other one) by a
 // filter element W(s, l, k): s counts the channels of the small side over all groups, l those of the large side inside
-// the group of s. Both families share this picture; only the names of the tensors change (see convolution.hpp).
+// the group of s. This holds for both families; only the names of the tensors change (see convolution.hpp).
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ struct convolution_problem {
 /// The tensor whose shape is the result.
 enum class convolution_result : std::uint8_t { large, small, weights };
 
-/// What one operator of the family knows before its problem is inferred. `large`, `small` and `weights` are shapes; the
-/// one that is the result holds the shape asked for, or nothing.
+/// The arguments of one operator of the family before its problem is inferred. `large`, `small` and `weights` are shapes; the
+/// one of the result holds the requested shape, or nothing.
 struct convolution_request {
     std::string_view op{};
     bool transposed = false;  ///< conv_transpose family: rules T and TB, and the bound of output_padding
@@ -52,9 +52,9 @@ struct convolution_request {
     extents weights{};
     std::string_view bias_name{"bias"};
     extents bias{};                 ///< (output channels), or nothing; of the bias or of its gradient
-    bool result_is_tensor = false;  ///< the shape asked for is an output tensor's (wrong rank: unsupported)
+    bool result_is_tensor = false;  ///< the requested shape is an output tensor's (wrong rank: unsupported)
     bool uses_output_padding = false;
-    bool has_weights_format = true;  ///< the caller chose among formats, so that an error may name the other one
+    bool has_weights_format = true;  ///< the caller chose the format, so an error may name the other one
     std::int64_t element_bytes = 4;  ///< of the widest element involved
 
     extents strides{};
@@ -67,7 +67,7 @@ struct convolution_request {
     gradkern::data_format data_format = gradkern::data_format::nxc;
     gradkern::weights_format weights_format = gradkern::weights_format::xio;
 
-    /// Takes over the attributes of either family.
+    /// Copies the attributes of either family.
     template <class Attributes>
     constexpr void take(const Attributes& a) noexcept {
         strides = a.strides;
@@ -82,7 +82,7 @@ struct convolution_request {
     }
 };
 
-/// Why the small side has the size it has; same_* leave output_padding out.
+/// The reason for the size of the small side; same_* ignore output_padding.
 [[nodiscard]] constexpr std::string_view small_rule(auto_pad mode, std::int64_t output_padding) noexcept {
     if (output_padding == 0 || !is_same(mode)) return window_rule(mode, rounding_type::floor);
     return mode == auto_pad::same_upper ? "auto_pad same_upper makes it ceil((size - output_padding) / stride)"
@@ -90,7 +90,7 @@ struct convolution_request {
 }
 inline constexpr std::string_view transposed_rule = "stride * (size - 1) + effective kernel - pads + output_padding";
 [[nodiscard]] constexpr std::string_view padding_bound(bool transposed) noexcept {
-    return transposed ? "the larger one of stride and dilation" : "the stride";
+    return transposed ? "the larger of stride and dilation" : "the stride";
 }
 [[nodiscard]] constexpr std::string_view per_group_rule(std::int64_t groups) noexcept {
     return groups == 1 ? "" : "the channels of one group, times the number of groups";
@@ -99,9 +99,9 @@ inline constexpr std::string_view transposed_rule = "stride * (size - 1) + effec
 /// One spatial axis of a convolution_request whose large or small side may still be unknown (0).
 struct unknown_axis {
     int data_index = 0;   ///< in activations
-    axis a{};             ///< its sides as far as they are known
+    axis a{};             ///< its known sides
     std::int64_t ke = 1;  ///< effective kernel
-    bool has_op = false;  ///< whether output_padding is given, and counts
+    bool has_op = false;  ///< whether output_padding is given and used
     std::int64_t op = 0;  ///< output_padding
 
     constexpr void set(pads p) noexcept {
@@ -136,7 +136,7 @@ constexpr void infer_small(operator_checks& checks, const convolution_request& q
     if (is_same(q.auto_pad)) {
         count = ceil_div(a.large - u.op, a.stride);
         checks.require_at_least(errc::invalid_shape, q.large_name, u.data_index, a.large - u.op, 1,
-                                {.why = "the size less output_padding"});
+                                {.why = "the size minus output_padding"});
         if (!q.transposed) u.set(same_pads_forward(a.large, u.ke, a.stride, q.auto_pad));
     } else {
         const checked padded = checked(a.large) + a.pad_begin + a.pad_end;
@@ -155,7 +155,7 @@ constexpr void infer_small(operator_checks& checks, const convolution_request& q
                          {.other = q.large_name, .why = small_rule(q.auto_pad, u.op)});
 }
 
-/// Checks that the sides of a transposed convolution fit one another.
+/// Checks that the sides of a transposed convolution are consistent.
 constexpr void check_transposed_sides(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
     axis& a = u.a;
     checks.fits(q.small_name, u.data_index, u.span() + u.op, uncountable_windows);
@@ -183,7 +183,7 @@ constexpr void check_transposed_sides(operator_checks& checks, const convolution
                    {.other = q.small_name, .why = "output_padding must be below max(stride, dilation)"});
 }
 
-/// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 where it is not known.
+/// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 if it is not known.
 /// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
 constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
                                       std::int64_t kernel, std::int64_t large, std::int64_t small) noexcept {
@@ -197,7 +197,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     const bool explicit_pads = q.auto_pad == auto_pad::none;
     if (explicit_pads && !q.pads_begin.empty()) u.a.pad_begin = q.pads_begin[i];
     if (explicit_pads && !q.pads_end.empty()) u.a.pad_end = q.pads_end[i];
-    // a convolution's data gradient whose size is given has no use for output_padding
+    // output_padding has no effect on a data gradient of a convolution whose size is given
     u.has_op = q.uses_output_padding && !q.output_padding.empty() && (q.transposed || large == 0);
     if (u.has_op) u.op = q.output_padding[i];
     const checked effective = effective_kernel(kernel, u.a.dilation);
@@ -215,7 +215,7 @@ constexpr axis infer_convolution_axis(operator_checks& checks, const convolution
     return u.a;
 }
 
-/// The channels of a request's filter, were it in format `f`, and where they stand.
+/// The channels of a request's filter if it were in format `f`, and their axes.
 struct filter_channels {
     int full_index;
     int per_group_index;
@@ -236,8 +236,8 @@ struct filter_channels {
     }
 };
 
-/// Names weights whose channels fit neither side as they are and both sides in the other format: the weights are to blame
-/// then, and not the tensor that happens to be looked at first.
+/// Reports weights whose channels fit neither side as they are, but both sides in the other format. Otherwise the error would
+/// name the tensor that is checked first.
 constexpr void check_other_format(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     if (!checks.ok() || !q.has_weights_format) return;
     const bool is_oix = q.weights_format == weights_format::oix;
@@ -284,7 +284,7 @@ constexpr void check_attributes(operator_checks& checks, const convolution_reque
             const std::int64_t bound = q.transposed ? (std::max)(q.strides[i], q.dilations[i]) : q.strides[i];
             checks.require(q.output_padding[i] < bound, errc::invalid_argument, "output_padding", static_cast<int>(i),
                            q.output_padding[i], expectation::below, bound, {.why = padding_bound(q.transposed)});
-            // same_* says O * s where the size is left open, and leaves no room for more
+            // same_* gives O * s if the size is not given, so no output_padding is possible
             if (!q.transposed && q.large.empty() && is_same(q.auto_pad))
                 checks.require_equal(errc::invalid_argument, "output_padding", static_cast<int>(i), q.output_padding[i],
                                      0, {.why = "auto_pad same_upper and same_lower make the size stride * windows"});
@@ -319,7 +319,7 @@ constexpr void check_tensors(operator_checks& checks, const convolution_request&
     checks.volume(q.bias_name, q.bias, q.element_bytes);
 }
 
-/// Check 5: what kernels and windows reach can be counted.
+/// Check 5: the reach of kernels and windows fits 63 bits.
 constexpr void check_reach(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     const std::size_t kernel_at = kernel_index(q.weights_format);
     const std::size_t space_at = spatial_index(q.data_format);

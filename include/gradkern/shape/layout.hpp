@@ -1,4 +1,4 @@
-// Layout names and what they say: which entry of a shape is batch, channels, output channels, or a spatial axis.
+// Layout names, and which entry of a shape they make batch, channels, output channels or a spatial axis.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ enum class weights_format : std::uint8_t {
     oix   ///< channels first
 };
 
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(data_format) noexcept { return "nxc or ncx"; }
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(weights_format) noexcept { return "xio or oix"; }
 
-/// Reads `NXC` or `NCX` (also in lower case). Returns false where the word is unknown.
+/// Reads `NXC` or `NCX` (also in lower case). Returns false if the word is unknown.
 [[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, data_format& value) noexcept {
     if (word == "NXC" || word == "nxc") {
         value = data_format::nxc;
@@ -39,7 +39,7 @@ enum class weights_format : std::uint8_t {
     return true;
 }
 
-/// Reads `XIO` or `OIX` (also in lower case). Returns false where the word is unknown.
+/// Reads `XIO` or `OIX` (also in lower case). Returns false if the word is unknown.
 [[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, weights_format& value) noexcept {
     if (word == "XIO" || word == "xio") {
         value = weights_format::xio;

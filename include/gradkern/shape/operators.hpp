@@ -1,4 +1,4 @@
-// What each operator asks of the shape rules: which tensor plays which part. Kernels and references share these.
+// The shape rules of each operator: which tensor has which role. Kernels and references use them.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace shape {
 
-/// Where the shape of a result comes from when the caller has one: an output tensor or a shape input wins over the
-/// attribute, which is then not even looked at.
+/// The source of the shape of a result if the caller gives one: an output tensor or a shape input takes precedence over the
+/// attribute, which is then ignored.
 struct requested_shape {
     extents shape{};
     bool is_tensor = false;
@@ -82,7 +82,7 @@ struct requested_shape {
     return infer_convolution_problem(q);
 }
 
-/// src, weights, bias -> dst. Without a shape rule T, with one rule TB.
+/// src, weights, bias -> dst. Rule T without a shape, rule TB with one.
 [[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_shapes(
     const extents& src, const extents& weights, const conv_transpose_attributes& a, const extents& dst, bool tensor,
     std::int64_t element_bytes, const extents& bias = {}) noexcept {

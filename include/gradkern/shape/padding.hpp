@@ -10,7 +10,7 @@
 
 GRADKERN_NAMESPACE_BEGIN
 
-/// How padding is found. With any value but `none` the given pads are ignored.
+/// How padding is chosen. With any value except `none` the given pads are ignored.
 enum class auto_pad : std::uint8_t {
     none,        ///< pads_begin and pads_end as given (ONNX: NOTSET)
     same_upper,  ///< as many outputs as ceil(input / stride), the odd element of padding at the end
@@ -21,22 +21,22 @@ enum class auto_pad : std::uint8_t {
 /// How the number of windows of a pool is rounded.
 enum class rounding_type : std::uint8_t {
     floor,      ///< only windows that fit the padded input
-    ceil,       ///< a last window may overhang, the first one must fit the padded input (oneDNN Graph)
-    ceil_torch  ///< a last window may overhang unless it starts in the right padding, and so may the only one, by less
-                ///< than the stride (PyTorch, Ascend, current ONNX)
+    ceil,       ///< a last window may exceed the padded input, the first one must fit (oneDNN Graph)
+    ceil_torch  ///< a last window may exceed the padded input unless it starts in the end padding, and so may the only
+                ///< window, by less than the stride (PyTorch, Ascend, current ONNX)
 };
 
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(auto_pad) noexcept {
     return "none, same_upper, same_lower or valid";
 }
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_PER_ISA constexpr std::string_view words_of(rounding_type) noexcept {
     return "floor, ceil or ceil_torch";
 }
 
 /// Reads an auto_pad word in the spellings of the documents (`same_upper`) and of oneDNN and ONNX (`SAME_UPPER`,
-/// `NOTSET`, `None`). Returns false and leaves `value` alone where the word is unknown.
+/// `NOTSET`, `None`). Returns false and leaves `value` unchanged if the word is unknown.
 [[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, auto_pad& value) noexcept {
     if (word == "none" || word == "None" || word == "NONE" || word == "NOTSET") {
         value = auto_pad::none;
@@ -52,7 +52,7 @@ enum class rounding_type : std::uint8_t {
     return true;
 }
 
-/// Reads `floor`, `ceil` or `ceil_torch` (also in upper case). Returns false where the word is unknown.
+/// Reads `floor`, `ceil` or `ceil_torch` (also in upper case). Returns false if the word is unknown.
 [[nodiscard]] GRADKERN_PER_ISA constexpr bool parse(std::string_view word, rounding_type& value) noexcept {
     if (word == "floor" || word == "FLOOR") {
         value = rounding_type::floor;
@@ -114,18 +114,18 @@ struct pads {
     return split(std::max<std::int64_t>(0, extent + output_padding - large), mode);
 }
 
-/// By how much one window may overhang the padded input of an axis: ceil_torch, which rounds n / s towards plus infinity
-/// as PyTorch and ONNX Runtime do, has a window for every n > -s; the others have none for n < 0.
+/// By how much a single window may exceed the padded input of an axis. ceil_torch rounds n / s towards plus infinity, as
+/// PyTorch and ONNX Runtime do, so it has a window for every n > -s; the others have none for n < 0.
 [[nodiscard]] constexpr std::int64_t window_overhang(std::int64_t stride, rounding_type rounding) noexcept {
     return rounding == rounding_type::ceil_torch ? stride - 1 : 0;
 }
 
 /// Number of windows over an explicitly padded axis, n = I + pb + pe - Ke >= -window_overhang:
-/// floor(n / s) + 1, ceil(n / s) + 1, or the latter without a last window that starts at or behind I + pb.
+/// floor(n / s) + 1, ceil(n / s) + 1, or the latter without a last window that starts at I + pb or later.
 [[nodiscard]] constexpr std::int64_t window_count(std::int64_t n, std::int64_t stride, std::int64_t large,
                                                   std::int64_t pad_begin, rounding_type rounding) noexcept {
     if (rounding == rounding_type::floor) return n / stride + 1;
-    const std::int64_t last = ceil_div(n, stride);  // of windows numbered from 0
+    const std::int64_t last = ceil_div(n, stride);  // number of the last window, from 0
     // last * stride >= large + pad_begin, written so that it cannot overflow
     if (rounding == rounding_type::ceil_torch && last >= ceil_div(large + pad_begin, stride)) return last;
     return last + 1;

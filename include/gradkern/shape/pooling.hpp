@@ -26,12 +26,12 @@ struct pooling_problem {
     extents small_shape{};       ///< dst, in data_format order
 };
 
-/// What a pooling operator knows before its problem is inferred. The forward operator gives `large` (src) and may ask
-/// for `small` (dst); the backward operator gives `small` (diff_dst) and must ask for `large` (diff_src).
+/// The arguments of a pooling operator before its problem is inferred. The forward operator gives `large` (src) and may
+/// request `small` (dst); the backward operator gives `small` (diff_dst) and must request `large` (diff_src).
 struct pooling_request {
     std::string_view op{};
     bool backward = false;
-    bool needs_small = false;  ///< `small` is an input, not a result: it may not be empty
+    bool needs_small = false;  ///< `small` is an input, not a result: it must not be empty
     std::string_view large_name{};
     std::string_view small_name{};
     extents large{};
@@ -40,7 +40,7 @@ struct pooling_request {
     extents large_twin{};
     std::string_view small_twin_name{};  ///< a second tensor of the small shape (max pool: indices beside dst)
     extents small_twin{};
-    bool result_is_tensor = false;   ///< the shape asked for is an output tensor's (wrong rank: unsupported)
+    bool result_is_tensor = false;   ///< the requested shape is an output tensor's (wrong rank: unsupported)
     std::int64_t element_bytes = 4;  ///< of the widest element involved
 
     extents kernel{};
@@ -55,7 +55,7 @@ struct pooling_request {
     gradkern::index_base index_base = gradkern::index_base::tensor;
     gradkern::storage_order storage_order = gradkern::storage_order::row_major;
 
-    /// Takes over the attributes that all pools share.
+    /// Copies the attributes that all pools have.
     template <class Attributes>
     constexpr void take(const Attributes& a) noexcept {
         kernel = a.kernel;
@@ -114,7 +114,7 @@ constexpr void check_tensors(operator_checks& checks, const pooling_request& q, 
     for (const tensor& t : tensors) checks.volume(t.name, *t.shape, q.element_bytes);
 }
 
-/// Spatial axis `i` with explicit pads and as many windows as fit. Check 5: what its windows reach can be counted.
+/// Spatial axis `i` with explicit pads and as many windows as fit. Check 5: the reach of its windows fits 63 bits.
 [[nodiscard]] constexpr axis pooling_axis(operator_checks& checks, const pooling_request& q, std::size_t i) noexcept {
     const bool explicit_pads = q.auto_pad == auto_pad::none;
     const std::size_t at = spatial_index(q.data_format) + i;
@@ -129,7 +129,7 @@ constexpr void check_tensors(operator_checks& checks, const pooling_request& q, 
     const checked ke = effective_kernel(a.kernel, a.dilation);
     checks.fits("kernel", static_cast<int>(i), ke, uncountable_reach);
     checks.fits(q.large_name, data_index, checked(a.large) + a.pad_begin + a.pad_end, uncountable_padded);
-    if (checks.ok()) {  // the reach of the last window, which may overhang
+    if (checks.ok()) {  // the reach of the last window, which may exceed the padded input
         const std::int64_t room = a.large + a.pad_begin + a.pad_end - ke.value();
         if (is_same(q.auto_pad)) {
             a.small = ceil_div(a.large, a.stride);
@@ -143,7 +143,7 @@ constexpr void check_tensors(operator_checks& checks, const pooling_request& q, 
     return a;
 }
 
-/// Check 6 of spatial axis `i`: pads of auto_pad, room for a window, as many windows as asked for.
+/// Check 6 of spatial axis `i`: pads of auto_pad, room for a window, the requested number of windows.
 constexpr void check_windows(operator_checks& checks, const pooling_request& q, std::size_t i, axis& a) noexcept {
     const std::size_t at = spatial_index(q.data_format) + i;
     const int data_index = static_cast<int>(at);
@@ -182,7 +182,7 @@ constexpr void check_windows(operator_checks& checks, const pooling_request& q, 
     p.large_shape = p.small_shape = q.large;
     checked volume(1);
     for (std::size_t i = 0; i < r; ++i) {
-        // whole: g++ 12 loses defaults of an element that is changed in place, in the second constant evaluation
+        // assigned whole: g++ 12 loses defaults of an element changed in place, in the second constant evaluation
         p.axes[3 - r + i] = pooling_axis(checks, q, i);
         volume *= p.axes[3 - r + i].kernel;
         checks.fits("kernel", -1, volume, "the number of its taps exceeds 63 bits");
@@ -214,7 +214,7 @@ constexpr void check_windows(operator_checks& checks, const pooling_request& q, 
 }
 
 /// Checks the tensors of a max pool's gradient from indices: diff_dst, indices -> diff_src. The spatial sizes of
-/// diff_src are free, so that its axes are those of a pool without windows.
+/// diff_src are free, so its axes are those of a pool without windows.
 [[nodiscard]] constexpr result<pooling_problem> max_pool_backward_from_indices_shapes(
     const extents& diff_dst, const extents& indices, const max_pool_indices_attributes& a, const extents& diff_src,
     std::int64_t element_bytes) noexcept {

@@ -1,4 +1,4 @@
-// Handles that may be used after their object is gone, by any thread, with any bits: they are looked up, not followed.
+// Handles that any thread may use after their object is destroyed, and with any bits: they are looked up, not dereferenced.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ namespace aclnn {
 
 namespace translation {
 
-/// Objects by handle. A handle is the number of a slot with the slot's generation above it; a slot that loses its
-/// object moves on to its next generation, so that no handle ever means a second object. (A slot whose generations are
-/// spent is given up.) No handle is 0.
+/// Objects by handle. A handle is the number of a slot, with the slot's generation in the upper bits. When a slot loses its
+/// object, its generation is increased, so no handle ever refers to a second object. (A slot with no generations left is not
+/// used again.) No handle is 0.
 ///
-/// An object lives while it is in the table or borrowed. All functions may be called by many threads at once. Memory of
-/// slots, some 24 bytes for each object that was there at one time, is kept for good: a table is a static object, and
-/// stays usable while other static objects are destroyed.
+/// An object lives while it is in the table or borrowed. All functions may be called by many threads at once. The memory of
+/// slots is never freed, about 24 bytes for each object that existed at the same time: a table is a static object, and stays
+/// usable while other static objects are destroyed.
 template <class Object, unsigned IndexBits, unsigned GenerationBits>
 class handle_table {
     static constexpr unsigned first_bits = 6;  // blocks of 64, 128, 256 ... slots, which never move
@@ -35,10 +35,10 @@ class handle_table {
     };
 
 public:
-    /// How many objects there may be at one time.
+    /// The largest number of objects at one time.
     static constexpr std::uintptr_t capacity = (std::uintptr_t{1} << IndexBits) - (std::uintptr_t{1} << first_bits);
 
-    /// An object that stays alive as long as this.
+    /// An object that stays alive as long as this reference.
     class borrowed {
     public:
         borrowed(handle_table& table, node* n) noexcept : table_(&table), node_(n) {}
@@ -46,7 +46,7 @@ public:
         borrowed& operator=(const borrowed&) = delete;
         ~borrowed() { table_->release(node_); }
 
-        /// False where the handle meant nothing.
+        /// False if the handle was invalid.
         [[nodiscard]] explicit operator bool() const noexcept { return node_ != nullptr; }
         [[nodiscard]] const Object* operator->() const noexcept { return &node_->object; }
 
@@ -55,7 +55,7 @@ public:
         node* node_;
     };
 
-    /// Copies an object into the table. 0 where there is no memory, or no free slot.
+    /// Copies an object into the table. 0 if there is no memory or no free slot.
     [[nodiscard]] std::uintptr_t insert(const Object& object) noexcept {
         auto* n = new (std::nothrow) node{object};
         if (n == nullptr) return 0;
@@ -82,7 +82,7 @@ public:
         return {*this, s->object};
     }
 
-    /// Makes uses of the object leave it in the table. False where the handle means nothing.
+    /// Keeps the object in the table when it is used. False if the handle is invalid.
     [[nodiscard]] bool set_repeatable(std::uintptr_t handle) noexcept {
         const std::lock_guard lock(mutex_);
         slot* s = find(handle);
@@ -90,11 +90,11 @@ public:
         return s != nullptr;
     }
 
-    /// Uses the object: one that is not repeatable leaves the table. False where the handle means nothing, so that of
-    /// many who use such an object at once one is told true.
+    /// Uses the object: one that is not repeatable leaves the table. False if the handle is invalid. So if many threads use
+    /// such an object at once, only one of them gets true.
     [[nodiscard]] bool use(std::uintptr_t handle) noexcept { return take_out(handle, true); }
 
-    /// Takes the object out of the table. False where the handle means nothing.
+    /// Removes the object from the table. False if the handle is invalid.
     [[nodiscard]] bool remove(std::uintptr_t handle) noexcept { return take_out(handle, false); }
 
 private:

@@ -1,4 +1,4 @@
-// What an executor of aclnnAvgPool2dBackward holds: the core's plan, the addresses, and the rounding before it.
+// The contents of an executor of aclnnAvgPool2dBackward: the core's plan, the addresses, and the rounding before it.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@ namespace aclnn {
 
 namespace translation {
 
-/// A planned call. It refers to the tensors' memory, and to none of the objects it was made from.
+/// A planned call. It refers to the tensors' memory, but not to the objects it was made from.
 class pool_operation {
-    // First, since clang 14 loses member templates that a generic lambda uses ahead of their definition.
+    // First, since clang 14 loses member templates that a generic lambda uses before their definition.
     static constexpr std::size_t alignment = 64;  // of the copy, in bytes
 
     template <class Plan>
@@ -56,7 +56,7 @@ class pool_operation {
     }
 
 public:
-    /// Checks all arguments and plans. Leaves the object as it is where a check fails, and returns that.
+    /// Checks all arguments and plans. If a check fails, returns it and leaves the object unchanged.
     [[nodiscard]] check plan(const pool_call& c) noexcept {
         const check failed = first_failure(c);
         if (failed != check::none) return failed;
@@ -67,11 +67,11 @@ public:
         }
     }
 
-    /// Bytes of workspace for `lanes` tasks at once; SIZE_MAX where they cannot be counted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes) const noexcept {
+    /// Bytes of workspace for `workers` tasks at once; SIZE_MAX on overflow.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers) const noexcept {
         const std::size_t core = std::visit(
             [&](const auto& plan) -> std::size_t {
-                if constexpr (is_plan<decltype(plan)>) return plan.workspace_bytes(lanes);
+                if constexpr (is_plan<decltype(plan)>) return plan.workspace_bytes(workers);
                 return 0;
             },
             plan_);
@@ -86,7 +86,7 @@ public:
             [&](const auto& plan) -> aclnnStatus {
                 if constexpr (is_plan<decltype(plan)>) {
                     constexpr std::string_view op = "aclnnAvgPool2dBackward";
-                    // the workspace may not lie over a tensor either
+                    // the workspace must not overlap a tensor either
                     const auto scratch = detail::tensor_memory::of_bytes(
                         "workspace", static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, INT64_MAX)));
                     status s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}}, 0, 0);

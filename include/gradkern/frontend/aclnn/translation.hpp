@@ -1,4 +1,4 @@
-// From the words of aclnn to the core's: the checks of phase 1, the attributes, and the rounding of cubeMathType.
+// From aclnn's names to the core's: the checks of phase 1, the attributes, and the rounding of cubeMathType.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ enum class check : std::uint8_t {
     self_shape = 10,
     grad_output_shape = 11,
     divisor_override = 12,
-    memory = 13  ///< strides and storage: memory_is_sound, and the plan's checks of addresses
+    memory = 13  ///< strides and storage: memory_is_sound, and the address checks of the plan
 };
 
 /// The code of a failed check.
@@ -116,7 +116,7 @@ template <class Holds>
     return holds(*c.gradOutput) && holds(*c.self) && holds(*c.gradInput);
 }
 
-/// The first check that fails, of those that look at single tensors (1 to 5).
+/// The first failing check of single tensors (1 to 5).
 [[nodiscard]] constexpr check first_tensor_failure(const pool_call& c) noexcept {
     if (c.gradOutput == nullptr || c.self == nullptr || c.kernelSize == nullptr || c.padding == nullptr ||
         c.gradInput == nullptr || !c.has_results)
@@ -140,7 +140,7 @@ template <class Holds>
     return check::none;
 }
 
-/// The same of attributes (6 to 9).
+/// The first failing check of attributes (6 to 9).
 [[nodiscard]] constexpr check first_attribute_failure(const pool_call& c) noexcept {
     const auto entries = [](const aclIntArray& a, std::int64_t least) {
         return a.values.rank() <= 2 && std::all_of(a.values.values().begin(), a.values.values().end(),
@@ -159,7 +159,7 @@ template <class Holds>
     return check::none;
 }
 
-/// The first check that fails, of those that look at arguments and sizes (1 to 12).
+/// The first failing check of arguments and sizes (1 to 12).
 [[nodiscard]] constexpr check first_failure(const pool_call& c) noexcept {
     if (const check failed = first_tensor_failure(c); failed != check::none) return failed;
     if (const check failed = first_attribute_failure(c); failed != check::none) return failed;
@@ -178,8 +178,8 @@ template <class Holds>
     return check::none;
 }
 
-/// The last check: a view with one stride per axis inside its storage, where that is known. Whether elements of the
-/// output overlap is asked by the plan.
+/// The last check: a view with one stride per axis, inside its storage if that is known. The plan checks that elements
+/// of the output do not overlap.
 [[nodiscard]] constexpr bool memory_is_sound(const aclTensor& t) noexcept {
     const extents& sizes = t.view.shape;
     for (const std::int64_t size : sizes.values())
@@ -196,7 +196,7 @@ template <class Holds>
     return low.value() >= 0 && high.value() < t.storage;
 }
 
-/// The address of the element with all indices 0; null where there is no memory.
+/// The address of the element with all indices 0; null if there is no memory.
 template <class T>
 [[nodiscard]] T* first_element(const aclTensor& t) noexcept {
     if (t.data == nullptr) return nullptr;
@@ -206,7 +206,7 @@ template <class T>
 
 // -------------------------------------------------------------------------------------------------------- cubeMathType
 
-/// What happens to gradOutput before anything else.
+/// How gradOutput is rounded first.
 enum class rounding : std::uint8_t { none, hf32, f16 };
 
 /// The rounding of a cubeMathType that passed the checks: 16-bit types are never rounded.
@@ -229,8 +229,8 @@ enum class rounding : std::uint8_t { none, hf32, f16 };
     return half_bits::f16_to_f32(half_bits::f32_to_f16(value));
 }
 
-/// Where the rounded copy of gradOutput stands: as gradOutput, dense, and with stride 0 along the axes that have it, so
-/// that an expanded tensor is not multiplied.
+/// The layout of the rounded copy of gradOutput: as gradOutput and dense, but with stride 0 where gradOutput has it, so that
+/// an expanded tensor is not copied in full.
 [[nodiscard]] constexpr tensor_layout rounded_layout(const tensor_layout& t) noexcept {
     tensor_layout copy(t.shape, t.shape);
     const extents strides = shape::strides_of(t);
@@ -242,7 +242,7 @@ enum class rounding : std::uint8_t { none, hf32, f16 };
     return copy;
 }
 
-/// How many floats the copy has. The product is one of sizes that were counted.
+/// The number of floats of the copy. The product does not overflow, since the sizes were checked.
 [[nodiscard]] constexpr std::int64_t rounded_count(const tensor_layout& copy) noexcept {
     std::int64_t count = 1;
     for (std::size_t i = 0; i < copy.shape.rank(); ++i)
@@ -250,7 +250,7 @@ enum class rounding : std::uint8_t { none, hf32, f16 };
     return count;
 }
 
-/// copy[n, c, h, w] = round(from[n, c, h, w]), by lines along w.
+/// copy[n, c, h, w] = round(from[n, c, h, w]), row by row along w.
 inline void round_elements(rounding how, const float* from, const tensor_layout& layout, float* to,
                            const tensor_layout& copy, executor_ref executor) noexcept {
     const extents steps = shape::strides_of(layout);

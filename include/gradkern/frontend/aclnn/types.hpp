@@ -1,4 +1,4 @@
-// The vocabulary of aclnn in its own spelling: status codes, tensors and lists of integers (see ../aclnn.hpp).
+// The types of aclnn under its names: status codes, tensors and lists of integers (see ../aclnn.hpp).
 #pragma once
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace aclnn {
 
-/// What every function returns: ACLNN_SUCCESS or a code that says who is at fault.
+/// What every function returns: ACLNN_SUCCESS or an error code.
 using aclnnStatus = std::int32_t;
 
 inline constexpr aclnnStatus ACLNN_SUCCESS = 0;                         ///< done
 inline constexpr aclnnStatus ACLNN_ERR_PARAM_NULLPTR = 161001;          ///< a pointer that must not be null
 inline constexpr aclnnStatus ACLNN_ERR_PARAM_INVALID = 161002;          ///< any other mistake in the arguments
-inline constexpr aclnnStatus ACLNN_ERR_RUNTIME_ERROR = 361001;          ///< phase 2 failed, which no argument explains
+inline constexpr aclnnStatus ACLNN_ERR_RUNTIME_ERROR = 361001;          ///< phase 2 failed, with valid arguments
 inline constexpr aclnnStatus ACLNN_ERR_INNER_CREATE_EXECUTOR = 561101;  ///< no memory for an executor
 inline constexpr aclnnStatus ACLNN_ERR_INNER_NULLPTR = 561103;          ///< never returned here
 
-/// Element types. Those that the operators take are ACL_FLOAT, ACL_FLOAT16 and ACL_BF16; the others are refused. Any
-/// number of the original may be cast to this type.
+/// Element types. The operators accept ACL_FLOAT, ACL_FLOAT16 and ACL_BF16, and refuse the others. Any number of the original
+/// may be cast to this type.
 enum aclDataType : std::int32_t {
     ACL_DT_UNDEFINED = -1,  ///< none
     ACL_FLOAT = 0,          ///< f32
@@ -40,8 +40,8 @@ enum aclDataType : std::int32_t {
     ACL_BF16 = 27           ///< bf16
 };
 
-/// Format tags. Those that the operators take are ACL_FORMAT_NCHW and ACL_FORMAT_NCL; the others are refused. Any
-/// number of the original may be cast to this type.
+/// Format tags. The operators accept ACL_FORMAT_NCHW and ACL_FORMAT_NCL, and refuse the others. Any number of the original
+/// may be cast to this type.
 enum aclFormat : std::int32_t {
     ACL_FORMAT_UNDEFINED = -1,  ///< none
     ACL_FORMAT_NCHW = 0,        ///< (N, C, H, W), or an image (C, H, W)
@@ -67,20 +67,20 @@ struct aclTensor {
 
 /// A short list of integers, made by aclCreateIntArray. Its members are the front end's own.
 struct aclIntArray {
-    extents values{};  ///< the first five, and how many there are
+    extents values{};  ///< the first five, and their number
 };
 
-/// Describes a tensor; nothing is read from its memory here. Null where memory for the description is missing, or where
-/// a list has a length and no address.
+/// Describes a tensor; its memory is not read. Null if there is no memory for the description, or if a list has a length
+/// but no address.
 ///
 /// viewDims, viewDimsNum         sizes, viewDimsNum of them
 /// dataType                      type of the elements
 /// stride                        elements from one entry of an axis to the next, viewDimsNum of them; null: dense.
 ///                               Those of inputs may be 0 or negative
 /// offset                        elements from tensorData to the element with all indices 0
-/// format                        order of the axes; it is a tag, strides say where elements are
-/// storageDims, storageDimsNum   sizes of the memory behind tensorData; their product bounds what the view may reach.
-///                               Without them (0 sizes) the view is trusted
+/// format                        order of the axes; it is only a tag, strides give the addresses
+/// storageDims, storageDimsNum   sizes of the memory at tensorData; their product bounds the view. Without them
+///                               (0 sizes) the view is not checked
 /// tensorData                    the memory, which must live until phase 2 has returned
 [[nodiscard]] inline aclTensor* aclCreateTensor(const std::int64_t* viewDims, std::uint64_t viewDimsNum,
                                                 aclDataType dataType, const std::int64_t* stride, std::int64_t offset,
@@ -103,19 +103,19 @@ struct aclIntArray {
         shape::checked elements(1);
         for (const std::int64_t size : sizes) elements *= size;
         const bool none = std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size <= 0; });
-        // More elements than 63 bits count bound no view.
+        // A product beyond 63 bits bounds no view.
         tensor->storage = none ? 0 : elements.ok() ? elements.value() : (std::numeric_limits<std::int64_t>::max)();
     }
     return tensor;
 }
 
-/// Gives a description back, not the memory it describes; null is fine. Executors planned from it stay valid.
+/// Destroys a description, not the memory it describes; null is allowed. Executors planned from it stay valid.
 inline aclnnStatus aclDestroyTensor(const aclTensor* tensor) noexcept {
     delete tensor;
     return ACLNN_SUCCESS;
 }
 
-/// Copies `size` integers. `size` may be 0; null where memory is missing, or where `value` is null and `size` is not 0.
+/// Copies `size` integers. `size` may be 0; null if there is no memory, or if `value` is null and `size` is not 0.
 [[nodiscard]] inline aclIntArray* aclCreateIntArray(const std::int64_t* value, std::uint64_t size) noexcept {
     if (value == nullptr && size != 0) return nullptr;
     auto* array = new (std::nothrow) aclIntArray;
@@ -123,7 +123,7 @@ inline aclnnStatus aclDestroyTensor(const aclTensor* tensor) noexcept {
     return array;
 }
 
-/// Gives a list back; null is fine. Executors planned from it stay valid.
+/// Destroys a list; null is allowed. Executors planned from it stay valid.
 inline aclnnStatus aclDestroyIntArray(const aclIntArray* array) noexcept {
     delete array;
     return ACLNN_SUCCESS;

@@ -1,4 +1,4 @@
-// Attribute types that front ends share.
+// Attribute types of the front ends.
 #pragma once
 
 #include <concepts>
@@ -26,7 +26,7 @@ public:
     /// An enumerator.
     // NOLINTNEXTLINE(google-explicit-constructor): `.auto_pad = auto_pad::valid` must work
     constexpr word(E value) noexcept : value_(value) {}
-    /// An enumerator of the core, for an attribute that has more words than that.
+    /// An enumerator of the core, for an attribute that has more words than the core.
     template <class V>
     requires(std::is_enum_v<V> && !std::same_as<V, E> && std::convertible_to<V, E>)
         // NOLINTNEXTLINE(google-explicit-constructor): `.filter_format = weights_format::oix` must work
@@ -44,7 +44,7 @@ public:
         is_text_ = true;
     }
 
-    /// Stores the value, or leaves `target` alone where absent. Returns false where the word is unknown.
+    /// Stores the value, or leaves `target` unchanged if absent. Returns false if the word is unknown.
     [[nodiscard]] constexpr bool read(E& target) const noexcept {
         if (is_text_) return parse(text_, target);
         if (value_) target = *value_;
@@ -57,7 +57,7 @@ private:
     bool is_text_ = false;
 };
 
-/// Contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
+/// Contiguous s32 or s64 integers: std::span, std::vector, std::array and so on.
 template <class R>
 concept integer_range = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
     std::signed_integral<std::ranges::range_value_t<R>> &&

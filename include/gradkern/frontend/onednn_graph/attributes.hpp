@@ -1,7 +1,7 @@
 // Attributes of the oneDNN Graph operators in the documents' spelling (see ../onednn_graph.hpp).
 //
-// Where the newer and the older document of an operator spell an attribute differently, the aggregate has both; the one
-// that is given counts, of two the newer.
+// If the newer and the older document of an operator name an attribute differently, the aggregate has both. The one that is
+// given is used; of two, the newer one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace onednn_graph {
 
 using frontend::word;
 
-/// A list of integers: an attribute vector, or the data of a 1-D shape tensor of s32 or s64. Absent where it is empty.
+/// A list of integers: an attribute vector, or the data of a 1-D shape tensor of s32 or s64. Absent if it is empty.
 class ints {
 public:
     /// Absent.
@@ -31,12 +31,12 @@ public:
     /// From extents.
     // NOLINTNEXTLINE(google-explicit-constructor): the core's vectors are attributes, too
     constexpr ints(const extents& values) noexcept : values_(values) {}
-    /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and their like.
+    /// From contiguous s32 or s64 integers: std::span, std::vector, std::array and so on.
     template <frontend::integer_range R>
     // NOLINTNEXTLINE(google-explicit-constructor): `.strides = vector` must work
     constexpr ints(const R& values) noexcept : values_(std::span<const std::ranges::range_value_t<R>>(values)) {}
 
-    /// True where nothing was given.
+    /// True if nothing was given.
     [[nodiscard]] constexpr bool empty() const noexcept { return values_.empty(); }
     /// The integers as the core takes them.
     [[nodiscard]] constexpr const extents& values() const noexcept { return values_; }
@@ -49,11 +49,11 @@ private:
 using shape_input = ints;
 
 /// The order of the axes of a filter of the ConvTranspose family. The documents have XIO = (K..., IC, OC/g) and
-/// OIX = (OC/g, IC, K...); oneDNN's code has XOI = (K..., OC/g, IC) and IOX = (IC, OC/g, K...), the same with the two
-/// kinds of channels in each other's place.
+/// OIX = (OC/g, IC, K...). oneDNN's code has XOI = (K..., OC/g, IC) and IOX = (IC, OC/g, K...), in which the two kinds of
+/// channels are swapped.
 struct transposed_format {
-    gradkern::weights_format format = gradkern::weights_format::xio;  ///< where O and I are, unless
-    bool swapped = false;                                             ///< they have changed places
+    gradkern::weights_format format = gradkern::weights_format::xio;  ///< the order of O and I, unless
+    bool swapped = false;                                             ///< they are swapped
 
     constexpr transposed_format() noexcept = default;
     /// One of the core's two formats.
@@ -61,10 +61,10 @@ struct transposed_format {
     constexpr transposed_format(gradkern::weights_format f) noexcept : format(f) {}
 };
 
-/// The words that are taken, as an error lists them.
+/// The accepted words, as an error lists them.
 [[nodiscard]] constexpr std::string_view words_of(transposed_format) noexcept { return "xio, oix, xoi or iox"; }
 
-/// Reads `XIO`, `OIX`, `XOI` or `IOX` (also in lower case). Returns false where the word is unknown.
+/// Reads `XIO`, `OIX`, `XOI` or `IOX` (also in lower case). Returns false if the word is unknown.
 [[nodiscard]] constexpr bool parse(std::string_view text, transposed_format& value) noexcept {
     transposed_format f;
     if (text == "XOI" || text == "xoi") {
@@ -154,7 +154,7 @@ struct ConvolutionBackwardData_attributes {
     ints pads_end{};                                  ///< >= 0, empty means zeros; ignored unless auto_pad is none
     ints dilations{};                                 ///< required, > 0; 1 means dense
     word<gradkern::auto_pad> auto_pad{};              ///< none, same_upper, same_lower or valid; default none
-    ints output_padding{};                            ///< 0 <= op < stride; checked, and without effect on the result
+    ints output_padding{};                            ///< 0 <= op < stride; checked, but without effect on the result
     std::int64_t groups = 1;                          ///< >= 1
     word<gradkern::data_format> data_format{};        ///< NXC or NCX; default NXC
     word<gradkern::weights_format> weights_format{};  ///< XIO or OIX; default XIO

@@ -53,14 +53,14 @@ template <class T, class G = T>
         diff_dst.data, diff_bias.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst, class G = typename DiffDst::element_type>
 [[nodiscard]] status BiasAddBackward(const DiffDst& diff_dst, const BiasAddBackward_attributes& attributes,
                                      tensor_view<G> diff_bias, const call_options& options = {}) noexcept {
     return BiasAddBackward<typename DiffDst::element_type, G>(diff_dst, attributes, diff_bias, options);
 }
 
-/// The other name of BiasAddBackward, whose names errors carry.
+/// The other name of BiasAddBackward. Errors use the names of that one.
 using BiasAddBackprop_attributes = BiasAddBackward_attributes;
 /// BiasAddBackward_plan.
 template <class T, class G = T>
@@ -85,7 +85,7 @@ template <class T, class G = T>
     return BiasAddBackward<T, G>(diff_dst, attributes, diff_bias, options);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst, class G = typename DiffDst::element_type>
 [[nodiscard]] status BiasAddBackprop(const DiffDst& diff_dst, const BiasAddBackprop_attributes& attributes,
                                      tensor_view<G> diff_bias, const call_options& options = {}) noexcept {

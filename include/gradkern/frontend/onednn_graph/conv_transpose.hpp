@@ -59,7 +59,7 @@ template <class T, class Bias = T>
         src.data, weights.data, bias.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class Bias = typename Src::element_type>
 [[nodiscard]] status ConvTranspose(const Src& src, tensor_view<const typename Src::element_type> weights,
                                    std::type_identity_t<tensor_view<const Bias>> bias,
@@ -112,7 +112,7 @@ template <class T>
         diff_dst.data, weights.data, diff_src.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status ConvTransposeBackwardData(const DiffDst& diff_dst,
                                                tensor_view<const typename DiffDst::element_type> weights,
@@ -122,7 +122,7 @@ template <mutable_view DiffDst>
     return ConvTransposeBackwardData<typename DiffDst::element_type>(diff_dst, weights, attributes, diff_src, options);
 }
 
-/// The other name of ConvTransposeBackwardData, whose names errors carry.
+/// The other name of ConvTransposeBackwardData. Errors use the names of that one.
 using ConvTransposeBackpropData_attributes = ConvTransposeBackwardData_attributes;
 /// ConvTransposeBackwardData_plan.
 template <class T>
@@ -149,7 +149,7 @@ template <class T>
     return ConvTransposeBackwardData<T>(diff_dst, weights, attributes, diff_src, options);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status ConvTransposeBackpropData(const DiffDst& diff_dst,
                                                tensor_view<const typename DiffDst::element_type> weights,
@@ -161,7 +161,7 @@ template <mutable_view DiffDst>
 
 // ---------------------------------------------------------------------------------------- ConvTransposeBackpropFilters
 
-/// The shape of filter_delta: the shape input, else the attribute; neither: missing_shape.
+/// The shape of filter_delta: the shape input, else the attribute; without both: missing_shape.
 [[nodiscard]] constexpr result<extents> infer_ConvTransposeBackpropFilters(
     const extents& input_forward, const extents& output_delta, const shape_input& filter_shape,
     const ConvTransposeBackpropFilters_attributes& attributes) noexcept {
@@ -210,7 +210,7 @@ template <class T, class G = T>
         input_forward.data, output_delta.data, filter_delta.data);
 }
 
-/// The same where `input_forward` is a view of mutable elements.
+/// The same for a `input_forward` that is a view of mutable elements.
 template <mutable_view InputForward, class G = typename InputForward::element_type>
 [[nodiscard]] status ConvTransposeBackpropFilters(const InputForward& input_forward,
                                                   tensor_view<const typename InputForward::element_type> output_delta,
@@ -222,7 +222,7 @@ template <mutable_view InputForward, class G = typename InputForward::element_ty
         input_forward, output_delta, filter_shape, attributes, filter_delta, options);
 }
 
-/// The other name of ConvTransposeBackpropFilters, whose names errors carry.
+/// The other name of ConvTransposeBackpropFilters. Errors use the names of that one.
 using ConvTransposeBackwardWeights_attributes = ConvTransposeBackpropFilters_attributes;
 /// ConvTransposeBackpropFilters_plan.
 template <class T, class G = T>
@@ -254,7 +254,7 @@ template <class T, class G = T>
                                               options);
 }
 
-/// The same where `input_forward` is a view of mutable elements.
+/// The same for a `input_forward` that is a view of mutable elements.
 template <mutable_view InputForward, class G = typename InputForward::element_type>
 [[nodiscard]] status ConvTransposeBackwardWeights(const InputForward& input_forward,
                                                   tensor_view<const typename InputForward::element_type> output_delta,

@@ -57,7 +57,7 @@ template <class T, class Bias = T>
         src.data, weights.data, bias.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class Bias = typename Src::element_type>
 [[nodiscard]] status Convolution(const Src& src, tensor_view<const typename Src::element_type> weights,
                                  std::type_identity_t<tensor_view<const Bias>> bias,
@@ -68,7 +68,7 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 
 // --------------------------------------------------------------------------------------------- ConvolutionBackwardData
 
-/// The shape of diff_src: the shape input, else the attribute; neither: missing_shape.
+/// The shape of diff_src: the shape input, else the attribute; without both: missing_shape.
 [[nodiscard]] constexpr result<extents> infer_ConvolutionBackwardData(
     const extents& diff_dst, const extents& weights, const shape_input& dst_shape,
     const ConvolutionBackwardData_attributes& attributes) noexcept {
@@ -113,7 +113,7 @@ template <class T>
         diff_dst.data, weights.data, diff_src.data);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status ConvolutionBackwardData(const DiffDst& diff_dst,
                                              tensor_view<const typename DiffDst::element_type> weights,
@@ -125,7 +125,7 @@ template <mutable_view DiffDst>
                                                                    options);
 }
 
-/// The other name of ConvolutionBackwardData, whose names errors carry.
+/// The other name of ConvolutionBackwardData. Errors use the names of that one.
 using ConvolutionBackpropData_attributes = ConvolutionBackwardData_attributes;
 /// ConvolutionBackwardData_plan.
 template <class T>
@@ -155,7 +155,7 @@ template <class T>
     return ConvolutionBackwardData<T>(diff_dst, weights, dst_shape, attributes, diff_src, options);
 }
 
-/// The same where `diff_dst` is a view of mutable elements.
+/// The same for a `diff_dst` that is a view of mutable elements.
 template <mutable_view DiffDst>
 [[nodiscard]] status ConvolutionBackpropData(const DiffDst& diff_dst,
                                              tensor_view<const typename DiffDst::element_type> weights,
@@ -169,7 +169,7 @@ template <mutable_view DiffDst>
 
 // ------------------------------------------------------------------------------------------ ConvolutionBackwardWeights
 
-/// The shape of diff_weights: the shape input, else the attribute; neither: missing_shape.
+/// The shape of diff_weights: the shape input, else the attribute; without both: missing_shape.
 [[nodiscard]] constexpr result<extents> infer_ConvolutionBackwardWeights(
     const extents& src, const extents& diff_dst, const shape_input& weights_shape,
     const ConvolutionBackwardWeights_attributes& attributes) noexcept {
@@ -214,7 +214,7 @@ template <class T, class G = T>
         src.data, diff_dst.data, diff_weights.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class G = typename Src::element_type>
 [[nodiscard]] status ConvolutionBackwardWeights(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
                                                 const shape_input& weights_shape,
@@ -225,7 +225,7 @@ template <mutable_view Src, class G = typename Src::element_type>
                                                                      diff_weights, options);
 }
 
-/// The other name of ConvolutionBackwardWeights, whose names errors carry.
+/// The other name of ConvolutionBackwardWeights. Errors use the names of that one.
 using ConvolutionBackpropFilters_attributes = ConvolutionBackwardWeights_attributes;
 /// ConvolutionBackwardWeights_plan.
 template <class T, class G = T>
@@ -255,7 +255,7 @@ template <class T, class G = T>
     return ConvolutionBackwardWeights<T, G>(src, diff_dst, weights_shape, attributes, diff_weights, options);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src, class G = typename Src::element_type>
 [[nodiscard]] status ConvolutionBackpropFilters(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
                                                 const shape_input& weights_shape,

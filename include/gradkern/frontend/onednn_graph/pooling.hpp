@@ -50,7 +50,7 @@ template <class T>
         src.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status AvgPool(const Src& src, const AvgPool_attributes& attributes,
                              tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
@@ -59,7 +59,7 @@ template <mutable_view Src>
 
 // ----------------------------------------------------------------------------------------------------- AvgPoolBackprop
 
-/// The shape of input_delta: the shape input, else the attribute; neither: missing_shape.
+/// The shape of input_delta: the shape input, else the attribute; without both: missing_shape.
 [[nodiscard]] constexpr result<extents> infer_AvgPoolBackprop(const extents& output_delta,
                                                               const shape_input& input_shape,
                                                               const AvgPoolBackprop_attributes& attributes) noexcept {
@@ -98,7 +98,7 @@ template <class T>
         output_delta.data, input_delta.data);
 }
 
-/// The same where `output_delta` is a view of mutable elements.
+/// The same for a `output_delta` that is a view of mutable elements.
 template <mutable_view OutputDelta>
 [[nodiscard]] status AvgPoolBackprop(const OutputDelta& output_delta, const shape_input& input_shape,
                                      const AvgPoolBackprop_attributes& attributes,
@@ -108,7 +108,7 @@ template <mutable_view OutputDelta>
                                                                options);
 }
 
-/// The other name of AvgPoolBackprop, whose names errors carry.
+/// The other name of AvgPoolBackprop. Errors use the names of that one.
 using AvgPoolBackward_attributes = AvgPoolBackprop_attributes;
 /// AvgPoolBackprop_plan.
 template <class T>
@@ -137,7 +137,7 @@ template <class T>
     return AvgPoolBackprop<T>(output_delta, input_shape, attributes, input_delta, options);
 }
 
-/// The same where `output_delta` is a view of mutable elements.
+/// The same for a `output_delta` that is a view of mutable elements.
 template <mutable_view OutputDelta>
 [[nodiscard]] status AvgPoolBackward(const OutputDelta& output_delta, const shape_input& input_shape,
                                      const AvgPoolBackward_attributes& attributes,
@@ -151,13 +151,13 @@ template <mutable_view OutputDelta>
 
 namespace translation {
 
-/// max_pool_plan without indices, of which the documents know nothing.
+/// max_pool_plan without indices, which the documents do not have.
 template <class T>
 class max_pool_values : public max_pool_plan<T> {
 public:
     max_pool_values() noexcept = default;
     explicit max_pool_values(const max_pool_plan<T>& core) noexcept : max_pool_plan<T>(core) {}
-    /// max_pool_plan::run, with no indices to write.
+    /// max_pool_plan::run without indices.
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace,
                              executor_ref executor) const noexcept {
         return max_pool_plan<T>::run(src, dst, nullptr, workspace, executor);
@@ -197,7 +197,7 @@ template <class T>
         src.data, dst.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status MaxPool(const Src& src, const MaxPool_attributes& attributes,
                              tensor_view<typename Src::element_type> dst, const call_options& options = {}) noexcept {
@@ -244,7 +244,7 @@ template <class T>
         src.data, diff_dst.data, diff_src.data);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status MaxPoolBackward(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
                                      const MaxPoolBackward_attributes& attributes,
@@ -253,7 +253,7 @@ template <mutable_view Src>
     return MaxPoolBackward<typename Src::element_type>(src, diff_dst, attributes, diff_src, options);
 }
 
-/// The other name of MaxPoolBackward, whose names errors carry.
+/// The other name of MaxPoolBackward. Errors use the names of that one.
 using MaxPoolBackprop_attributes = MaxPoolBackward_attributes;
 /// MaxPoolBackward_plan.
 template <class T>
@@ -281,7 +281,7 @@ template <class T>
     return MaxPoolBackward<T>(src, diff_dst, attributes, diff_src, options);
 }
 
-/// The same where `src` is a view of mutable elements.
+/// The same for a `src` that is a view of mutable elements.
 template <mutable_view Src>
 [[nodiscard]] status MaxPoolBackprop(const Src& src, tensor_view<const typename Src::element_type> diff_dst,
                                      const MaxPoolBackprop_attributes& attributes,

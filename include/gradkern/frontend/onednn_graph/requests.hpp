@@ -25,7 +25,7 @@ using conv_transpose_request = request<conv_transpose_attributes>;
 using bias_request = request<bias_attributes>;
 
 // The operators: shapes of the inputs, attributes, bytes of the widest element of the call, and the shape of the output
-// tensor, if there is one. A new one needs its names in translation.hpp, a request here, and its faces in the header of
+// tensor, if there is one. A new one needs its names in translation.hpp, a request here, and its forms in the header of
 // its family.
 
 [[nodiscard]] constexpr result<pool_request> AvgPool_request(const extents& src, const AvgPool_attributes& a,

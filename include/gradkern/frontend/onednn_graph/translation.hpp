@@ -1,6 +1,5 @@
-// Between the words of the oneDNN Graph documents and the core's: attributes and shapes one way, plans and errors the
-// other way. Each operator is a set of `names` and a function `X_request` (requests.hpp), which both faces of the operator
-// share.
+// Translates attributes and shapes of the oneDNN Graph documents for the core, and plans and errors of the core back. Each
+// operator is a set of `names` and a function `X_request` (requests.hpp), which all forms of the operator use.
 #pragma once
 
 #include <array>
@@ -27,18 +26,18 @@ namespace translation {
 
 // --------------------------------------------------------------------------------------------------------------- names
 
-/// One name on both sides.
+/// One name in both vocabularies.
 struct rename {
     std::string_view core{};
     std::string_view document{};
 };
 
-/// The names of one operator. The core has one name for the result's shape and for its tensor, the documents have two.
+/// The names of one operator. The core has one name for the result's shape and its tensor, the documents have two.
 struct names {
     std::string_view op{};
     std::string_view first{};  ///< the first data input
     std::string_view core_result{};
-    std::string_view shape{};   ///< the result's shape, as input and as attribute; without either, as `tensor`
+    std::string_view shape{};   ///< the result's shape, as input and as attribute; if there is neither, as `tensor`
     std::string_view tensor{};  ///< the result
     std::array<rename, 3> others{};
 };
@@ -67,7 +66,7 @@ inline constexpr names BiasAddBackward_names{"BiasAddBackward", "diff_dst", "dif
 
 // ------------------------------------------------------------------------------------------------------------- filters
 
-/// Two neighbouring axes of a filter that have changed places, or none: how XOI and IOX differ from XIO and OIX.
+/// Two neighbouring axes of a filter that are swapped, or none: how XOI and IOX differ from XIO and OIX.
 struct swapped_axes {
     int first = -1;  ///< the other is the next one
 
@@ -76,7 +75,7 @@ struct swapped_axes {
         if (f.swapped) first = f.format == weights_format::oix ? 0 : static_cast<int>(rank) - 2;
     }
 
-    /// A shape or strides in the other order. A wrong rank is left for the core to refuse.
+    /// A shape or strides in the other order. The core refuses a wrong rank.
     [[nodiscard]] constexpr extents operator()(extents e) const noexcept {
         const auto at = static_cast<std::size_t>(first);
         if (first >= 0 && at + 1 < e.values().size()) std::swap(e[at], e[at + 1]);
@@ -96,7 +95,7 @@ struct swapped_axes {
 
 // -------------------------------------------------------------------------------------------------------------- errors
 
-/// A core error in the words of a document; `result` is its word for the result.
+/// A core error with the names of a document; `result` is its name for the result.
 [[nodiscard]] constexpr error translate(error e, const names& n, std::string_view result,
                                         swapped_axes filter = {}) noexcept {
     if (e.code == errc::ok) return e;
@@ -121,7 +120,7 @@ constexpr void read(shape::operator_checks& checks, std::string_view argument, c
     checks.known_word(from.read(value), argument, words_of(E{}));
 }
 
-/// The shape asked for: the shape input before the attribute, the newer spelling of that before the older.
+/// The requested shape: the shape input before the attribute, the newer name of that before the older.
 [[nodiscard]] constexpr const extents& asked_for(const ints& input, const ints& newer, const ints& older) noexcept {
     if (!input.empty()) return input.values();
     return (newer.empty() ? older : newer).values();
@@ -129,12 +128,12 @@ constexpr void read(shape::operator_checks& checks, std::string_view argument, c
 
 // ------------------------------------------------------------------------------------------------------------ requests
 
-/// A call in the core's terms, and the shape of its result in the document's.
+/// A call in the core's terms, and the shape of its result in those of the document.
 template <class Attributes>
 struct request {
     Attributes attributes{};
     extents result{};
-    swapped_axes filter{};  ///< how the filter of the document becomes the core's
+    swapped_axes filter{};  ///< from the filter of the document to the core's
 };
 
 /// The first step for pools: spatial rank and words. Core: the attributes of average or max pools, `a` the document's.
@@ -186,19 +185,19 @@ template <class Core, class Attributes>
     return request<Core>{core, {}, {order, first.rank()}};
 }
 
-/// Where the checks of sizes stand in the common order (shape/check.hpp), attributes and ranks being past.
+/// The position of the size checks in the common order (shape/check.hpp), after attributes and ranks.
 enum class place : std::uint8_t { sizes, overflow, consistency, nowhere };
 [[nodiscard]] constexpr place place_of(const error& e) noexcept {
     if (e.code == errc::ok) return place::nowhere;
     if (e.code == errc::overflow) return place::overflow;
-    // a vector of the wrong length, or an entry below the smallest there is
+    // a vector of the wrong length, or an entry below the smallest allowed one
     const bool is_size = e.axis < 0 || (e.relation == expectation::at_least && e.expected <= 1);
     return e.code == errc::invalid_shape && !is_size ? place::consistency : place::sizes;
 }
 
 /// The last step of every request: the shape of the result, of rank `rank`. `infer(request, output, is_tensor)` asks
-/// the core for it, which takes it from the attributes where `output` is empty. `missing`: the document wants it from
-/// an input or attribute, and neither is there. An output tensor, where there is one, must agree.
+/// the core for it; if `output` is empty, the core takes it from the attributes. `missing`: the document requires an input
+/// or attribute, and neither is given. An output tensor, if there is one, must agree.
 template <class Attributes, class Infer>
 [[nodiscard]] constexpr result<request<Attributes>> finish(const names& n, result<request<Attributes>> q,
                                                            std::size_t rank, bool missing, const extents& output,
@@ -208,14 +207,14 @@ template <class Attributes, class Infer>
         const result<extents> refused = infer(*q, output, true);
         return translate(refused.error(), n, n.tensor, q->filter);
     }
-    // In the order of checks a missing shape comes after attributes and ranks, and before sizes: any shape will do to
-    // run the earlier ones.
+    // In the order of checks a missing shape comes after attributes and ranks, and before sizes. Any shape can run the
+    // earlier checks.
     const result<extents> inferred = infer(*q, missing ? extents::filled(rank, 1) : extents{}, false);
     if (missing && !shape::precedes_types(inferred.error().code))
         return shape::error_because(errc::missing_shape, n.op, n.shape,
                                     "it was given neither as input nor as attribute");
     error refused;          // by the core, for the output tensor
-    if (!output.empty()) {  // sizes and volume of the output tensor have their place in the order, too
+    if (!output.empty()) {  // sizes and volume of the output tensor are part of the order, too
         refused = translate(infer(*q, output, true).error(), n, n.tensor, q->filter);
         if (refused.argument == n.tensor &&
             place_of(refused) < std::min(place_of(inferred.error()), place::consistency))
@@ -226,7 +225,7 @@ template <class Attributes, class Infer>
         shape::operator_checks checks(n.op);
         checks.require_equal(errc::invalid_shape, n.tensor, static_cast<int>(i), output[i], (*inferred)[i],
                              {.other = n.shape == n.tensor ? std::string_view{} : n.shape});
-        // The core says the same at greater length where it finds this mistake first.
+        // If the core finds this mistake first, its message says more.
         if (!checks.ok()) return checks.error() == refused ? refused : checks.error();
     }
     q.value().result = *inferred;
@@ -240,7 +239,7 @@ template <class Problem>
     return (*p).*member;
 }
 
-/// The face infer_X: the result's shape of a request.
+/// infer_X: the shape of the result of a request.
 template <class Attributes>
 [[nodiscard]] constexpr result<extents> result_of(const result<request<Attributes>>& q) noexcept {
     if (!q) return q.error();
@@ -249,12 +248,12 @@ template <class Attributes>
 
 // --------------------------------------------------------------------------------------------------------------- plans
 
-/// A plan of the core whose errors are in the documents' words. `Pointers` are those to the tensors, in order.
+/// A plan of the core whose errors use the documents' names. `Pointers` are those to the tensors, in order.
 template <class Core, const names& Names, class... Pointers>
 class plan {
 public:
     plan() noexcept = default;
-    /// Takes over a plan of the core, or its error.
+    /// From a plan of the core, or its error.
     [[nodiscard]] static result<plan> of(const result<Core>& core, swapped_axes filter = {}) noexcept {
         if (!core) return translate(core.error(), Names, Names.tensor, filter);
         plan p;
@@ -262,14 +261,14 @@ public:
         return p;
     }
 
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return core_.workspace_bytes(lanes);
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return core_.workspace_bytes(workers);
     }
     /// The core's line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept { return core_.describe(text); }
 
-    /// Computes, as the run of the core's plan. The tensors are the operator's inputs and its output.
+    /// Runs the core's plan. The tensors are the operator's inputs and its output.
     [[nodiscard]] status run(Pointers... tensors, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return translate(core_.run(tensors..., workspace, executor).error(), Names, Names.tensor);

@@ -22,7 +22,7 @@ namespace onnxruntime {
 
 namespace translation {
 
-/// All checks of shapes and attributes; the core's attributes where they pass.
+/// All checks of shapes and attributes; the core's attributes if they pass.
 [[nodiscard]] constexpr result<avg_pool_attributes> check_average_pool_grad(const extents& dY,
                                                                             const AveragePoolGrad_attributes& a,
                                                                             const extents& dX,
@@ -61,7 +61,7 @@ namespace translation {
 
 }  // namespace translation
 
-/// The shape of dX, which the caller gives: several sizes have the same number of windows. Without it: missing_shape.
+/// The shape of dX. The caller must give it, since several sizes have the same number of windows; else missing_shape.
 [[nodiscard]] constexpr result<extents> infer_AveragePoolGrad(const extents& dY,
                                                               const AveragePoolGrad_attributes& attributes,
                                                               const extents& dX) noexcept {
@@ -70,13 +70,13 @@ namespace translation {
     return dX;
 }
 
-/// A planned AveragePoolGrad. A value: copy it, share it between threads.
+/// A planned AveragePoolGrad. It is a value: copy it, and share it between threads.
 template <class T>
 class AveragePoolGrad_plan : public translation::plan<avg_pool_backward_plan<T>, translation::average_pool_grad> {
 public:
     using translation::plan<avg_pool_backward_plan<T>, translation::average_pool_grad>::plan;
 
-    /// Spreads each element of dY evenly over its window of dX, as avg_pool_backward_plan::run.
+    /// Distributes each element of dY evenly over its window of dX, as avg_pool_backward_plan::run.
     [[nodiscard]] status run(const T* dY, T* dX, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return this->execute(dY, dX, workspace, executor);
@@ -107,7 +107,7 @@ template <class T>
     return translation::translate(s.error(), translation::average_pool_grad.text);
 }
 
-/// The same where `dY` is a view of mutable elements.
+/// The same for a `dY` that is a view of mutable elements.
 template <mutable_view DY>
 [[nodiscard]] status AveragePoolGrad(const DY& dY, const AveragePoolGrad_attributes& attributes,
                                      tensor_view<typename DY::element_type> dX,

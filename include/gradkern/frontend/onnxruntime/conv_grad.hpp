@@ -27,20 +27,20 @@ namespace onnxruntime {
     return conv_gradient_shapes{X, W, {dY[1]}};
 }
 
-/// A planned ConvGrad; G and B, the types of dW and dB, are T, or float for 16-bit T. A value: copy it, share it
+/// A planned ConvGrad; G and B, the types of dW and dB, are T, or float for 16-bit T. It is a value: copy it, and share it
 /// between threads.
 template <class T, class G = T, class B = G>
 class ConvGrad_plan : public translation::conv_gradients<translation::conv_family<T, G, B>> {
 public:
     ConvGrad_plan() noexcept = default;
-    /// Takes over the plans of the core.
+    /// From the plans of the core.
     explicit ConvGrad_plan(const translation::conv_gradients<translation::conv_family<T, G, B>>& plans) noexcept
         : translation::conv_gradients<translation::conv_family<T, G, B>>(plans) {}
 
     /// dX as convolution_backward_data_plan::run, dW as convolution_backward_weights_plan::run and dB as
-    /// bias_backward_plan::run. A result whose pointer is null is not computed; W is read for dX and X for dW alone,
-    /// and may be null otherwise. No result may overlap what is read, or another result. Errors: missing_shape (memory
-    /// for a result that was not planned), null_pointer, invalid_argument (overlap, or no result is asked for),
+    /// bias_backward_plan::run. A result whose pointer is null is not computed; W is read only for dX
+    /// and X only for dW; otherwise they may be null. No result may overlap an input or another result. Errors: missing_shape (memory
+    /// for a result that was not planned), null_pointer, invalid_argument (overlap, or no result),
     /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* dY, const T* X, const T* W, T* dX, G* dW, B* dB,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
@@ -63,8 +63,8 @@ template <class T, class G = T, class B = G>
     return ConvGrad_plan<T, G, B>(*plan);
 }
 
-/// ConvGrad in one call. A result without memory is not computed; one with memory and an empty layout is dense. Where none
-/// has memory, the call would do nothing: invalid_argument.
+/// ConvGrad in one call. A result without memory is not computed; one with memory and an empty layout is dense. If none
+/// has memory, the error is invalid_argument.
 template <class T, class G = T, class B = G>
 [[nodiscard]] status ConvGrad(tensor_view<const T> dY, std::type_identity_t<tensor_view<const T>> X,
                               std::type_identity_t<tensor_view<const T>> W, const ConvGrad_attributes& attributes,
@@ -74,7 +74,7 @@ template <class T, class G = T, class B = G>
                                                                                                  dX, dW, dB, options);
 }
 
-/// The same where `dY` is a view of mutable elements.
+/// The same for a `dY` that is a view of mutable elements.
 template <mutable_view DY, class G = typename DY::element_type, class B = G>
 [[nodiscard]] status ConvGrad(const DY& dY, tensor_view<const typename DY::element_type> X,
                               tensor_view<const typename DY::element_type> W, const ConvGrad_attributes& attributes,
@@ -94,19 +94,19 @@ template <mutable_view DY, class G = typename DY::element_type, class B = G>
     return conv_gradient_shapes{X, W, {dY[1]}};
 }
 
-/// A planned ConvTransposeGrad; G and B, the types of dW and dB, are T, or float for 16-bit T. A value: copy it, share
+/// A planned ConvTransposeGrad; G and B, the types of dW and dB, are T, or float for 16-bit T. It is a value: copy it, and share
 /// it between threads.
 template <class T, class G = T, class B = G>
 class ConvTransposeGrad_plan : public translation::conv_gradients<translation::conv_transpose_family<T, G, B>> {
 public:
     ConvTransposeGrad_plan() noexcept = default;
-    /// Takes over the plans of the core.
+    /// From the plans of the core.
     explicit ConvTransposeGrad_plan(
         const translation::conv_gradients<translation::conv_transpose_family<T, G, B>>& plans) noexcept
         : translation::conv_gradients<translation::conv_transpose_family<T, G, B>>(plans) {}
 
     /// dX as conv_transpose_backward_data_plan::run, dW as conv_transpose_backward_weights_plan::run and dB as
-    /// bias_backward_plan::run; W and dW are (IC, OC/g, K...). Everything else as ConvGrad_plan::run.
+    /// bias_backward_plan::run; W and dW are (IC, OC/g, K...). Everything else is as in ConvGrad_plan::run.
     [[nodiscard]] status run(const T* dY, const T* X, const T* W, T* dX, G* dW, B* dB,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return this->execute(dY, X, W, dX, dW, dB, workspace, executor);
@@ -127,7 +127,7 @@ template <class T, class G = T, class B = G>
 }
 
 /// ConvTransposeGrad in one call. A result without memory is not computed; one with memory and an empty layout is
-/// dense. Where none has memory, the call would do nothing: invalid_argument.
+/// dense. If none has memory, the error is invalid_argument.
 template <class T, class G = T, class B = G>
 [[nodiscard]] status ConvTransposeGrad(tensor_view<const T> dY, std::type_identity_t<tensor_view<const T>> X,
                                        std::type_identity_t<tensor_view<const T>> W,
@@ -140,7 +140,7 @@ template <class T, class G = T, class B = G>
         dY, X, W, attributes, dX, dW, dB, options);
 }
 
-/// The same where `dY` is a view of mutable elements.
+/// The same for a `dY` that is a view of mutable elements.
 template <mutable_view DY, class G = typename DY::element_type, class B = G>
 [[nodiscard]] status ConvTransposeGrad(const DY& dY, tensor_view<const typename DY::element_type> X,
                                        tensor_view<const typename DY::element_type> W,

@@ -1,5 +1,5 @@
-// What ConvGrad and ConvTransposeGrad share: their checks, and the core's plans of up to three results. Each operator is a
-// family of types (`conv_family`, `conv_transpose_family`); its faces are in conv_grad.hpp.
+// Shared by ConvGrad and ConvTransposeGrad: their checks, and the core's plans of up to three results. Each operator is a
+// family of types (`conv_family`, `conv_transpose_family`); its forms are in conv_grad.hpp.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct conv_gradient_shapes {
 
 namespace translation {
 
-/// W of ConvTranspose is (IC, OC/g, K...) in ONNX and (OC/g, IC, K...) in the core. Indices of its shape, either way.
+/// W of ConvTranspose is (IC, OC/g, K...) in ONNX and (OC/g, IC, K...) in the core. Indices of its shape, in both directions.
 [[nodiscard]] constexpr extents swap_first_two(extents e) noexcept {
     std::swap(e[0], e[1]);
     return e;
@@ -45,7 +45,7 @@ namespace translation {
     return {swap_first_two(t.shape), swap_first_two(shape::strides_of(t))};
 }
 
-/// What Conv's gradients are in the core.
+/// The gradients of Conv in the core.
 template <class T, class G, class B>
 struct conv_family {
     using element = T;
@@ -70,7 +70,7 @@ struct conv_family {
     }
 };
 
-/// What ConvTranspose's gradients are in the core.
+/// The gradients of ConvTranspose in the core.
 template <class T, class G, class B>
 struct conv_transpose_family {
     using element = T;
@@ -101,7 +101,7 @@ inline constexpr std::int64_t widest_element = std::max({sizeof(typename Family:
                                                          sizeof(typename Family::weights_gradient),
                                                          sizeof(typename Family::bias_gradient)});
 
-/// Checks 1 and 2: attributes of `r` spatial axes. Returns the window they say.
+/// Checks 1 and 2: attributes of `r` spatial axes. Returns the window that they describe.
 template <class Family>
 constexpr window check_attributes(shape::operator_checks& checks, const typename Family::onnx_attributes& a,
                                   std::size_t r) noexcept {
@@ -121,7 +121,7 @@ constexpr window check_attributes(shape::operator_checks& checks, const typename
     return w;
 }
 
-/// Checks 3 to 5: ranks, sizes, and bytes of the tensors that are given. What is computed from these is left to the shape rules.
+/// Checks 3 to 5: ranks, sizes, and bytes of the tensors that are given. The shape rules check what is computed from these.
 template <class Family>
 constexpr void check_tensors(shape::operator_checks& checks, const extents& dY, const extents& X, const extents& W,
                              const typename Family::onnx_attributes& a, const conv_gradient_shapes& out, std::size_t r,
@@ -158,7 +158,7 @@ constexpr void check_tensors(shape::operator_checks& checks, const extents& dY, 
     checks.volume("dB", out.dB, element_bytes);
 }
 
-/// All checks of shapes and attributes; the core's attributes where they pass. Outputs that are not wanted are empty.
+/// All checks of shapes and attributes; the core's attributes if they pass. Outputs that are not requested are empty.
 template <class Family>
 [[nodiscard]] constexpr result<typename Family::core_attributes> check_conv_grad(
     const extents& dY, const extents& X, const extents& W, const typename Family::onnx_attributes& a,
@@ -202,7 +202,7 @@ template <class Family>
     const auto p = shape::infer_convolution_problem(q);
     if (!p) return translate(p.error(), Family::op, Family::transposed);
 
-    // 6: what is there twice
+    // 6: attributes given twice
     const auto agrees = [&](std::string_view name, const extents& got, const extents& expected, std::string_view from) {
         for (std::size_t i = 0; !got.empty() && i < expected.rank(); ++i)
             checks.require_equal(errc::invalid_shape, name, static_cast<int>(i), got[i], expected[i], {.other = from});
@@ -225,12 +225,12 @@ class conv_gradients {
 public:
     conv_gradients() noexcept = default;
 
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         std::size_t bytes = 0;
-        if (dX_.planned) bytes = std::max(bytes, data_.workspace_bytes(lanes));
-        if (dW_.planned) bytes = std::max(bytes, weights_.workspace_bytes(lanes));
-        if (dB_.planned) bytes = std::max(bytes, bias_.workspace_bytes(lanes));
+        if (dX_.planned) bytes = std::max(bytes, data_.workspace_bytes(workers));
+        if (dW_.planned) bytes = std::max(bytes, weights_.workspace_bytes(workers));
+        if (dB_.planned) bytes = std::max(bytes, bias_.workspace_bytes(workers));
         return bytes;
     }
 
@@ -305,12 +305,12 @@ protected:
         if (dX != nullptr && !dX_.planned) return not_planned("dX");
         if (dW != nullptr && !dW_.planned) return not_planned("dW");
         if (dB != nullptr && !dB_.planned) return not_planned("dB");
-        // Null stands for a result that is not wanted, or for one without elements.
+        // Null means a result that is not requested, or one without elements.
         const auto is_empty = [](const output& o) { return o.planned && o.memory.empty(); };
         if (dX == nullptr && dW == nullptr && dB == nullptr && !is_empty(dX_) && !is_empty(dW_) && !is_empty(dB_))
             return nothing_wanted();
-        // All checks of all results come before the first is written: pointers, outputs apart from what is read and
-        // from one another, workspace. A tensor that is not needed may be anywhere.
+        // All checks of all results come before the first write: pointers, outputs that overlap neither inputs nor
+        // one another, workspace. A tensor that is not needed may be anywhere.
         const detail::tensor_memory unused;
         const auto place = [&](bool used, const detail::tensor_memory& memory, const void* data) {
             return detail::placed_tensor{used ? &memory : &unused, data};
@@ -334,10 +334,10 @@ private:
         detail::tensor_memory memory{};
     };
 
-    /// A call that would do nothing does not report success.
+    /// A call without any result is an error.
     [[nodiscard]] static error nothing_wanted() noexcept {
         return shape::error_because(errc::invalid_argument, Family::op, "dX, dW, dB",
-                                    "at least one result must be asked for");
+                                    "at least one result must be requested");
     }
     [[nodiscard]] static error not_planned(std::string_view name) noexcept {
         return shape::error_because(errc::missing_shape, Family::op, name,
@@ -355,7 +355,7 @@ private:
     bias_backward_plan<typename Family::element, typename Family::bias_gradient> bias_{};
 };
 
-/// Layouts of results for the one-call form: none where there is no memory, else the one given, else dense.
+/// Layouts of results for the one-call form: none without memory, else the one given, else dense.
 template <class T>
 constexpr void settle(tensor_view<T>& out, const extents& inferred) noexcept {
     if (out.data == nullptr) {

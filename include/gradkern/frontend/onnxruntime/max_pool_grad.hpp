@@ -24,7 +24,7 @@ namespace translation {
 
 inline constexpr operator_name max_pool_grad{"MaxPoolGrad"};
 
-/// All checks but those of the indices' values; the core's attributes where they pass.
+/// All checks except those of the values of the indices; the core's attributes if they pass.
 [[nodiscard]] constexpr result<max_pool_indices_attributes> check_max_pool_grad(const extents& dY,
                                                                                 const extents& indices,
                                                                                 const MaxPoolGrad_attributes& a,
@@ -45,7 +45,7 @@ inline constexpr operator_name max_pool_grad{"MaxPoolGrad"};
 
 }  // namespace translation
 
-/// The shape of dX, which the caller gives: its spatial sizes are free. Without it: missing_shape.
+/// The shape of dX. The caller must give it, since its spatial sizes are free; else missing_shape.
 [[nodiscard]] constexpr result<extents> infer_MaxPoolGrad(const extents& dY, const extents& indices,
                                                           const MaxPoolGrad_attributes& attributes,
                                                           const extents& dX) noexcept {
@@ -54,14 +54,14 @@ inline constexpr operator_name max_pool_grad{"MaxPoolGrad"};
     return dX;
 }
 
-/// A planned MaxPoolGrad. A value: copy it, share it between threads.
+/// A planned MaxPoolGrad. It is a value: copy it, and share it between threads.
 template <class T>
 class MaxPoolGrad_plan : public translation::plan<max_pool_backward_from_indices_plan<T>, translation::max_pool_grad> {
 public:
     using translation::plan<max_pool_backward_from_indices_plan<T>, translation::max_pool_grad>::plan;
 
     /// Adds each element of dY to the element of dX that its index names, as max_pool_backward_from_indices_plan::run.
-    /// All indices are looked at before the first write, unless plan_options::index_check says otherwise; one below -1 or
+    /// All indices are checked before the first write, unless plan_options::index_check says otherwise. An index below -1 or
     /// outside dX is index_out_of_range.
     [[nodiscard]] status run(const T* dY, const std::int64_t* indices, T* dX, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -94,7 +94,7 @@ template <class T>
     return translation::translate(s.error(), translation::max_pool_grad.text);
 }
 
-/// The same where `dY` is a view of mutable elements.
+/// The same for a `dY` that is a view of mutable elements.
 template <mutable_view DY>
 [[nodiscard]] status MaxPoolGrad(const DY& dY, tensor_view<const std::int64_t> indices,
                                  const MaxPoolGrad_attributes& attributes, tensor_view<typename DY::element_type> dX,

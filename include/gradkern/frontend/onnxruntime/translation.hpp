@@ -1,4 +1,4 @@
-// Between ONNX's words and the core's: attributes one way, errors the other way.
+// Translates attributes of ONNX for the core, and errors of the core back.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ namespace onnxruntime {
 
 namespace translation {
 
-/// One name on both sides.
+/// One name in both vocabularies.
 struct rename {
     std::string_view core{};
     std::string_view onnx{};
 };
 
-/// The core's names of tensors and attributes where ONNX has others. No operator uses one core name for two things.
+/// The core's names of tensors and attributes that have other names in ONNX. No operator uses a core name for two things.
 inline constexpr std::array<rename, 8> renames{{{"diff_dst", "dY"},
                                                 {"diff_src", "dX"},
                                                 {"src", "X"},
@@ -42,7 +42,7 @@ inline constexpr std::array<rename, 8> renames{{{"diff_dst", "dY"},
     return core;
 }
 
-/// A core error in ONNX's words. `swaps_filter`: the core has the first two axes of W and dW in the other order.
+/// A core error with ONNX's names. `swaps_filter`: the core has the first two axes of W and dW in the other order.
 [[nodiscard]] constexpr error translate(error e, std::string_view op, bool swaps_filter = false) noexcept {
     if (e.code == errc::ok) return e;
     e.op = op;
@@ -122,17 +122,17 @@ struct operator_name {
 };
 inline constexpr operator_name average_pool_grad{"AveragePoolGrad"};
 
-/// A plan of the core whose errors are in ONNX's words.
+/// A plan of the core whose errors use ONNX's names.
 template <class Core, const operator_name& Op>
 class plan {
 public:
     plan() noexcept = default;
-    /// Takes over a plan of the core.
+    /// From a plan of the core.
     explicit plan(const Core& core) noexcept : core_(core) {}
 
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return core_.workspace_bytes(lanes);
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return core_.workspace_bytes(workers);
     }
     /// The core's line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept { return core_.describe(text); }
