@@ -1,7 +1,7 @@
-// Whether this CPU runs what a file was compiled for.
+// Whether this CPU can run what a file was compiled for.
 //
-// Kernels use the instruction set that their file is compiled for (-march=); nothing chooses at run time, and a CPU without
-// it ends the program by an illegal instruction. A program that may meet such a CPU asks first:
+// Kernels use the instruction set that their file is compiled for (-march=); nothing is chosen at run time. On a CPU without
+// it, the program ends with an illegal instruction. A program that may run on such a CPU checks first:
 //
 //     int main() {
 //         if (const char* missing = gradkern::missing_cpu_feature()) {
@@ -11,17 +11,17 @@
 //         return run();
 //     }
 //
-// The compiler may use any instruction of the target in the rest of that function: the rest should be one call.
-// Constructors of global objects run before. Safest is a main.cpp that is compiled for the oldest CPU; the files with kernels
-// then tell what they need by a constant, and one program may hold several builds of them to choose from:
+// The compiler may use any instruction of the target in the rest of that function, so the rest should be one call.
+// Constructors of global objects run before the check. The safest way is a main.cpp that is compiled for the oldest CPU. The
+// files with kernels then export a constant with the features that they need, and one program may contain several builds:
 //
 //     extern const gradkern::cpu_features kernels_v4_need = gradkern::needed_cpu_features;  // kernels_v4.cpp
 //
 //     extern const gradkern::cpu_features kernels_v4_need;                                  // main.cpp
 //     if (gradkern::missing_cpu_feature(kernels_v4_need) == nullptr) run_v4();
 //
-// x86-64 is asked by CPUID, AArch64 under Linux by the kernel's list (the length of SVE registers is not compared);
-// elsewhere every CPU counts as fit.
+// On x86-64 the check uses CPUID, on AArch64 under Linux the auxiliary vector (the length of SVE registers is not compared).
+// On other targets every CPU passes.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@
 #include <sys/auxv.h>
 #endif
 
-// What a file was compiled for, and the functions that ask, are the file's own (static): others are compiled otherwise.
-/// Whether one of the compiler's macros is defined as a number, for it stays a name otherwise.
+// The features of a file and the functions that check them are static, since other files are compiled for other features.
+/// Whether one of the compiler's macros is defined as a number; otherwise its text is its name.
 #define GRADKERN_DETAIL_CPU_NEEDS(macro) (GRADKERN_DETAIL_TEXT(macro)[0] != '_')
 
 /// A row of the table of features.

@@ -573,9 +573,9 @@ void one_random_problem(random_source& random, bool transposed, bool integers) {
         const auto plan =
             plan_of(dY.layout(), X.layout(), W.layout(), a, layout(dX, 1), layout(dW, 2), layout(dB, 4), mode.plan);
         ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
-        const auto lanes = static_cast<std::ptrdiff_t>(random.integer(1, 4));
-        shuffling_executor executor(lanes);
-        const guarded_bytes workspace(plan->workspace_bytes(random.chance(1, 2) ? 1 : lanes));
+        const auto workers = static_cast<std::ptrdiff_t>(random.integer(1, 4));
+        shuffling_executor executor(workers);
+        const guarded_bytes workspace(plan->workspace_bytes(random.chance(1, 2) ? 1 : workers));
         prepare();
         const gk::status s =
             plan->run(dY.data(), (wanted & 2) != 0 ? X.data() : nullptr, (wanted & 1) != 0 ? W.data() : nullptr,
@@ -744,9 +744,9 @@ void random_max_pools(std::string_view name) {
                         .ok());
         const auto plan = ort::plan_MaxPoolGrad<T>(dY.layout(), at.layout, {storage_order}, dX.layout());
         ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
-        const auto lanes = static_cast<std::ptrdiff_t>(random.integer(1, 4));
-        shuffling_executor executor(lanes);
-        const guarded_bytes workspace(plan->workspace_bytes(lanes));
+        const auto workers = static_cast<std::ptrdiff_t>(random.integer(1, 4));
+        shuffling_executor executor(workers);
+        const guarded_bytes workspace(plan->workspace_bytes(workers));
         ASSERT_TRUE(
             plan->run(dY.data(), at.values.data(), dX.data(), {workspace.data(), workspace.size()}, executor).ok());
         EXPECT_TRUE(dX.equals(expected));
@@ -1305,12 +1305,12 @@ TEST(onnxruntime, workspace_is_that_of_the_largest_result) {
     const auto plan = [&](bool gx, bool gw, bool gb) {
         return *ort::plan_ConvGrad<float>(y, x, w, {}, gx ? x : extents{}, gw ? w : extents{}, gb ? b : extents{});
     };
-    for (const std::ptrdiff_t lanes : {1, 3}) {
-        const std::size_t each[]{plan(true, false, false).workspace_bytes(lanes),
-                                 plan(false, true, false).workspace_bytes(lanes),
-                                 plan(false, false, true).workspace_bytes(lanes)};
-        EXPECT_EQ(plan(true, true, true).workspace_bytes(lanes), std::max({each[0], each[1], each[2]}));
-        EXPECT_EQ(plan(true, false, true).workspace_bytes(lanes), std::max(each[0], each[2]));
+    for (const std::ptrdiff_t workers : {1, 3}) {
+        const std::size_t each[]{plan(true, false, false).workspace_bytes(workers),
+                                 plan(false, true, false).workspace_bytes(workers),
+                                 plan(false, false, true).workspace_bytes(workers)};
+        EXPECT_EQ(plan(true, true, true).workspace_bytes(workers), std::max({each[0], each[1], each[2]}));
+        EXPECT_EQ(plan(true, false, true).workspace_bytes(workers), std::max(each[0], each[2]));
     }
     EXPECT_EQ(ort::plan_ConvGrad<float>(y, x, w, {}, {}).error(),
               (error{errc::invalid_argument, "ConvGrad", "dX, dW, dB", -1, 0, 0, expectation::none}));

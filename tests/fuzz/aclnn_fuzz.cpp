@@ -152,8 +152,8 @@ void fuzz_aclnn(decoder& d, acl::aclDataType type) {
     if (repeatable)
         require(acl::aclSetAclOpExecutorRepeatable(executor) == acl::ACLNN_SUCCESS, "an executor may be repeatable",
                 details);
-    gradkern_test::shuffling_executor lanes(static_cast<std::ptrdiff_t>(d.integer(1, 9)));
-    gk::executor_ref stream(lanes);
+    gradkern_test::shuffling_executor workers(static_cast<std::ptrdiff_t>(d.integer(1, 9)));
+    gk::executor_ref stream(workers);
     const auto run = [&](std::uint64_t size, bool parallel, acl::aclOpExecutor* e) {
         const guarded_bytes workspace(static_cast<std::size_t>(size), d.side(),
                                       static_cast<std::size_t>(d.integer(0, 70)));
@@ -182,7 +182,7 @@ void fuzz_aclnn(decoder& d, acl::aclDataType type) {
                 "a null workspace is 161001");
     }
     const bool parallel = d.once_in(2);
-    const std::uint64_t more = parallel ? acl::workspace_bytes(executor, lanes.concurrency()) : bytes;
+    const std::uint64_t more = parallel ? acl::workspace_bytes(executor, workers.concurrency()) : bytes;
     const acl::aclnnStatus second = run(more, parallel, executor);
     if (memory.bad_pointer && !is_noop) {
         refused(second, acl::ACLNN_ERR_PARAM_NULLPTR, "tensors without memory are 161001");
@@ -195,7 +195,7 @@ void fuzz_aclnn(decoder& d, acl::aclDataType type) {
     if (repeatable) {
         require(third == acl::ACLNN_SUCCESS, "a repeatable executor runs again", details);
         require_intact(memory, details);
-        require(results_of(memory) == results, "lanes do not change bits", details);
+        require(results_of(memory) == results, "workers do not change bits", details);
         require(acl::aclDestroyAclOpExecutor(executor) == acl::ACLNN_SUCCESS, "a repeatable executor is destroyed once",
                 details);
         refused(run(bytes, false, executor), acl::ACLNN_ERR_PARAM_INVALID, "a destroyed executor is 161002");

@@ -303,7 +303,7 @@ template <class Plan, class Run>
 [[nodiscard]] planned_call call_of(const Plan& plan, const Run& run) {
     if (!plan) return {plan.error(), {}, {}};
     return {{},
-            [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
+            [p = *plan](std::ptrdiff_t workers) { return p.workspace_bytes(workers); },
             [p = *plan, run](std::span<std::byte> ws, gk::executor_ref e) { return run(p, ws, e); }};
 }
 
@@ -331,7 +331,7 @@ inline void require_intact(const call_memory& m, const std::string& details) {
     for (const output* o : m.outputs) require(o->intact(), "nothing but elements is written", details);
 }
 
-/// Runs a call with workspaces and lanes of the decoder's choice, `other` with another algorithm, and requires the same
+/// Runs a call with workspaces and workers of the decoder's choice, `other` with another algorithm, and requires the same
 /// results of all of them; errors must leave every byte. Returns whether there are results: the outputs hold them.
 inline bool exercise(decoder& d, const planned_call& call, const planned_call& other, const call_memory& memory,
                      bool too_much_work, const std::string& details) {
@@ -345,11 +345,12 @@ inline bool exercise(decoder& d, const planned_call& call, const planned_call& o
         return false;
     }
     if (!memory.all_there || too_much_work) return false;
-    const auto lanes = static_cast<std::ptrdiff_t>(d.integer(1, 9));
+    const auto workers = static_cast<std::ptrdiff_t>(d.integer(1, 9));
     const std::size_t needed = call.workspace_bytes(1);
-    if (std::max({call.workspace_bytes(lanes), other.workspace_bytes(lanes), needed}) > most_workspace) return false;
+    if (std::max({call.workspace_bytes(workers), other.workspace_bytes(workers), needed}) > most_workspace)
+        return false;
 
-    gradkern_test::shuffling_executor executor(lanes);
+    gradkern_test::shuffling_executor executor(workers);
     const auto run = [&](const planned_call& c, std::size_t bytes, gk::executor_ref e) {
         prepare(memory);
         const guarded_bytes workspace(bytes, d.side(), static_cast<std::size_t>(d.integer(0, 70)));
@@ -374,14 +375,14 @@ inline bool exercise(decoder& d, const planned_call& call, const planned_call& o
     require(!memory.bad_pointer, "null pointers and overlaps are refused", details);
     require_intact(memory, details);
     const auto results = results_of(memory);
-    const std::size_t more = call.workspace_bytes(lanes);
+    const std::size_t more = call.workspace_bytes(workers);
     const auto between = [&](std::size_t low, std::size_t high) {
         return high <= low ? low : low + static_cast<std::size_t>(d.word() % (high - low + 1));
     };
-    require(run(call, between(needed, more + 100), executor).ok(), "what was planned runs on many lanes", details);
+    require(run(call, between(needed, more + 100), executor).ok(), "what was planned runs on many workers", details);
     require_intact(memory, details);
-    require(results_of(memory) == results, "lanes and workspaces do not change bits", details);
-    require(run(other, other.workspace_bytes(lanes), executor).ok(), "what was planned runs by another algorithm",
+    require(results_of(memory) == results, "workers and workspaces do not change bits", details);
+    require(run(other, other.workspace_bytes(workers), executor).ok(), "what was planned runs by another algorithm",
             details);
     require_intact(memory, details);
     require(results_of(memory) == results, "algorithms do not change bits", details);

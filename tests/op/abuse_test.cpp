@@ -1,7 +1,6 @@
-// Inputs that brought other libraries down, rebuilt for these operators. Each test names the public report it follows;
-// shapes are those of the report wherever the operator has them. What holds for all: a refusal names the argument and
-// changes nothing, the reference refuses alike, what is computed has the reference's bits, and no byte outside the
-// tensors is touched.
+// Inputs that crashed other libraries, for these operators. Each test names its public report and uses the shapes of the
+// report if the operator has them. In all tests an error names the argument and changes nothing, the reference returns the
+// same error, results have the reference's bits, and no byte outside the tensors is accessed.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -47,7 +46,7 @@ using gradkern::status;
 using gradkern::weights_format;
 using gradkern_test::guarded_buffer;
 
-/// What a call reported. `axis` is -1 where the mistake is not in one entry.
+/// What a call reported. `axis` is -1 if the mistake is not in one entry.
 struct finding {
     errc code = errc::ok;
     std::string_view argument{};
@@ -60,7 +59,7 @@ struct finding {
 };
 constexpr finding success{};
 
-/// Elements of a dense tensor; none where nobody could have the memory, so that any access meets a guard page.
+/// Elements of a dense tensor; none if it is too large to allocate, so that any access hits a guard page.
 std::size_t elements_of(const extents& shape) {
     std::size_t count = 1;
     for (const std::int64_t e : shape.values()) {
@@ -91,11 +90,11 @@ places filled(const extents& shape, std::int64_t value) {
     return p;
 }
 
-/// Runs an operator on one thread and on several lanes, and its reference, and compares errors and contents.
+/// Runs an operator with one worker and with several, and its reference, and compares errors and contents.
 template <class T, class Operator, class Reference>
 finding judge(tensor<T>& dst, const Operator& op, const Reference& reference) {
     std::vector<std::byte> workspace(1 << 20);
-    gradkern_test::shuffling_executor lanes(5);
+    gradkern_test::shuffling_executor workers(5);
     dst.memory.poison();
     const std::vector<unsigned char> before = dst.memory.snapshot();
     const status s = op(gradkern::call_options{.workspace = workspace});
@@ -106,8 +105,8 @@ finding judge(tensor<T>& dst, const Operator& op, const Reference& reference) {
     EXPECT_TRUE(dst.memory.zones_intact());
 
     dst.memory.poison();
-    EXPECT_EQ(op(gradkern::call_options{.workspace = workspace, .executor = lanes}).error(), s.error());
-    EXPECT_EQ(dst.memory.snapshot(), after) << "other bits on several lanes";
+    EXPECT_EQ(op(gradkern::call_options{.workspace = workspace, .executor = workers}).error(), s.error());
+    EXPECT_EQ(dst.memory.snapshot(), after) << "other bits with several workers";
     EXPECT_TRUE(dst.memory.zones_intact());
 
     dst.memory.poison();
@@ -284,7 +283,7 @@ TEST(abuse_convolution, backward_weights_of_an_empty_batch_under_a_large_filter)
     EXPECT_EQ(convolution_backward_weights({0, 3, 8, 5}, {0, 1, 1, 1}, a, tensor<>{3, 8, 5, 1}), success);  // zeros
 }
 
-// TensorFlow issue 57495: Conv3DBackpropInput of an empty batch aborted. It is a legal call without work.
+// TensorFlow issue 57495: Conv3DBackpropInput of an empty batch aborted. It is a valid call that does nothing.
 TEST(abuse_convolution, backward_data_of_an_empty_batch) {
     EXPECT_EQ(convolution_backward_data({0, 4, 1, 1, 3}, {3, 1, 1, 2, 3}, strided({1, 1, 1}, auto_pad::valid),
                                         tensor<>{0, 6, 1, 1, 2}),
@@ -322,7 +321,7 @@ TEST(abuse_convolution, forward_with_a_filter_without_columns) {
 }
 
 // CVE-2021-41209: convolutions divided by the sizes of an empty filter. Each of its sizes in turn, for each operator. A kernel
-// of 0 is refused as such; filters without channels are no mistake, but do not fit these images.
+// of 0 is refused; filters without channels are valid, but do not fit these images.
 TEST(abuse_convolution, an_empty_filter_in_every_operator_and_axis) {
     const convolution_attributes a = strided({1, 1}, auto_pad::same_upper);
     const conv_transpose_attributes t{.strides = {1, 1}, .dilations = {1, 1}, .auto_pad = auto_pad::same_upper};
@@ -409,7 +408,7 @@ TEST(abuse_convolution, backward_weights_with_a_huge_stride) {
               (finding{errc::overflow, "diff_dst", 1}));
 }
 
-// A window of two taps that reaches as far as 63 bits can say: all that a run writes lies in the workspace it asked for.
+// A window of two taps with the largest reach in 63 bits: a run writes only into the workspace that it requested.
 template <class T>
 void backward_data_under_a_wide_window(data_format format) {
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
@@ -442,8 +441,8 @@ TEST(abuse_convolution, backward_data_under_the_widest_window) {
     backward_data_under_a_wide_window<float>(data_format::ncx);
 }
 
-// Strides and dilations that nobody takes, in a gradient of the weights: one window or one tap is inside.
-TEST(abuse_convolution, backward_weights_with_steps_nobody_takes) {
+// Strides and dilations that are never used, in a gradient of the weights: one window or one tap is inside.
+TEST(abuse_convolution, backward_weights_with_strides_that_are_never_used) {
     constexpr std::int64_t far = std::int64_t{1} << 61;
     convolution_attributes a = strided({1}, auto_pad::none);
     a.dilations = {2 * far};
@@ -583,7 +582,7 @@ TEST(abuse_avg_pool, divisors_of_zero) {
     EXPECT_EQ(avg_pool_backward({1, 2, 1}, a, tensor<>{1, 5, 1}),
               (finding{errc::invalid_argument, "divisor_override", -1}));
     a.divisor_override.reset();
-    a.pads_begin = a.pads_end = {4};  // the first window and the last one lie in the padding alone
+    a.pads_begin = a.pads_end = {4};  // the first and the last window lie entirely in the padding
     a.rounding_type = rounding_type::ceil;
     for (const bool exclude : {false, true}) {
         a.exclude_pad = exclude;
@@ -602,8 +601,8 @@ TEST(abuse_avg_pool, huge_windows) {
     EXPECT_EQ(avg_pool_backward({2, 2, 1}, planes(pool({k}, {k}, auto_pad::same_upper)), tensor<>{2, 2, 2}), success);
 }
 
-// The step from window to window that nobody takes, since there are no two inside: its product with channels is not formed.
-TEST(abuse_avg_pool, a_stride_nobody_takes) {
+// The step between windows is never used, since no two are inside: its product with channels is not computed.
+TEST(abuse_avg_pool, a_stride_that_is_never_used) {
     avg_pool_attributes a = pool({1}, {std::int64_t{1} << 60});
     a.rounding_type = rounding_type::ceil;
     EXPECT_EQ(avg_pool({1, 5, 48}, a, tensor<>{1, 2, 48}), success);
@@ -635,7 +634,7 @@ TEST(abuse_max_pool, huge_windows_and_dilations) {
 }
 
 // PyTorch issue 189664: a dilation of 2^31 - 1 overflowed a counter. With one tap it is never taken.
-TEST(abuse_max_pool, a_dilation_nobody_takes) {
+TEST(abuse_max_pool, a_dilation_that_is_never_used) {
     max_pool_attributes a = planes(pool<max_pool_attributes>({1, 1}, {1, 1}));
     a.dilations = extents::filled(2, 2147483647);
     a.rounding_type = rounding_type::ceil_torch;
@@ -643,13 +642,13 @@ TEST(abuse_max_pool, a_dilation_nobody_takes) {
     EXPECT_EQ(max_pool_backward({2, 3, 24, 24}, {2, 3, 24, 24}, a, tensor<>{2, 3, 24, 24}), success);
 }
 
-TEST(abuse_max_pool, a_stride_nobody_takes) {
+TEST(abuse_max_pool, a_stride_that_is_never_used) {
     max_pool_attributes a = pool<max_pool_attributes>({3}, {std::int64_t{1} << 62});
     a.rounding_type = rounding_type::ceil;
     EXPECT_EQ(max_pool({1, 6, 2}, a, tensor<>{1, 2, 2}), success);
     EXPECT_EQ(max_pool_backward({1, 6, 2}, {1, 2, 2}, a, tensor<>{1, 6, 2}), success);
 
-    // As large as strides can be: no position plus a stride fits, in any block of positions.
+    // The largest strides: position plus stride overflows, in any block of positions.
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     for (const std::int64_t less : {1, 50, 57, 87, 97}) {
         a = pool<max_pool_attributes>({1}, {most - less});
@@ -685,7 +684,7 @@ TEST(abuse_max_pool, backward_of_a_gradient_with_another_batch) {
               (finding{errc::invalid_shape, "diff_dst", 0}));
 }
 
-// CVE-2021-37674: images without rows and columns under windows that the padding alone makes fit.
+// CVE-2021-37674: images without rows and columns under windows that fit only because of the padding.
 TEST(abuse_max_pool, backward_of_images_without_rows) {
     max_pool_attributes a = pool<max_pool_attributes>({16, 16}, {16, 18});
     a.pads_begin = {14, 15};
@@ -765,7 +764,7 @@ TEST(abuse_max_pool_indices, negative_indices) {
 }
 
 // ONNX Runtime pull requests 27903 and 27932, TensorFlow pull request 115326: indices were used as offsets unchecked.
-// The last of many is wrong here, when all others could have been added already.
+// Here the last of many is wrong, when all others could have been added already.
 TEST(abuse_max_pool_indices, one_bad_index_at_the_end_of_many) {
     const extents small{2, 8, 8, 3};
     const extents large{2, 16, 16, 3};

@@ -1,5 +1,5 @@
-// Long sums: gradients over 1e6 positions stay near those of a double reference, and the published bounds are what the
-// order of summation says.
+// Long sums: gradients over 1e6 positions are close to those of a double reference, and the published bounds follow from
+// the order of summation.
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ static_assert(is_about(gk::accuracy::convolution_backward_data<float>({2, 8, 4, 
 static_assert(is_about(gk::accuracy::convolution_backward_data<float>({1, 9, 8}, {3, 4, 8},
                                                                       {.strides = {2}, .dilations = {2}}),
                        24),
-              "taps two apart, windows two apart: all three meet");
+              "taps two apart, windows two apart: all three overlap");
 static_assert(is_about(gk::accuracy::convolution_backward_weights<float>({2, 4, 7, 11}, {2, 8, 3, 5}, oix_stride_2,
                                                                          {8, 4, 3, 3}),
                        30));
@@ -89,7 +89,7 @@ static_assert(is_about(gk::accuracy::avg_pool<float>({1, 1, 9, 9}, mean_5_2), 10
 static_assert(is_about(gk::accuracy::avg_pool_backward<float>({1, 1, 3, 3}, mean_5_2, {1, 1, 9, 9}), 6),
               "3 x 3 windows");
 
-// What a bound says at the ends of the numbers.
+// Bounds of the largest and smallest numbers.
 constexpr auto mean_f16 = *gk::accuracy::avg_pool<gk::float16>({1, 1, 9, 9}, mean_5_2);
 static_assert(mean_f16(0.0) == 0 && mean_f16(0x1p-30) >= 0x1p-25 && mean_f16(0x1p-30) < 0x1.01p-25,
               "half the least subnormal number");
@@ -108,7 +108,7 @@ static_assert((*gk::accuracy::convolution<gk::bfloat16>({2, 4, 9, 9}, {8, 4, 3, 
                                                         {.precision = gk::precision::relaxed}))(1.0, 0.0) >= 2 * 36 * u,
               "relaxed sums may be twice as far off");
 
-// 1e6 positions, two channels a side.
+// 1e6 positions, two channels on each side.
 struct long_sum {
     bool same_sign;
     gk::extents shape;  // NXC
@@ -137,7 +137,7 @@ TEST_P(long_gradients, stay_near_double) {
     a.diff_weights_shape = gk::extents::filled(r, 1);
     a.diff_weights_shape.push_back(2);
     a.diff_weights_shape.push_back(2);
-    // relative to the sum of absolute terms: a sum that cancels has no relative accuracy of its own
+    // relative to the sum of absolute terms: a sum that cancels has no relative accuracy
     const auto expect_near = [&](const float* got, const double* exact, const double* sizes, int n, const auto& bound) {
         ASSERT_TRUE(bound);
         for (int i = 0; i < n; ++i) {
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(million_terms, long_gradients,
 
 // --------------------------------------------------------------------------------------------------------------- pools
 
-// One peak a plane, which all windows have in common: their gradients meet there.
+// One peak per plane, which all windows contain: it receives all their gradients.
 struct overlapping_pool {
     bool same_sign;
     gk::extents large;  // NXC
@@ -315,7 +315,7 @@ TEST(long_sums, count_every_position_once) {
 
 constexpr std::int64_t very_many = 25'000'000;  // more than 2^24, where f32 stops counting
 
-/// What a sum of so many ones, and then of random numbers, comes to: run(terms, sum) computes it.
+/// Checks a sum of very many ones, then of random numbers: run(terms, sum) computes it.
 template <class T, class Run>
 void count_and_stay_near(const Run& run, double tolerance = 5e-7) {
     std::vector<T> terms(static_cast<std::size_t>(very_many), T(1.0F));
@@ -379,9 +379,9 @@ TEST(very_long_sums, of_max_pool_backward) {
     });
 }
 
-/// All indices name one place. `lanes`: of an executor.
+/// All indices are equal. `workers`: of an executor.
 template <class T>
-void all_of_one_place(gk::output_mode mode, gk::index_check check, std::ptrdiff_t lanes) {
+void all_of_one_place(gk::output_mode mode, gk::index_check check, std::ptrdiff_t workers) {
     constexpr std::int64_t plane = 9000;
     const std::vector<std::int64_t> indices(static_cast<std::size_t>(very_many), 8123);
     count_and_stay_near<T>([&](const std::vector<T>& dy) {
@@ -389,8 +389,8 @@ void all_of_one_place(gk::output_mode mode, gk::index_check check, std::ptrdiff_
         const auto plan = gk::plan_max_pool_backward_from_indices<T>(
             {1, very_many, 1}, {1, very_many, 1}, {}, {1, plane, 1}, {.output = mode, .index_check = check});
         EXPECT_TRUE(plan);
-        std::vector<std::byte> workspace(plan->workspace_bytes(lanes));
-        shuffling_executor executor(lanes);
+        std::vector<std::byte> workspace(plan->workspace_bytes(workers));
+        shuffling_executor executor(workers);
         EXPECT_TRUE(plan->run(dy.data(), indices.data(), dx.data(), workspace, executor).ok());
         float rest = 0;
         for (std::size_t i = 0; i < dx.size(); ++i) rest += i == 8123 ? 0 : static_cast<float>(dx[i]);
@@ -458,7 +458,7 @@ float number(random_source& random, numbers n, bool is_product) {
     }
 }
 
-/// Compares a result, and counts bounds that say something.
+/// Compares a result, and counts finite bounds.
 template <class T>
 void expect_within(const test_tensor<T>& got, const test_tensor<double>& exact, const test_tensor<double>& sizes,
                    const gk::result<gk::accuracy::error_bound<T>>& bound, int& finite) {
@@ -674,7 +674,7 @@ TYPED_TEST(published_bounds, hold_for_biases) {
     EXPECT_GT(finite, 1000);
 }
 
-// A one, and then numbers that are lost one by one: errors come near what is published.
+// A one, and then numbers that are lost one by one: errors come close to the published bound.
 TEST(published_bounds_of_f32, are_not_loose) {
     const float lost = std::nextafter(0x1p-24F, 0.0F);
     const auto expect_ok = [](const gk::status& status) { EXPECT_TRUE(status.ok()); };

@@ -1,4 +1,4 @@
-// Average pooling by the book: worked examples with their numbers, divisors, and every error with what it reports.
+// Average pooling by the specification: worked examples with their numbers, divisors, and every error with its contents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ avg_pool_attributes attributes_of(const avg_pool_attributes& line, std::size_t r
     return a;
 }
 
-/// (1, 1, ..., size), which is the same shape in both formats but for the place of the channels.
+/// (1, 1, ..., size), which is the same shape in both formats except for the axis of the channels.
 extents shape_of(std::size_t rank, std::int64_t size, data_format f) {
     extents e = extents::filled(rank + 2, 1);
     e[f == data_format::ncx ? rank + 1 : rank] = size;
@@ -78,7 +78,7 @@ void check(const example& x) {
             dy.fill([&](std::int64_t i) { return x.diff_dst[static_cast<std::size_t>(i)]; });
             test_tensor<T> dx(shape_of(rank, x.large, f));
             test_tensor<T> plain(shape_of(rank, x.large, f));
-            a.diff_src_shape = extents{9, 9, 9};  // the shape of the output tensor wins
+            a.diff_src_shape = extents{9, 9, 9};  // the shape of the output tensor takes precedence
             ASSERT_TRUE(gradkern::avg_pool_backward(dy.const_view(), a, dx.view()).ok());
             ASSERT_TRUE(gradkern::ref::avg_pool_backward(dy.const_view(), a, plain.view()).ok());
             ASSERT_EQ(static_cast<std::size_t>(dx.count()), x.expected.size());
@@ -142,7 +142,7 @@ TEST(AvgPoolSpec, same_upper_with_a_stride_above_the_kernel) {  // 6
     check_all_types(
         {7, line(1, 4, 0, 0, false, rounding_type::floor, auto_pad::same_upper), {5, 9}, {5, 0, 0, 0, 9, 0, 0}});
 }
-TEST(AvgPoolSpec, empty_windows_pass_nothing_on) {  // 7
+TEST(AvgPoolSpec, empty_windows_contribute_nothing) {  // 7
     check_all_types({3, line(2, 1, 2, 2, true), {1, 2, 3, 4, 5, 6}, {3.5F, 3.5F, 7}});
 }
 
@@ -318,7 +318,7 @@ TEST(AvgPoolSpec, an_empty_window_has_the_mean_zero) {
     }
 }
 
-/// Each check in its order: every request below also makes the mistakes of the ones after it.
+/// The order of the checks: every request below also makes the mistakes of the later ones.
 TEST(AvgPoolSpec, errors_in_order) {
     constexpr std::int64_t big = std::int64_t{1} << 31;
     avg_pool_attributes a = first_example();
@@ -446,7 +446,7 @@ TEST(AvgPoolSpec, an_empty_batch_needs_no_workspace) {
     const avg_pool_attributes a{.kernel = {3, 3}, .strides = {2, 2}};
     EXPECT_TRUE(gradkern::avg_pool<float>({nullptr, {0, 57, 57, 64}}, a, {nullptr, {0, 28, 28, 64}}).ok());
     EXPECT_TRUE(gradkern::avg_pool_backward<float>({nullptr, {0, 28, 28, 64}}, a, {nullptr, {0, 57, 57, 64}}).ok());
-    // no two of no elements lie in one place
+    // without elements nothing overlaps
     const gradkern::tensor_layout nothing({0, 57, 57, 64}, {0, 0, 0, 0});
     EXPECT_TRUE(gradkern::avg_pool_backward<float>({nullptr, {0, 28, 28, 64}}, a, {nullptr, nothing}).ok());
 }

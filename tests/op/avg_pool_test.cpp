@@ -41,11 +41,11 @@ using gradkern_test::random_source;
 using gradkern_test::test_tensor;
 using gradkern_test::touching;
 
-/// A type of somebody else's that is a binary16 in memory.
+/// A user's type that is a binary16 in memory.
 struct foreign_half {
     unsigned char bytes alignas(2)[2];
 };
-/// A type of somebody else's that is a binary32 in memory.
+/// A user's type that is a binary32 in memory.
 struct foreign_float {
     unsigned char bytes alignas(4)[4];
 };
@@ -109,11 +109,11 @@ pool_problem random_case(random_source& random, std::int64_t widest) {
     }
 }
 
-/// A random workspace for a plan, of odd alignment and of any size it has to accept.
+/// A random workspace for a plan, with an odd alignment and any size that it must accept.
 template <class Plan>
-gradkern_test::guarded_bytes random_workspace(random_source& random, const Plan& plan, std::ptrdiff_t lanes) {
+gradkern_test::guarded_bytes random_workspace(random_source& random, const Plan& plan, std::ptrdiff_t workers) {
     const auto least = static_cast<std::int64_t>(plan.workspace_bytes());
-    const auto most = static_cast<std::int64_t>(plan.workspace_bytes(lanes));
+    const auto most = static_cast<std::int64_t>(plan.workspace_bytes(workers));
     return gradkern_test::guarded_bytes(static_cast<std::size_t>(random.integer(least, most)),
                                         random.pick({touching::begin, touching::end}),
                                         static_cast<std::size_t>(random.integer(0, 65)));
@@ -150,11 +150,11 @@ void check(random_source& random, bool backward, const pool_problem& p, bool str
     }
     const auto in_before = in.snapshot();
 
-    const std::ptrdiff_t lanes = random.pick<std::ptrdiff_t>({1, 2, 3, 7});
-    gradkern_test::shuffling_executor executor(lanes);
+    const std::ptrdiff_t workers = random.pick<std::ptrdiff_t>({1, 2, 3, 7});
+    gradkern_test::shuffling_executor executor(workers);
     const auto run = [&](const auto& plan) {
         ASSERT_TRUE(plan.has_value()) << static_cast<int>(plan.error().code) << " " << plan.error().argument;
-        const gradkern_test::guarded_bytes workspace = random_workspace(random, *plan, lanes);
+        const gradkern_test::guarded_bytes workspace = random_workspace(random, *plan, workers);
         ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), workspace.size()), executor).ok());
         EXPECT_TRUE(workspace.zones_intact());
     };
@@ -316,7 +316,7 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
-/// Whether a plan says this of its path.
+/// Whether describe() of a plan contains this path.
 template <class Plan>
 bool describes(const Plan& plan, std::string_view path) {
     std::array<char, 256> text{};
@@ -329,7 +329,7 @@ bool joins_lines(const Plan& plan) {
     return describes(plan, "of joined lines");
 }
 
-/// Small planes whose windows keep their size: many of them are then computed at a time.
+/// Small planes whose windows keep their size: many planes are then computed at a time.
 TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) {
     random_source random("avg_pool.joined_planes");
     int joined = 0;
@@ -381,7 +381,7 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         a.exclude_pad = random.chance(2, 3);
         if (random.chance(1, 8)) a.divisor_override = random.pick<std::int64_t>({-3, 7});
         const bool deep = random.chance(1, 2);
-        const bool many = random.chance(1, 8);  // channels, and so many outputs that blocks are larger
+        const bool many = random.chance(1, 8);  // channels, and enough outputs for larger blocks
         p.src = {random.integer(1, 2), many ? random.integer(30, 40) : random.integer(1, 3)};
         const bool tall = !many && random.chance(1, 8);
         const std::int64_t stride = random.chance(1, 2) ? 1 : random.pick<std::int64_t>({2, 2, 2, 3, 4});
@@ -451,7 +451,7 @@ TYPED_TEST(AvgPoolAgainstReference, few_channels_as_neighbours) {
     }
 }
 
-/// One window of more channels than are summed at a time, and than one strip holds.
+/// One window of more channels than are summed at a time, and than fit one strip.
 TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
     random_source random("avg_pool.global");
     for (const std::int64_t channels : {250, 256, 300, 777, 8200}) {
@@ -476,7 +476,7 @@ TYPED_TEST(AvgPoolAgainstReference, global_windows_of_many_channels) {
     }
 }
 
-/// Tensors of more elements than the last cache is taken to hold, which are asked for ahead on some CPUs.
+/// Tensors larger than the assumed last-level cache, which are prefetched on some CPUs.
 TYPED_TEST(AvgPoolAgainstReference, large_tensors) {
     random_source random("avg_pool.large");
     for (const data_format format : {data_format::ncx, data_format::nxc}) {
@@ -573,7 +573,7 @@ TEST(AvgPool, layouts_agree) {
     }
 }
 
-/// One non-finite value reaches the positions of its windows and no others; NaN and Inf stay what the reference says.
+/// One non-finite value reaches the positions of its windows and no others; NaN and Inf are those of the reference.
 TEST(AvgPool, non_finite_values_stay_where_they_belong) {
     random_source random("avg_pool.non_finite");
     for (int i = 0; i < 300; ++i, random.next_case()) {
@@ -599,7 +599,7 @@ TEST(AvgPool, non_finite_values_stay_where_they_belong) {
     }
 }
 
-/// Every number of lanes, real threads and every size of workspace give the same bits.
+/// Every number of workers, real threads and every size of workspace give the same bits.
 TEST(AvgPool, threads_and_workspaces_do_not_matter) {
     random_source random("avg_pool.threads");
     const avg_pool_attributes a{.kernel = {3, 3},
@@ -616,15 +616,15 @@ TEST(AvgPool, threads_and_workspaces_do_not_matter) {
     ASSERT_TRUE(gradkern::ref::avg_pool_backward(in.const_view(), a, expected.view()).ok());
     const auto plan = gradkern::plan_avg_pool_backward<float>(dst, a, src);
     ASSERT_TRUE(plan.has_value());
-    for (const std::ptrdiff_t lanes : {1, 2, 3, 7}) {
-        for (std::size_t bytes = plan->workspace_bytes(); bytes <= plan->workspace_bytes(lanes); bytes += 777) {
+    for (const std::ptrdiff_t workers : {1, 2, 3, 7}) {
+        for (std::size_t bytes = plan->workspace_bytes(); bytes <= plan->workspace_bytes(workers); bytes += 777) {
             const gradkern_test::guarded_bytes workspace(bytes, touching::end, bytes % 67);
             test_tensor<float> out(src);
-            gradkern_test::thread_executor threads(lanes);
+            gradkern_test::thread_executor threads(workers);
             ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), bytes), threads).ok());
             EXPECT_TRUE(out.equals(expected));
             EXPECT_TRUE(workspace.zones_intact());
-            gradkern_test::shuffling_executor shuffling(lanes);
+            gradkern_test::shuffling_executor shuffling(workers);
             out.poison();
             ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), bytes), shuffling).ok());
             EXPECT_TRUE(out.equals(expected));
@@ -632,8 +632,8 @@ TEST(AvgPool, threads_and_workspaces_do_not_matter) {
     }
 }
 
-/// Work is bounded by the taps inside: kernels far larger than the input are quick.
-TEST(AvgPool, enormous_kernels_are_quick) {
+/// Work is bounded by the taps inside: kernels far larger than the input take little time.
+TEST(AvgPool, enormous_kernels_take_little_time) {
     constexpr std::int64_t huge = std::int64_t{1} << 40;
     for (const data_format f : {data_format::ncx, data_format::nxc}) {
         const avg_pool_attributes a{.kernel = {huge, 3},
@@ -670,7 +670,7 @@ TEST(AvgPool, enormous_kernels_are_quick) {
     EXPECT_TRUE(x.equals(expected));
 }
 
-/// So many channels that the last strip of them is a single one: its tiles go to the output like the others.
+/// The last strip is a single channel: its tiles are written to the output like the others.
 TEST(AvgPool, gradients_whose_last_strip_is_one_channel) {
     constexpr std::int64_t channels = 512 * 8192 + 1;
     for (const std::int64_t columns : {1, 2}) {
@@ -686,7 +686,7 @@ TEST(AvgPool, gradients_whose_last_strip_is_one_channel) {
     }
 }
 
-/// Attributes of any size are computed or refused, whatever they are.
+/// Attributes of any size are computed or refused.
 TEST(AvgPool, extreme_attributes) {
     random_source random("avg_pool.extreme");
     int computed = 0;
@@ -731,7 +731,7 @@ TEST(AvgPool, extreme_attributes) {
     EXPECT_GT(computed, 50);
 }
 
-/// Short lines of windows that keep the width, with taps so far apart along the height that few meet the input.
+/// Short lines of windows that keep the width, with taps so far apart along the height that few are inside.
 TEST(AvgPool, far_taps_over_short_lines) {
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     const std::int64_t dilation = most - 63;
@@ -758,7 +758,7 @@ TEST(AvgPool, far_taps_over_short_lines) {
     EXPECT_EQ(diff_src, expected);
 }
 
-/// Division by a power of two by way of its reciprocal gives the bits of the division.
+/// Multiplication with the reciprocal of a power of two gives the bits of the division.
 TEST(AvgPool, quotients_are_exact) {
     random_source random("avg_pool.quotients");
     for (const float d : {1.0F, 2.0F, -4.0F, 8.0F, 0x1p62F, 3.0F, 9.0F, -7.0F, 49.0F, 16777216.0F}) {

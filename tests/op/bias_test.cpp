@@ -1,4 +1,4 @@
-// The bias gradient: exact on integers, within the published bound on reals, the same bits by every layout and lane.
+// The bias gradient: exact on integers, within the published bound on reals, the same bits with every layout and number of workers.
 
 #include <gtest/gtest.h>
 
@@ -60,12 +60,12 @@ bias_case random_case(random_source& random) {
 }
 
 template <class T, class G>
-gk::status run(const bias_case& b, const test_tensor<T>& x, const test_tensor<G>& db, std::ptrdiff_t lanes = 1,
+gk::status run(const bias_case& b, const test_tensor<T>& x, const test_tensor<G>& db, std::ptrdiff_t workers = 1,
                std::size_t shift = 0) {
     const auto plan = gk::plan_bias_backward<T, G>(x.layout(), b.attributes, db.layout(), {.output = b.mode});
     if (!plan) return plan.error();
-    const guarded_bytes workspace(plan->workspace_bytes(lanes), touching::end, shift);
-    shuffling_executor executor(lanes);
+    const guarded_bytes workspace(plan->workspace_bytes(workers), touching::end, shift);
+    shuffling_executor executor(workers);
     return plan->run(x.data(), db.data(), {workspace.data(), workspace.size()}, executor);
 }
 
@@ -130,7 +130,7 @@ TYPED_TEST(bias_backward, reals_keep_the_bound_and_their_bits) {
         for (std::int64_t k = 0; k < b.channels; ++k)
             ASSERT_LE(std::fabs(static_cast<double>(out.value(k)) - exact.value(k)),
                       (*bound)(sizes.value(k), exact.value(k)));
-        // lanes, the other layout, strides
+        // workers, the other layout, strides
         const test_tensor<G> again({b.channels});
         ASSERT_TRUE(run(b, x, again, 3, static_cast<std::size_t>(random.integer(0, 70))).ok());
         ASSERT_TRUE(again.equals(out));
@@ -264,8 +264,8 @@ TYPED_TEST(bias_backward, beside_the_weights_it_has_the_bits_it_has_alone) {
         diff_dst.fill_random(random);
         gk::call_options options{};
         options.plan.output = random.pick({gk::output_mode::overwrite, gk::output_mode::accumulate});
-        const std::ptrdiff_t lanes = random.integer(1, 3);
-        shuffling_executor executor(lanes);
+        const std::ptrdiff_t workers = random.integer(1, 3);
+        shuffling_executor executor(workers);
         std::vector<std::byte> memory(8 << 20);
         options.workspace = memory;
         options.executor = executor;
@@ -347,7 +347,7 @@ TEST(bias_backward_errors, beside_the_weights) {
     EXPECT_EQ(code(6), (gk::error{gk::errc::invalid_shape, "conv_transpose_backward_weights", "diff_bias", 0, 6, 3,
                                   gk::expectation::equal}));
 
-    // the workspace serves both
+    // one workspace for both
     const gk::extents wide{1, 600, 40};
     const gk::convolution_attributes ncx{.strides = {1}, .dilations = {1}, .data_format = gk::data_format::ncx};
     const auto plan = gk::plan_convolution_backward_weights<float>(wide, wide, ncx, {1, 600, 600}, {600});

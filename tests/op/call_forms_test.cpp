@@ -1,5 +1,5 @@
-// How a one-call form may be written: outputs in braces, views of const and of mutable elements, inputs in braces where the
-// type is named. Every operator, its reference and its names in the front ends take the same.
+// The ways to write a one-call form: outputs in braces, views of const and of mutable elements, inputs in braces if the type
+// is named. Every operator, its reference and its names in the front ends accept them.
 
 #include <gtest/gtest.h>
 
@@ -219,7 +219,7 @@ TEST(call_forms_of_onnxruntime, take_views_of_mutable_elements) {
 
 // ------------------------------------------------------------------------------------------------- types of gradients
 
-/// 16-bit inputs: braces mean a gradient of their type; f32 where the type is named, or by a typed view.
+/// 16-bit inputs: braces mean a gradient of their type; f32 if the type is named, or by a typed view.
 TEST(gradient_types, follow_the_input_unless_named_or_viewed) {
     using T = gk::bfloat16;
     tensors<T, T> t(1);
@@ -325,7 +325,7 @@ TEST(options, unknown_enumerators_are_refused) {
     refused({.index_check = static_cast<gk::index_check>(2)}, "index_check", 2);
 }
 
-// The advice that stands beside output_mode::accumulate.
+// The advice in the comment of output_mode::accumulate.
 TEST(options, accumulated_16_bit_gradients_stop_growing_and_f32_ones_do_not) {
     const std::array<gk::bfloat16, 1> one{gk::bfloat16(1.0F)};
     std::array<gk::bfloat16, 1> narrow{gk::bfloat16(0.0F)};
@@ -340,7 +340,7 @@ TEST(options, accumulated_16_bit_gradients_stop_growing_and_f32_ones_do_not) {
     EXPECT_EQ(wide[0], 300.0F);
 }
 
-// What would do nothing is no success.
+// A call that would do nothing is an error.
 TEST(options, gradients_of_onnxruntime_need_a_result) {
     tensors<float, float> t(1);
     const gk::tensor_view<float> x(t.large.data(), {1, 1, 4, 4}), w(t.kernel.data(), {1, 1, 3, 3}),
@@ -361,7 +361,7 @@ TEST(options, gradients_of_onnxruntime_need_a_result) {
     ASSERT_TRUE(back);
     nothing(back->run(x.data, y.data, w.data, nullptr, nullptr, nullptr).error(), "ConvTransposeGrad");
 
-    // A result without elements has no memory, and is done.
+    // A result without elements has no memory and needs no work.
     const auto empty = ort::plan_ConvGrad<float>({0, 1, 2, 2}, {0, 1, 4, 4}, w.layout, {}, gk::extents{0, 1, 4, 4});
     ASSERT_TRUE(empty) << empty.error();
     EXPECT_TRUE(empty->run(nullptr, nullptr, w.data, nullptr, nullptr, nullptr));

@@ -1,5 +1,5 @@
-// Pools whose only window overhangs the padded input, which ceil_torch has as PyTorch and ONNX Runtime do: sizes, values,
-// gradients and divisors against plain loops written from PyTorch's rule, and against the references.
+// Pools whose only window exceeds the padded input, which ceil_torch allows as PyTorch and ONNX Runtime do: sizes, values,
+// gradients and divisors are compared with plain loops by PyTorch's rule, and with the references.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,7 +31,7 @@ using gradkern_test::guarded_bytes;
 using gradkern_test::random_source;
 using gradkern_test::test_tensor;
 
-/// PyTorch's number of windows, floor division of numbers that doubles hold; 0 or less: "output size is too small".
+/// PyTorch's number of windows, by floor division of numbers that are exact in double; 0 or less: "output size is too small".
 std::int64_t torch_windows(std::int64_t size, std::int64_t begin, std::int64_t end, std::int64_t effective,
                            std::int64_t stride) {
     const auto room = static_cast<double>(size + begin + end - effective + stride - 1);
@@ -314,7 +314,7 @@ TEST(ceil_torch, one_window_over_a_small_image) {
     EXPECT_EQ(top, 1.0F);
 }
 
-// Padding that is declared counts in the divisor, what the window overhangs beyond it does not: 1 + 3 + 1 of 9 taps.
+// Taps in the padding count in the divisor, taps beyond it do not: 1 + 3 + 1 of 9 taps.
 TEST(ceil_torch, divisors_end_with_the_declared_padding) {
     const std::vector<float> x{1, 2, 3};
     gk::avg_pool_attributes a{.kernel = {9},
@@ -334,7 +334,7 @@ TEST(ceil_torch, divisors_end_with_the_declared_padding) {
     EXPECT_EQ(mean(), 1.5F);
 }
 
-// The overhang ends where the stride does, and the other roundings have none.
+// The window may exceed the input by less than the stride, and not at all with the other roundings.
 TEST(ceil_torch, the_only_window_overhangs_by_less_than_the_stride) {
     const auto windows = [](std::int64_t size, std::int64_t kernel, std::int64_t stride, gk::rounding_type rounding) {
         const auto y =
@@ -356,7 +356,7 @@ TEST(ceil_torch, the_only_window_overhangs_by_less_than_the_stride) {
     EXPECT_EQ(gk::onednn_graph::infer_AvgPool({1, 3, 1}, a).value(), (extents{1, 1, 1}));
 }
 
-// Nobody walks the taps that lie outside, and no product of them wraps.
+// Taps outside are not visited, and no product of them wraps around.
 TEST(ceil_torch, enormous_windows) {
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     const std::vector<float> x{1, 4, 3, 2};

@@ -1,5 +1,5 @@
-// What a caller may rely on beside the numbers: the same bits for every executor and workspace, non-finite values only
-// where the definition puts them, errors, empty batches, large problems.
+// What a caller may rely on besides the values: the same bits for every executor and workspace, non-finite values only
+// where the definition has them, errors, empty batches, large problems.
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ void expect_same_bits(const conv_case& c, const tensors& t, const test_tensor<fl
     ASSERT_TRUE(workspace.zones_intact());
 }
 
-void expect_no_influence_of_lanes(random_source& random, const conv_case& c, gk::thread_pool& pool) {
+void expect_no_influence_of_workers(random_source& random, const conv_case& c, gk::thread_pool& pool) {
     const tensors t(random, c, false);
     t.fill_reals(random);
     test_tensor<float> expected(c.result());
@@ -81,13 +81,13 @@ void expect_no_influence_of_lanes(random_source& random, const conv_case& c, gk:
             ASSERT_EQ(s.code(), gk::errc::workspace_too_small);
             ASSERT_EQ(s.error().expected, static_cast<std::int64_t>(needed));
         }
-        for (const std::ptrdiff_t lanes : {1, 2, 3, 7}) {
-            shuffling_executor executor(lanes);
+        for (const std::ptrdiff_t workers : {1, 2, 3, 7}) {
+            shuffling_executor executor(workers);
             const auto extra = static_cast<std::size_t>(random.integer(0, 200));
-            const auto between = static_cast<std::size_t>(
-                random.integer(static_cast<std::int64_t>(needed), static_cast<std::int64_t>(p.workspace_bytes(lanes))));
+            const auto between = static_cast<std::size_t>(random.integer(
+                static_cast<std::int64_t>(needed), static_cast<std::int64_t>(p.workspace_bytes(workers))));
             for (const std::size_t bytes :
-                 {needed, p.workspace_bytes(lanes), between, p.workspace_bytes(lanes) + extra}) {
+                 {needed, p.workspace_bytes(workers), between, p.workspace_bytes(workers) + extra}) {
                 expect_same_bits(c, t, expected, p, out, bytes, static_cast<std::size_t>(random.integer(0, 70)),
                                  executor);
                 if (::testing::Test::HasFatalFailure()) return;
@@ -97,8 +97,8 @@ void expect_no_influence_of_lanes(random_source& random, const conv_case& c, gk:
     }
 }
 
-// Sums that one lane would compute as one task are split by channels for several.
-TEST(convolution_contract, weight_gradients_of_few_channels_use_every_lane) {
+// Sums that are one task for one worker are split by channels for several.
+TEST(convolution_contract, weight_gradients_of_few_channels_use_every_worker) {
     random_source random("convolution.few_channels");
     for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
         const conv_case c = make_case({conv_operator::convolution_backward_weights, 1, 1, 64, 64, {9, 9}, 3, 1, 1, 1},
@@ -115,19 +115,19 @@ TEST(convolution_contract, weight_gradients_of_few_channels_use_every_lane) {
     }
 }
 
-TEST(convolution_contract, lanes_order_and_workspace_do_not_change_bits) {
+TEST(convolution_contract, workers_order_and_workspace_do_not_change_bits) {
     random_source random("convolution.lanes");
     gk::thread_pool pool(3);
     for (int i = 0; i < 150; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         const conv_case c = random_conv_case(random);
         SCOPED_TRACE(c.text());
-        expect_no_influence_of_lanes(random, c, pool);
+        expect_no_influence_of_workers(random, c, pool);
         if (HasFatalFailure()) return;
     }
 }
 
-TEST(convolution_contract, large_problems_are_exact_and_the_same_on_all_lanes) {
+TEST(convolution_contract, large_problems_are_exact_with_any_number_of_workers) {
     random_source random("convolution.large");
     gk::thread_pool pool(4);
     for (const conv_case& c : large_cases()) {
@@ -182,7 +182,7 @@ TEST(convolution_contract, non_finite_values_reach_what_they_touch_and_no_more) 
         SCOPED_TRACE(c.text());
         const tensors t(random, c, random.chance(1, 4));
         t.fill_integers(random);  // with zeros among them: 0 * Inf is NaN
-        // one place in the first input, the second, or both; often the first or last element, which lie at borders
+        // one element of the first input, the second, or both; often the first or last one, which lie at borders
         const std::int64_t where = random.integer(1, 3);
         const auto put = [&](const test_tensor<float>& x) {
             if (x.count() == 0) return;
@@ -206,7 +206,7 @@ TEST(convolution_contract, non_finite_values_reach_what_they_touch_and_no_more) 
 }
 
 TEST(convolution_contract, every_border_position_keeps_its_infinity) {
-    // Each position of a small padded image in turn holds an infinity, and each tap of the filter.
+    // Each pixel of a small padded image, then each tap of the filter, is set to infinity.
     for (const conv_operator op : all_conv_operators) {
         for (const std::int64_t dilation : {1, 2}) {
             conv_case c;
@@ -275,7 +275,7 @@ TEST(convolution_contract, one_call_works_on_the_stack_or_names_the_bytes) {
     EXPECT_TRUE(gk::convolution<float>(big_src, big_weights, {}, a, big_dst, {.workspace = scratch}).ok());
 }
 
-// What a lane stages is bounded, however many channels and positions there are.
+// The packing buffer of a worker is bounded for any number of channels and positions.
 TEST(convolution_contract, scratch_does_not_grow_with_the_image) {
     const gk::convolution_attributes a{.strides = {1, 1},
                                        .dilations = {1, 1},
@@ -287,14 +287,14 @@ TEST(convolution_contract, scratch_does_not_grow_with_the_image) {
         ASSERT_TRUE(plan);
         EXPECT_LE(plan->workspace_bytes(), std::size_t{1} << 20) << extent;
     }
-    for (const std::int64_t channels : {512, 8192}) {  // few to many: all panels may be one task's
+    for (const std::int64_t channels : {512, 8192}) {  // few to many: one task may compute all panels
         const auto plan = gk::plan_convolution<float>({16, 8, 60, 60}, {channels, 8, 1, 1}, {}, a);
         ASSERT_TRUE(plan);
         EXPECT_LE(plan->workspace_bytes(), std::size_t{1} << 20) << channels;
     }
 }
 
-// Nor with what lies between windows far apart, which is read in vain: weights of groups of few channels.
+// Nor does scratch grow with the gaps between distant windows: weights of groups of few channels.
 TEST(convolution_contract, scratch_does_not_grow_with_the_stride) {
     constexpr std::int64_t stride = 150000;
     constexpr std::int64_t length = 2 * stride + 1;
@@ -319,8 +319,8 @@ TEST(convolution_contract, scratch_does_not_grow_with_the_stride) {
     }
 }
 
-// Windows far apart cost what they read, not what they skip: an image of 2^28 lines, all of them one line of memory.
-TEST(convolution_contract, strides_over_many_lines_are_quick) {
+// The cost of distant windows is what they read, not what they skip: an image of 2^28 lines, all at one line of memory.
+TEST(convolution_contract, strides_over_many_lines_take_little_time) {
     constexpr std::int64_t channels = 1024;  // several panels of a task
     constexpr std::int64_t stride = std::int64_t{1} << 27;
     const std::vector<float> line(5 * channels, 1.0F);
@@ -392,7 +392,7 @@ TEST(convolution_contract, memory_mistakes_are_errors) {
     EXPECT_TRUE(gk::convolution<float>(none, {x.data(), filter_layout}, {}, a, {nullptr, {0, 8, 1}}).ok());
 }
 
-// Shapes that memory tricks such as strides of 0 make possible: planned or refused, never miscounted.
+// Huge shapes, which strides of 0 make possible: planned or refused, never miscounted.
 TEST(convolution_contract, sizes_of_scratch_memory_do_not_wrap_around) {
     random_source random("convolution.absurd");
     int planned_cases = 0;
@@ -466,7 +466,7 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_EQ(copy.workspace_bytes(), plan->workspace_bytes());
     EXPECT_LE(plan->workspace_bytes(1), plan->workspace_bytes(2));
 
-    // groups of four channels, whose lanes find them in a register, both ways
+    // groups of four channels, whose lanes are permuted in a register, in both directions
     const gk::convolution_attributes grouped{.strides = {1}, .dilations = {1}, .groups = 16};
     const gk::tensor_layout wide = gk::extents{1, 20, 64};
     const auto forward = gk::plan_convolution<float>(wide, {1, 4, 64}, {}, grouped, wide);
@@ -479,7 +479,7 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_TRUE(says(*forward, "channelwise, shared"));
     EXPECT_TRUE(says(*weights, "channelwise, shared"));
 
-    // the gradient of a 1x1 kernel holds in its lanes the side that costs less
+    // the gradient of a 1x1 kernel has the cheaper side in its lanes
     const gk::tensor_layout few = gk::extents{1, 16, 50};
     const gk::tensor_layout many = gk::extents{1, 96, 50};
     const gk::convolution_attributes ncx{.strides = {1},
@@ -491,7 +491,7 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     ASSERT_TRUE(widens && narrows);
     EXPECT_NE(says(*widens, "sides swapped"), says(*narrows, "sides swapped"));
 
-    // and where channels are neighbours, positions that meet many taps and channels are turned to rows
+    // and if channels are contiguous, positions of many taps and channels are transposed to rows
     const gk::tensor_layout deep = gk::extents{1, 50, 64};
     const gk::convolution_attributes nxc{.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}};
     const auto turned = gk::plan_convolution_backward_weights<float>(deep, deep, nxc, {3, 64, 64});
@@ -501,7 +501,7 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_TRUE(says(*turned, "activations turned"));
     EXPECT_TRUE(says(*in_place, "activations in place"));
 
-    // few input channels leave rows to the taps
+    // with few input channels rows hold taps
     const auto image = gk::plan_convolution_backward_weights<float>(
         gk::extents{1, 50, 20, 1}, gk::extents{1, 50, 20, 6},
         {.strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}}, {3, 3, 1, 6});
@@ -509,7 +509,7 @@ TEST(convolution_contract, plans_are_values_and_describe_themselves) {
     EXPECT_TRUE(says(*image, "channelwise, one group"));
 }
 
-// Nor do ways that would be quicker with a workspace ask one of small weight gradients, which need none.
+// Paths that would be faster with a workspace do not require one for small weight gradients.
 TEST(convolution_contract, small_weight_gradients_need_no_workspace) {
     const gk::convolution_attributes a{
         .strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
@@ -531,7 +531,7 @@ TEST(convolution_contract, small_weight_gradients_need_no_workspace) {
     EXPECT_TRUE(works(1, 32, 3));
 }
 
-// Staging areas are cut along every axis: the workspace does not grow with a long line.
+// Packing buffers are split along every axis: the workspace does not grow with a long line.
 TEST(convolution_contract, a_long_line_needs_no_long_workspace) {
     const gk::convolution_attributes a{.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}};
     const auto workspace = [&](std::int64_t length) {
@@ -542,7 +542,7 @@ TEST(convolution_contract, a_long_line_needs_no_long_workspace) {
     EXPECT_LE(workspace(1000000), 2 * workspace(4096));
     EXPECT_LE(workspace(1000000), std::size_t{2} << 20);
 
-    // and the cuts do not show: integers are exact
+    // and the split does not change results: integers are exact
     constexpr std::int64_t length = 9001;
     std::vector<float> src(length * 2);
     std::vector<float> weights(3 * 2 * 3);
@@ -563,8 +563,8 @@ TEST(convolution_contract, a_long_line_needs_no_long_workspace) {
     }
 }
 
-// Steps that nobody takes may be as long as an integer holds.
-TEST(convolution_contract, steps_that_nobody_takes_have_no_limit) {
+// Strides that are never used may have any value.
+TEST(convolution_contract, strides_that_are_never_used_have_no_limit) {
     constexpr std::int64_t far = std::numeric_limits<std::int64_t>::max();
     const std::vector<float> src(2 * 3 * 3, 1.0F);
     const std::vector<float> diff_dst(2 * 2, 1.0F);

@@ -1,4 +1,4 @@
-// Small problems with results worked out by hand, each in one, two and three dimensions and in every layout, by every
+// Small problems with results computed by hand, each in one, two and three dimensions and in every layout, by every
 // path and by the reference.
 
 #include <gtest/gtest.h>
@@ -210,7 +210,7 @@ std::vector<example> examples() {
 
 class convolution_example : public ::testing::TestWithParam<example> {};
 
-// Where canonical element (a, b, x) of extents (A, B, X) lies when the first two axes come last, exchanged or not.
+// The offset of canonical element (a, b, x) of extents (A, B, X) if the first two axes come last, swapped or not.
 std::int64_t inner(std::int64_t flat, std::int64_t b_extent, std::int64_t x_extent, std::int64_t a_extent,
                    bool filter_axes) {
     const std::int64_t x = flat % x_extent;
@@ -378,7 +378,7 @@ TEST(convolution_examples, wrong_shapes_have_names) {
     EXPECT_EQ(gk::infer_convolution({1, 1, 7}, {1, 1, 3}, a).value(), (gk::extents{1, 1, 3}));
 }
 
-// References refuse what the operators refuse.
+// References refuse the same arguments as the operators.
 TEST(convolution_examples, references_share_the_errors) {
     random_source random("convolution.errors");
     for (int i = 0; i < 400; ++i, random.next_case()) {

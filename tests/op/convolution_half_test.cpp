@@ -27,7 +27,7 @@ using all_types =
                      types<gk::float16, gk::float16, float>, types<gk::bfloat16, float, gk::bfloat16>>;
 TYPED_TEST_SUITE(convolution_half, all_types);
 
-// f32 outputs of 16-bit inputs exist for weight gradients alone.
+// Only weight gradients of 16-bit inputs may be f32.
 template <class T, class G>
 [[nodiscard]] std::optional<conv_operator> some_operator(random_source& random) {
     if (std::is_same_v<T, G>) return std::nullopt;
@@ -116,9 +116,9 @@ TYPED_TEST(convolution_half, sums_are_those_of_f32) {
     }
 }
 
-// Depthwise, NXC: tiles that read and write 16 bits give the bits of those that read f32, with a bias and without, over
-// previous values and none; whole panels and others, borders, strides and holes, and more taps than a part has.
-TYPED_TEST(convolution_half, depthwise_tensors_in_place_keep_the_bits_of_staged_ones) {
+// Depthwise, NXC: tiles that read and write 16 bits give the bits of those that read f32, with and without a bias and
+// previous values; full and partial panels, borders, strides, dilations, and more taps than fit one part.
+TYPED_TEST(convolution_half, depthwise_tensors_in_place_have_the_bits_of_packed_ones) {
     using T = typename TypeParam::input;
     using G = typename TypeParam::output;
     using B = typename TypeParam::bias;
@@ -127,7 +127,7 @@ TYPED_TEST(convolution_half, depthwise_tensors_in_place_keep_the_bits_of_staged_
         constexpr conv_operator backward = conv_operator::convolution_backward_data;
         const std::array<conv_row, 14> rows{{
             {forward, 2, 48, 1, 1, {13, 11}, 3, 1, 1, 1},
-            {forward, 2, 48, 1, 1, {9, 31}, 5, 1, 1, 2},  // windows that slide
+            {forward, 2, 48, 1, 1, {9, 31}, 5, 1, 1, 2},  // sliding windows
             {forward, 1, 33, 1, 1, {6, 7}, 7, 1, 1, 3},
             {backward, 1, 72, 1, 1, {9, 18}, 7, 1, 1, 4},
             {backward, 2, 16, 1, 1, {3, 5, 6}, 5, 1, 1, 2},
@@ -200,13 +200,13 @@ TYPED_TEST(convolution_half, weights_of_windows_that_slide) {
     }
 }
 
-// 1x1, and windows apart, in NXC: panels of one group leave by way of one buffer, biases and previous values with them;
-// part of a last panel, and tasks of all panels or some.
+// 1x1 and non-overlapping windows in NXC: fused panels of one group are stored through one buffer, with biases and previous
+// values; partial last panels, and tasks of all panels or some.
 template <class T, class B>
 void expect_reference_of_joined_panels() {
     constexpr conv_operator forward = conv_operator::convolution;
     constexpr conv_operator backward = conv_operator::convolution_backward_data;
-    // Panels share a task where there are tasks enough without: 16 blocks of 1024 positions.
+    // A task computes several panels if there are enough tasks: 16 blocks of 1024 positions.
     const std::array<conv_row, 4> rows{{
         {forward, 1, 1, 3, 144, {130, 128}, 1, 1, 1, 0},
         {forward, 2, 1, 2, 511, {2600}, 1, 2, 1, 0},
@@ -232,14 +232,14 @@ void expect_reference_of_joined_panels() {
     }
 }
 
-TYPED_TEST(convolution_half, panels_of_outputs_leave_together) {
+TYPED_TEST(convolution_half, fused_panels_of_outputs) {
     if constexpr (std::is_same_v<typename TypeParam::input, typename TypeParam::output>)
         expect_reference_of_joined_panels<typename TypeParam::input, typename TypeParam::bias>();
 }
-TEST(convolution, panels_of_outputs_leave_together) { expect_reference_of_joined_panels<float, float>(); }
+TEST(convolution, fused_panels_of_outputs) { expect_reference_of_joined_panels<float, float>(); }
 
-// Tensors that no cache holds, whose lines tiles ask for ahead: windows with and without a stride, windows that slide, and
-// groups. The last panel is not whole, and what lies ahead of the last lines is not the tensor's.
+// Tensors larger than any cache, whose lines tiles prefetch: windows with and without a stride, sliding windows and groups.
+// The last panel is partial, and the memory after the last lines does not belong to the tensor.
 template <class T>
 void expect_reference_beyond_the_cache() {
     constexpr conv_operator forward = conv_operator::convolution;
@@ -253,7 +253,7 @@ void expect_reference_beyond_the_cache() {
     random_source random("convolution_half.beyond_the_cache");
     for (conv_row r : rows) {
         const std::int64_t lines = 70;
-        const std::int64_t bytes = (r.stride == 1 ? 9 : 17) * 1024 * 1024;  // of the larger side, of two alike
+        const std::int64_t bytes = (r.stride == 1 ? 9 : 17) * 1024 * 1024;  // of the larger side, or of two equal ones
         r.space = {lines, bytes / (lines * r.groups * r.large * static_cast<std::int64_t>(sizeof(T)))};
         const conv_case c = make_case(r, gk::data_format::nxc, gk::weights_format::xio);
         SCOPED_TRACE(c.text());
@@ -272,9 +272,9 @@ TEST(convolution, tensors_beyond_the_cache) {
     expect_reference_beyond_the_cache<gk::bfloat16>();
 }
 
-// Weight gradients stage lines for all taps at once: several blocks of channels, chunks across images and planes,
-// pieces of long lines, few channels, and lines too long for it.
-TYPED_TEST(convolution_half, weight_gradients_of_staged_lines_are_those_of_f32) {
+// Weight gradients pack lines for all taps at once: several blocks of channels, chunks across images and planes, pieces of
+// long lines, few channels, and lines that are too long for that.
+TYPED_TEST(convolution_half, weight_gradients_of_packed_lines_are_those_of_f32) {
     constexpr conv_operator weights = conv_operator::convolution_backward_weights;
     const std::array<conv_row, 12> rows{{
         {weights, 3, 1, 20, 70, {13, 11}, 3, 1, 1, 1},

@@ -1,4 +1,4 @@
-// The convolution operators against hand-made numbers and against every rule about their arguments: which mistake is
+// The convolution operators against numbers computed by hand, and every rule about their arguments: which mistake is
 // found, where, in which order, and that nothing is written then.
 
 #include <gtest/gtest.h>
@@ -163,17 +163,17 @@ TEST(convolution_spec, backward_filter_shape_is_required_and_transposed) {
         const extents diff_dst = v.activation(1, 6, 1);
         EXPECT_EQ(gk::infer_conv_transpose_backward_weights(src, diff_dst, a).error().code, errc::missing_shape);
         EXPECT_EQ(gk::plan_conv_transpose_backward_weights<float>(src, diff_dst, a).error().code, errc::missing_shape);
-        const extents swapped = v.filter(4, 3, 1);  // IC where OC/g belongs, and the other way round
+        const extents swapped = v.filter(4, 3, 1);  // IC in place of OC/g, and vice versa
         EXPECT_EQ(gk::infer_conv_transpose_backward_weights(src, diff_dst, a, swapped).error().code,
                   errc::invalid_shape);
         a.diff_weights_shape = swapped;
         EXPECT_EQ(gk::infer_conv_transpose_backward_weights(src, diff_dst, a).error().code, errc::invalid_shape);
-        // an output tensor wins over the attribute, which is then not even looked at
+        // an output tensor takes precedence over the attribute, which is then ignored
         EXPECT_TRUE(gk::infer_conv_transpose_backward_weights(src, diff_dst, a, v.filter(3, 4, 1)).has_value());
     });
 }
 
-// The bias is added once, whatever path is taken and however often the kernel comes round.
+// The bias is added once, with every path and any number of taps.
 TEST(convolution_spec, bias_is_added_once) {
     for_each_variant([](const variant& v) {
         SCOPED_TRACE(v.name());
@@ -202,7 +202,7 @@ TEST(convolution_spec, accumulate_rounds_once) {
         a.strides = a.dilations = v.axes(1, 1);
         a.data_format = v.data_format;
         a.weights_format = v.weights_format;
-        // the sum, 1025 + 1/2, is rounded together with the previous value and not before
+        // the sum, 1025 + 1/2, is added to the previous value and then rounded
         const auto src = tensor_of<gk::float16>(v.activation(1, 1, 3), {1024, 1, 0.5F});
         const auto weights = tensor_of<gk::float16>(v.filter(1, 1, 3), {1, 1, 1});
         const auto ones = tensor_of<gk::float16>(v.activation(1, 1, 1), {1});
@@ -228,8 +228,8 @@ TEST(convolution_spec, accumulate_rounds_once) {
     });
 }
 
-// A tap in the padding is skipped, not multiplied by zero; a tap inside is multiplied even where the other factor is 0.
-TEST(convolution_spec, infinite_weights_do_not_meet_padding) {
+// A tap in the padding is skipped, not multiplied by zero; a tap inside is multiplied even if the other factor is 0.
+TEST(convolution_spec, infinite_weights_are_not_multiplied_with_padding) {
     constexpr float inf = std::numeric_limits<float>::infinity();
     constexpr float nan = std::numeric_limits<float>::quiet_NaN();
     for_each_variant([](const variant& v) {
@@ -263,7 +263,7 @@ TEST(convolution_spec, infinite_weights_do_not_meet_padding) {
 
 enum class side { large, small, weights };
 
-/// What the tensors of one operator are called, and which is the first input and the result.
+/// The names of the tensors of one operator, and which are the first input and the result.
 struct role {
     std::string_view op;
     bool transposed;
@@ -291,7 +291,7 @@ constexpr std::array<role, 6> roles{{
      "diff_weights", true},
 }};
 
-/// Arguments of any of the operators. The base problem is right: two groups, four and six channels, NCX, OIX.
+/// Arguments of any of the operators. The base problem is valid: two groups, four and six channels, NCX, OIX.
 struct problem {
     gk::tensor_layout large{2, 4, 7, 9};
     gk::tensor_layout small{2, 6, 3, 3};
@@ -323,7 +323,7 @@ struct problem {
     }
 };
 
-/// Where the tensors of a call lie.
+/// The addresses of the tensors of a call.
 struct memory {
     float* large = nullptr;
     float* small = nullptr;
@@ -351,8 +351,8 @@ gk::status call(const role& r, problem p, const memory& m, const gk::call_option
     return gk::conv_transpose_backward_weights<float, float>(in_small, in_large, p.transposed(), weights, {}, options);
 }
 
-std::size_t workspace_bytes(const role& r, const problem& p, std::ptrdiff_t lanes = 1) {
-    const auto bytes = [&](const auto& plan) { return plan->workspace_bytes(lanes); };
+std::size_t workspace_bytes(const role& r, const problem& p, std::ptrdiff_t workers = 1) {
+    const auto bytes = [&](const auto& plan) { return plan->workspace_bytes(workers); };
     if (r.op == "convolution") return bytes(gk::plan_convolution<float>(p.large, p.weights, {}, p.a, p.small));
     if (r.op == "convolution_backward_data")
         return bytes(gk::plan_convolution_backward_data<float>(p.small, p.weights, p.a, p.large));
@@ -385,7 +385,7 @@ private:
     std::array<std::vector<unsigned char>, 3> before_;
 };
 
-/// One way to get an operator's arguments wrong. A smaller step is found first; inside a step the order is open.
+/// One mistake in an operator's arguments. A mistake of a smaller step is found first; within a step the order is open.
 struct mistake {
     std::string name;
     int step;
@@ -494,7 +494,7 @@ std::vector<mistake> mistakes_of(const role& r) {
                 p.a.output_padding = {-1, 0};
             },
             wrong, "output_padding", 0, -1, expectation::at_least, 0);
-        // the bound is the stride, or the dilation in the transposed family where that is larger: both 3 here
+        // the bound is the stride, or in the transposed family the dilation if that is larger: both 3 here
         add(
             "output_padding 3", 20,
             [](problem& p) {
@@ -503,7 +503,7 @@ std::vector<mistake> mistakes_of(const role& r) {
             wrong, "output_padding", 1, 3, expectation::below, 3);
     }
 
-    // 3: ranks, then a shape that is needed
+    // 3: ranks, then a required shape
     for (const side s : {r.second, r.result}) {
         const auto name = std::string(r.name(s));
         add(
@@ -655,7 +655,7 @@ TEST(convolution_errors, the_earlier_of_two_mistakes_is_reported) {
     EXPECT_GT(pairs, 4000);
 }
 
-// The value checks hold for pads that are ignored; their length does not matter then.
+// The values of ignored pads are checked; their length is not.
 TEST(convolution_errors, ignored_pads_must_not_be_negative) {
     for (const role& r : roles) {
         SCOPED_TRACE(r.op);
@@ -708,7 +708,7 @@ TEST(convolution_errors, shape_vectors_have_one_entry_per_axis) {
         EXPECT_EQ(gk::infer_convolution_backward_data(small, {6, 2, 3, 2}, a, asked).error(), e);
         a.diff_src_shape = asked;
         EXPECT_EQ(gk::infer_convolution_backward_data(small, {6, 2, 3, 2}, a).error(), e);
-        // an output tensor wins over the attribute, which is then not even looked at
+        // an output tensor takes precedence over the attribute, which is then ignored
         EXPECT_TRUE(gk::infer_convolution_backward_data(small, {6, 2, 3, 2}, a, base.large.shape).has_value());
         EXPECT_TRUE(gk::plan_convolution_backward_data<float>(small, {6, 2, 3, 2}, a, base.large).has_value());
     }
@@ -800,7 +800,7 @@ TEST(convolution_errors, inferred_sizes_are_checked) {
     a.dilations = {most - 1};
     EXPECT_EQ(gk::infer_convolution({1, 1, 2}, {1, 1, 2}, a).error().code, errc::overflow);
     EXPECT_EQ(gk::plan_convolution<float>({1, 1, 2}, {1, 1, 2}, {}, a, {1, 1, 2}).error().code, errc::overflow);
-    // I + pads, where the size itself is small: 20 + (2^63 - 11) of a window that leaves room for no output_padding
+    // I + pads, although the size itself is small: 20 + (2^63 - 11) of a window that leaves no room for output_padding
     const auto reach = [](auto attributes) {
         attributes = {.strides = {11},
                       .dilations = {most - 1},
@@ -817,7 +817,7 @@ TEST(convolution_errors, inferred_sizes_are_checked) {
               (error{errc::overflow, "convolution_backward_data", "diff_src", 2, 0, 0, expectation::none}));
 }
 
-// A filter of 2^40 taps, of which five meet the data: work and workspace are those of five.
+// A filter of 2^40 taps, of which five are inside: work and workspace are those of five.
 TEST(convolution, long_kernels_cost_their_inside_taps) {
     const std::int64_t taps = std::int64_t{1} << 40;
     const std::array<float, 1> weight{3};  // every tap: strides of 0
@@ -858,8 +858,8 @@ TEST(convolution, long_kernels_cost_their_inside_taps) {
     }
 }
 
-// Strides, dilations and pads far beyond every tensor: one window, of whose two taps the second lies inside. Next to
-// the edge of 64 bits a plan may say that it cannot count its scratch memory, but nothing else may go wrong.
+// Strides, dilations and pads far beyond every tensor: one window, whose second of two taps lies inside. Near the limit of
+// 64 bits a plan may report that its scratch size overflows, but no other error may occur.
 TEST(convolution_errors, extreme_attributes_are_computed_or_refused) {
     const auto src = tensor_of<float>({1, 1, 3}, {1, 2, 3});
     const auto weights = tensor_of<float>({1, 1, 2}, {10, 100});
@@ -922,7 +922,7 @@ TEST(convolution_errors, null_pointers) {
     EXPECT_TRUE(m.untouched());
 }
 
-// An output on top of an input, in whole or by one element at either end.
+// An output that overlaps an input, entirely or by one element at either end.
 TEST(convolution_errors, outputs_must_not_overlap_inputs) {
     const auto count = [](const gk::tensor_layout& t) {
         std::int64_t n = 1;
@@ -950,7 +950,7 @@ TEST(convolution_errors, outputs_must_not_overlap_inputs) {
             }
             EXPECT_TRUE(shared.snapshot() == before);
             EXPECT_TRUE(m.untouched());
-            // next to each other is fine
+            // adjacent is allowed
             for (const std::int64_t shift : {std::int64_t{0}, in_count + out_count}) {
                 memory pointers = m.pointers();
                 pointers.at(in) = shared.data() + out_count;
@@ -961,7 +961,7 @@ TEST(convolution_errors, outputs_must_not_overlap_inputs) {
     }
 }
 
-// Strided tensors overlap where they share an element, not where their ranges meet.
+// Strided tensors overlap if they share an element, not if their ranges overlap.
 TEST(convolution_errors, strided_outputs_may_lie_in_gaps) {
     const role& r = roles[1];
     problem p(r);
@@ -1123,7 +1123,7 @@ struct axis_case {
     }
     [[nodiscard]] extents kernel() const { return {1, 1, k}; }
 
-    /// Windows that fit, counted one by one; 0 where none does.
+    /// Windows that fit, counted one by one; 0 if none does.
     [[nodiscard]] std::int64_t windows(std::int64_t size) const {
         std::int64_t count = 0;
         while (count * s + effective() <= size + pb + pe) ++count;
@@ -1155,7 +1155,7 @@ TEST(convolution_sizes, forward_counts_the_windows_that_fit) {
     });
 }
 
-// Exactly `stride` consecutive sizes of the result are legal, less those below 1.
+// Exactly `stride` consecutive sizes of the result are legal, except those below 1.
 TEST(convolution_sizes, backward_data_takes_stride_consecutive_sizes) {
     for_each_axis([](const axis_case& c) {
         for (std::int64_t o = 1; o <= 4; ++o) {
@@ -1165,7 +1165,7 @@ TEST(convolution_sizes, backward_data_takes_stride_consecutive_sizes) {
                 ASSERT_EQ(legal, size >= least && size < least + c.s);
                 const auto r = gk::infer_convolution_backward_data(at_size(o), c.kernel(), c.conv(), at_size(size));
                 ASSERT_EQ(r.has_value(), legal) << gk::to_string(r.error());
-                // output_padding is checked for its range, and does not matter otherwise
+                // output_padding is checked for its range, and has no other effect
                 for (std::int64_t op = 0; op <= c.s; ++op) {
                     axis_case padded = c;
                     padded.output_padding = {op};
@@ -1214,7 +1214,7 @@ TEST(convolution_sizes, backward_data_infers_the_smallest_size_plus_output_paddi
                 const error e = gk::infer_convolution_backward_data(at_size(o), c.kernel(), c.conv()).error();
                 ASSERT_EQ(e, (error{errc::invalid_argument, "convolution_backward_data", "output_padding", 0, 1, 0,
                                     expectation::equal}));
-                // an attribute's value comes before shapes that do not fit together
+                // an attribute's value is checked before inconsistent shapes
                 ASSERT_EQ(gk::infer_convolution_backward_data({1, 7, o}, c.kernel(), c.conv()).error(), e);
             }
         }
@@ -1319,7 +1319,7 @@ TEST(convolution_sizes, rule_tb) {
     });
 }
 
-// Explicit pads: rest = I - (s * (O - 1) + Ke - pb - pe) is output_padding where given, below max(s, d) where not.
+// Explicit pads: rest = I - (s * (O - 1) + Ke - pb - pe) is output_padding if given, and below max(s, d) otherwise.
 TEST(convolution_sizes, transposed_sizes_and_output_padding) {
     for_each_axis([](axis_case c) {
         const std::int64_t bound = std::max(c.s, c.d);
@@ -1368,7 +1368,7 @@ TEST(convolution_sizes, transposed_sizes_and_output_padding) {
     });
 }
 
-// A transposed convolution is the adjoint of the convolution with the same attributes: same axes, sides exchanged.
+// A transposed convolution is the adjoint of the convolution with the same attributes: same axes, sides swapped.
 TEST(convolution_sizes, transposed_is_the_adjoint) {
     for_each_axis([](axis_case c) {
         for (const gk::auto_pad mode :

@@ -23,7 +23,7 @@ test_tensor<float> output_for(random_source& random, const conv_case& c, bool st
                               random.pick({touching::begin, touching::end}));
 }
 
-/// Every path gives exactly what the reference gives, and writes nowhere else.
+/// Every path gives exactly the result of the reference, and writes nowhere else.
 void expect_reference_by_every_path(random_source& random, const conv_case& c, const tensors& t, bool strided) {
     test_tensor<float> expected(c.result());
     ASSERT_TRUE(t.reference(c, expected).ok());
@@ -44,7 +44,7 @@ std::int64_t number_before(const std::string& text, const std::string& word) {
     return std::stoll(text.substr(text.rfind(' ', end - 1) + 1));
 }
 
-// Many shapes on every path, and enough of them on both sides of every boundary at which a path cuts its work.
+// Many shapes on every path, with enough of them on both sides of every boundary at which a path splits its work.
 TEST(convolution, integers_are_exact_by_every_path) {
     random_source random("convolution.integers");
     std::map<std::string, int> shapes;  // by path
@@ -84,23 +84,24 @@ TEST(convolution, integers_are_exact_by_every_path) {
     EXPECT_GE(5 * several_chunks, reductions);
 }
 
-// More panels of weights than one task packs at once, and a last one that is not whole: panels of groups that share tasks
-// start anywhere in a group, and what is staged on its own stays so.
+// More panels of weights than one task packs at once, with a partial last one. Panels of groups in one task start anywhere in
+// a group, and separate packing buffers stay separate.
 TEST(convolution, panels_of_many_groups) {
     struct row {
         gk::extents size, kernel, pad;
         std::int64_t groups, channels;  // per group, on both sides
     };
-    const row rows[]{{{2, 45}, {3, 3}, {1, 1}, 7, 4},   // several tiles of a line at a time, the last panel not whole
-                     {{2, 45}, {3, 3}, {1, 1}, 5, 8},   // and of eights: three panels of AVX2, two of AVX-512
-                     {{3, 20}, {3, 3}, {1, 1}, 32, 8},  // weights: positions that meet in few sets of L1
-                     {{28}, {3}, {1}, 360, 1},          // windows slide, panels leave together: 12 of 14 rows
-                     {{28}, {5}, {2}, 500, 1},          // 16 of them
-                     {{12}, {8}, {3}, 20, 20},          // 40 panels, 25 a task
-                     {{3, 3, 3}, {5, 5, 5}, {2, 2, 2}, 648, 1},   // depthwise: 40 whole panels and a half, 32 a task
-                     {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4},   // fours: 41 whole panels and a quarter, 37 a task
-                     {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 8},   // eights: 82 of AVX-512
-                     {{5, 3, 3}, {3, 3, 3}, {1, 1, 1}, 650, 2}};  // twos: 81 or 40, and a half
+    const row rows[]{
+        {{2, 45}, {3, 3}, {1, 1}, 7, 4},             // several tiles of a line at a time, partial last panel
+        {{2, 45}, {3, 3}, {1, 1}, 5, 8},             // and groups of 8: three panels of AVX2, two of AVX-512
+        {{3, 20}, {3, 3}, {1, 1}, 32, 8},            // weights: pixels that map to few sets of L1
+        {{28}, {3}, {1}, 360, 1},                    // sliding windows, fused panels: 12 of 14 rows
+        {{28}, {5}, {2}, 500, 1},                    // 16 of them
+        {{12}, {8}, {3}, 20, 20},                    // 40 panels, 25 per task
+        {{3, 3, 3}, {5, 5, 5}, {2, 2, 2}, 648, 1},   // depthwise: 40 full panels and a half, 32 per task
+        {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 4},   // groups of 4: 41 full panels and a quarter, 37 per task
+        {{2, 3, 3}, {3, 3, 3}, {1, 1, 1}, 165, 8},   // groups of 8: 82 of AVX-512
+        {{5, 3, 3}, {3, 3, 3}, {1, 1, 1}, 650, 2}};  // groups of 2: 81 or 40, and a half
     random_source random("convolution.many_groups");
     for (const row& r : rows) {
         for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data,
@@ -132,7 +133,7 @@ TEST(convolution, panels_of_many_groups) {
     }
 }
 
-// Every path gives the reference's integers, and both ways to lay positions and channels give the same bits of reals.
+// Every path gives the reference's integers, and both layouts give the same bits of reals.
 void expect_equal_paths(random_source& random, const conv_case& c, bool strided) {
     SCOPED_TRACE(c.text());
     const tensors t(random, c, strided);
@@ -147,8 +148,8 @@ void expect_equal_paths(random_source& random, const conv_case& c, bool strided)
     ASSERT_TRUE(positionwise.equals(out));
 }
 
-// Kernels of one tap: axes that continue one another are one axis inside, unless memory, padding or a stride keeps them
-// apart. With enough positions `automatic` puts them into the lanes.
+// Kernels of one tap: contiguous axes are collapsed, unless memory, padding or a stride separates them. With enough pixels
+// `automatic` puts them into the lanes.
 TEST(convolution, pointwise_layers) {
     struct row {
         std::int64_t n, small, large;
@@ -156,21 +157,21 @@ TEST(convolution, pointwise_layers) {
         std::int64_t stride, pad;
     };
     const row rows[]{
-        {2, 33, 40, {16, 17}, 1, 0},     // a last panel that is not whole
-        {16, 20, 64, {16, 17}, 1, 0},    // all panels in one task a block; their weights stay packed
+        {2, 33, 40, {16, 17}, 1, 0},     // a partial last panel
+        {16, 20, 64, {16, 17}, 1, 0},    // one task per block computes all panels; their weights stay packed
         {1, 70, 16, {3, 9, 11}, 1, 0},   // three axes
         {1, 24, 16, {1, 300, 1}, 1, 0},  // axes of one position between others
         {3, 9, 65, {263}, 1, 0},         // two blocks of channels
-        {1, 602, 120, {16, 17}, 1, 0},   // too many weights for `automatic`, several tasks where it is asked for
+        {1, 602, 120, {16, 17}, 1, 0},   // too many weights for `automatic`, several tasks if it is forced
         {2, 17, 16, {15, 19}, 1, 1},     // a border
-        {1, 16, 24, {16, 35}, 2, 0},     // positions apart
+        {1, 16, 24, {16, 35}, 2, 0},     // with a stride
         {3, 40, 20, {5, 14, 13}, 2, 0},  // the same in three axes and several images
-        {2, 20, 160, {13, 11}, 3, 0},    // and lines that no window meets, of several whole panels
+        {2, 20, 160, {13, 11}, 3, 0},    // and lines that no window reaches, of several full panels
         {5, 48, 20, {7, 7}, 1, 0},       // tiles of several images
-        {40, 20, 24, {1, 1}, 1, 0},      // images of one position
+        {40, 20, 24, {1, 1}, 1, 0},      // images of one pixel
         {2, 1, 33, {9, 9}, 1, 0},        // wide tiles of few rows
-        {2, 600, 24, {23, 24}, 1, 0},    // blocks of few positions
-        {3, 40, 10, {23, 25}, 1, 0},     // in place, where a CPU reads lines far apart, but for the rest of an image
+        {2, 600, 24, {23, 24}, 1, 0},    // blocks of few pixels
+        {3, 40, 10, {23, 25}, 1, 0},     // in place on some CPUs, except for the rest of an image
         {2, 30, 3, {24, 25}, 1, 0},      // the same by wide tiles
     };
     random_source random("convolution.pointwise");
@@ -206,14 +207,14 @@ TEST(convolution, pointwise_layers) {
     }
 }
 
-// Output channels that would leave many lanes empty: positions lie in the lanes where lines are long enough for that. Groups
-// of a few channels: lanes across groups, positions, or a group's own channels.
+// Output channels that would leave many lanes unused: the lanes hold pixels if lines are long enough. Groups of a few
+// channels: lanes hold several groups, pixels, or the channels of one group.
 TEST(convolution, channels_that_leave_lanes_empty) {
     const struct row {
         std::int64_t n, groups, small, large;  // channels per group
         gk::extents space;
         std::int64_t kernel, stride, dilation, pad;
-        const char* ncx = nullptr;  // path of the forward operator with 8 lanes or 16, where it is one
+        const char* ncx = nullptr;  // path of the forward operator with 8 or 16 lanes, if both take the same one
         const char* nxc = nullptr;
     } rows[]{
         {1, 1, 17, 5, {56, 56}, 3, 1, 1, 1, "positionwise", "positionwise"},
@@ -221,11 +222,11 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "positionwise", "positionwise"},
         {1, 1, 33, 6, {9, 110}, 3, 1, 1, 2},
         {1, 1, 18, 2, {1, 300}, 5, 1, 1, 2, "positionwise", "positionwise"},
-        {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "dense", "dense"},  // too many channels to stage
+        {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "dense", "dense"},  // too many channels to pack
         {2, 1, 17, 3, {17, 56}, 3, 2, 1, 1, "dense", "dense"},
         {1, 1, 36, 20, {12, 12}, 3, 1, 1, 1},  // a panel of three vectors
         {2, 1, 100, 44, {6, 7}, 3, 1, 1, 1},   // and a last one of three
-        {2, 1, 23, 12, {9, 20}, 3, 1, 1, 1},   // half of a second vector of 16 lanes, met by two rows at once
+        {2, 1, 23, 12, {9, 20}, 3, 1, 1, 1},   // half of a second vector of 16 lanes, which two rows share
         {1, 1, 18, 75, {6, 30}, 3, 1, 1, 1},   // the same, tiles of few and of many rows
         {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "channelwise", "channelwise"},
         {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "channelwise, shared", "channelwise, shared"},
@@ -261,9 +262,8 @@ TEST(convolution, channels_that_leave_lanes_empty) {
     }
 }
 
-// Depthwise layers of five or seven column taps: tiles of neighbouring columns leave out the taps that are outside. Lines of
-// one column to several tiles, as many pads as taps and more, planes that are as wide as the window, volumes, last panels that
-// are not whole.
+// Depthwise layers of five or seven column taps: tiles of neighbouring columns skip taps that are outside. Lines of one column
+// to several tiles, as many pads as taps and more, planes that are as wide as the window, volumes, partial last panels.
 TEST(convolution, windows_that_slide) {
     random_source random("convolution.sliding");
     const auto says_sliding = [](const conv_case& c) {
@@ -300,9 +300,9 @@ TEST(convolution, windows_that_slide) {
     EXPECT_FALSE(says_sliding(depthwise(conv_operator::convolution, 32, {20, 20}, 3, 1)));
 }
 
-// Weight gradients of depthwise layers of three column taps, whose sums stay in registers: lines of few and of many columns
-// and pieces of long ones, any pads and strides, more and fewer lines of the window than a kernel takes, volumes, channels
-// that fill vectors and others, both layouts.
+// Weight gradients of depthwise layers of three column taps, whose sums stay in registers: short and long lines and pieces of
+// lines, any pads and strides, more and fewer lines of the window than the kernel computes at once, volumes, full and partial
+// vectors of channels, both layouts.
 TEST(convolution, weights_of_windows_that_slide) {
     random_source random("convolution.sliding_weights");
     const auto check = [&](const conv_case& c, bool slides) {
@@ -341,8 +341,8 @@ TEST(convolution, weights_of_windows_that_slide) {
     check(make_case({weights, 1, 32, 1, 1, {9, 9}, 5, 1, 1, 1}, gk::data_format::nxc, gk::weights_format::oix), false);
 }
 
-// Depthwise layers of stride 1 in NCX: positions of a channel lie in the lanes. Planes cut into blocks of lines and of
-// columns, lines shorter and longer than vectors, kernels and pads of all kinds, volumes.
+// Depthwise layers of stride 1 in NCX: the lanes hold pixels of a channel. Planes split into blocks of lines and of columns,
+// lines shorter and longer than vectors, kernels and pads of all kinds, volumes.
 TEST(convolution, planes_of_depthwise_layers) {
     const struct row {
         std::int64_t n, groups;
@@ -355,10 +355,10 @@ TEST(convolution, planes_of_depthwise_layers) {
         {2, 4, {9, 300}, 2, 1, 0},      //
         {1, 2, {8, 3000}, 3, 1, 2},     // as many pads as the kernel reaches
         {1, 2, {30, 90}, 3, 1, 3},      // and more
-        {3, 7, {7, 7}, 5, 1, 2},        // vectors run over lines
+        {3, 7, {7, 7}, 5, 1, 2},        // vectors cross lines
         {2, 3, {5, 1}, 3, 1, 1},        //
         {2, 3, {2, 3}, 7, 1, 3},        // windows larger than the input
-        {1, 2, {40000}, 9, 3, 12},      // one line, cut into blocks of columns
+        {1, 2, {40000}, 9, 3, 12},      // one line, split into blocks of columns
         {2, 2, {5, 6, 7}, 3, 1, 1},     //
         {1, 2, {40, 30, 30}, 3, 1, 1},  // blocks of planes
         {1, 2, {4, 20, 20}, 4, 2, 3},   // 64 taps
@@ -411,8 +411,8 @@ TEST(convolution, planes_of_depthwise_layers) {
     EXPECT_NE(text.find("planewise"), std::string::npos) << text;
 }
 
-// Few output channels and wide lines: columns lie in the lanes, but rows where a class has one column, as at borders. Those
-// of several planes, images and blocks, with tails of both axes.
+// Few output channels and wide lines: the lanes hold columns, or rows if a class has one column, as at borders. Several
+// planes, images and blocks, with tails of both axes.
 TEST(convolution, few_channels_of_wide_lines) {
     const struct row {
         std::int64_t n, small, large;

@@ -1,5 +1,5 @@
-// Operators on tensors whose type is known at run time only: the bits of the typed calls, and their errors in the
-// common order with one more of types.
+// Operators on tensors whose type is known only at run time: the bits of the typed calls, and their errors in the common
+// order, with additional errors of types.
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ gk::status call(const conv_case& c, const gk::const_dynamic_view& first, const g
     return error{.code = errc::unsupported};
 }
 
-/// Runs a case with types that do not change, and again with types of run time.
+/// Runs a case with compile-time types, and again with run-time types.
 template <class T, class G, class B>
 void same_bits_as_typed(random_source& random, const conv_case& c) {
     const conv_tensors<T, G, B> t(random, c, random.chance(1, 3));
@@ -274,8 +274,8 @@ struct dense_tensor {
     }
 };
 
-/// Runs an operator with all tensors apart, and again with all of them in one buffer, each in the gaps of the others: the
-/// same bits, and no byte written besides. `op(pointers and layouts, options)`; the last tensor is the output.
+/// Runs an operator with separate tensors, and again with all of them in one buffer, each in the gaps of the others: the
+/// same bits, and no other byte is written. `op(pointers and layouts, options)`; the last tensor is the output.
 template <class Operator>
 void same_bits_in_gaps(random_source& random, std::vector<dense_tensor> tensors, const Operator& op) {
     std::vector<mosaic::part> apart;
@@ -381,7 +381,7 @@ TYPED_TEST(dynamic_operators, pools_write_into_the_gaps_of_their_inputs) {
         check({src, diff_dst, diff_src}, [&](const auto& t, const parts& p, const gk::call_options& o) {
             return gk::max_pool_backward(input(t[0], p[0]), input(t[1], p[1]), m, output(t[2], p[2]), o);
         });
-        // indices: beside the values that max_pool writes, and beside what the gradient reads
+        // indices: next to the values that max_pool writes, and next to the inputs of the gradient
         std::vector<std::int64_t> places(dst.bytes.size() / sizeof(T));
         std::vector<std::byte> workspace(std::size_t{1} << 20);
         {
@@ -440,7 +440,7 @@ TYPED_TEST(dynamic_operators, bias_gradients_write_into_the_gaps_of_their_input)
         EXPECT_TRUE(same_value(wide[c * (channels + 1) + channels], apart[static_cast<std::size_t>(c)]));
     for (std::int64_t i = 0; i < x.count(); ++i)
         EXPECT_TRUE(same_value(wide[i / channels * (channels + 1) + i % channels], x[i]));
-    // one element further they meet
+    // one element further they overlap
     const gk::dynamic_view on_top(gk::element_traits<T>::type, wide.data() + channels - 1,
                                   {extents{channels}, extents{channels + 1}});
     EXPECT_EQ(gk::bias_backward(in, {}, on_top, {.workspace = workspace}).code(), errc::invalid_argument);
@@ -448,8 +448,8 @@ TYPED_TEST(dynamic_operators, bias_gradients_write_into_the_gaps_of_their_input)
 
 // -------------------------------------------------------------------------------------------------------- no channels
 
-/// Computes a case whose channels are 0 on one side or both, in every way there is, and compares with the definition: sums of
-/// nothing.
+/// Computes a case whose channels are 0 on one side or both by every call form, and compares with the definition: empty
+/// sums.
 template <class T, class G, class B>
 void sums_of_nothing(random_source& random, const conv_case& c) {
     const conv_tensors<T, G, B> t(random, c, random.chance(1, 3));
@@ -481,9 +481,9 @@ void sums_of_nothing(random_source& random, const conv_case& c) {
     ASSERT_TRUE(out.equals(expected));
     t.prepare(out);
     const planned p = t.plan(c, out, gk::algorithm::automatic);
-    shuffling_executor lanes(5);
+    shuffling_executor workers(5);
     ASSERT_EQ(p.workspace_bytes(5), 0U);
-    ASSERT_TRUE(p.run({}, lanes).ok());
+    ASSERT_TRUE(p.run({}, workers).ok());
     ASSERT_TRUE(out.equals(expected));
 }
 
@@ -518,7 +518,7 @@ TYPED_TEST(dynamic_operators, convolutions_without_channels_are_sums_of_nothing)
     }
 }
 
-// The weight gradient that a bias gradient comes with may be empty where that of the bias is not.
+// A weight gradient may be empty although the bias gradient of the same call is not.
 TYPED_TEST(dynamic_operators, bias_gradients_of_layers_without_input_channels) {
     using T = typename TypeParam::input;
     using G = typename TypeParam::wide;
@@ -610,7 +610,7 @@ struct argument {
     std::string_view name;
     extents shape;
     bool may_be_f32 = false;
-    bool rank_is_a_size = false;  ///< a wrong rank counts as a wrong shape, and is found after types
+    bool rank_is_a_size = false;  ///< a wrong rank is a wrong shape, and is found after types
 };
 
 using views = std::vector<gk::const_dynamic_view>;
@@ -712,7 +712,7 @@ const std::vector<row>& rows() {
     return all;
 }
 
-/// A call of a row whose parts can be spoilt. Memory is large enough for f64.
+/// A call of a row whose parts can be made wrong. Memory is large enough for f64.
 class trial {
 public:
     explicit trial(const row& r) : row_(r) {
@@ -762,7 +762,7 @@ error mismatch(const row& r, std::size_t i, data_type got, data_type expected) {
             expectation::equal};
 }
 
-/// What the types of a call are worth, by the rule.
+/// The expected error of the types of a call.
 error expected_error(const row& r, const std::vector<data_type>& types) {
     const data_type first = types[0];
     if (first != data_type::f32 && first != data_type::f16 && first != data_type::bf16)
@@ -774,7 +774,7 @@ error expected_error(const row& r, const std::vector<data_type>& types) {
     return {};
 }
 
-// The bias gradient beside that of the weights has the type of the latter, whatever that is.
+// A bias gradient computed with that of the weights has the same type.
 TEST(dynamic_errors, gradients_of_weights_and_bias_share_a_type) {
     const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
     const gk::conv_transpose_attributes t{.strides = {1}, .dilations = {1}};
@@ -914,7 +914,7 @@ TEST(dynamic_errors, with_one_type_errors_are_the_typed_ones) {
         t.layouts[0].shape[0] = std::int64_t{1} << 62;
         EXPECT_EQ(t.failure().code, errc::overflow);
     }
-    // Bytes are those of the widest element: sums in f32 of what would be small enough in f16.
+    // Bytes are those of the widest element: f32, although f16 would be small enough.
     const std::int64_t channels = std::int64_t{1} << 61;
     const auto code = [&](data_type g) {
         return gk::bias_backward({data_type::f16, nullptr, {1, 1, channels}}, sum(false), {g, nullptr, {channels}})
@@ -924,7 +924,7 @@ TEST(dynamic_errors, with_one_type_errors_are_the_typed_ones) {
     EXPECT_EQ(code(data_type::f32), errc::overflow);
 }
 
-// Indices are no tensors of run-time type: their ranks keep their place before types, their sizes and memory after.
+// Indices do not have a run-time type: their ranks are checked before types, their sizes and memory after.
 TEST(dynamic_errors, indices_of_max_pools) {
     std::array<float, 8> x{};
     std::array<std::uint16_t, 8> y;
@@ -980,7 +980,7 @@ TEST(dynamic_errors, indices_of_max_pools) {
     EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float v) { return v == 5.0F; }));
 }
 
-// An absent bias has no elements, and so no type.
+// An absent bias has no elements, so its type is ignored.
 TEST(dynamic_errors, the_type_of_an_absent_bias_is_ignored) {
     for (const row& r : rows()) {
         if (r.arguments[2 % r.arguments.size()].name != "bias") continue;
@@ -1015,7 +1015,7 @@ std::string description(const Plan& plan) {
     return text;
 }
 
-/// What a plan of run-time types says is what the typed one says; without memory, a call of it asks for as much as it says.
+/// A plan of run-time types reports the same as the typed one; a call without memory requests as much as the plan reports.
 /// `run(plan, tensors apart, workspace)`.
 template <class Dynamic, class Typed, class OneCall, class Run>
 void asks_for_the_typed_workspace(const gk::result<Dynamic>& plan, const gk::result<Typed>& typed, const OneCall& call,
@@ -1023,8 +1023,8 @@ void asks_for_the_typed_workspace(const gk::result<Dynamic>& plan, const gk::res
     ASSERT_TRUE(typed) << typed.error();
     ASSERT_TRUE(plan) << plan.error();
     EXPECT_EQ(description(*plan), description(*typed));
-    for (const std::ptrdiff_t lanes : {1, 2, 7, 100'000})
-        EXPECT_EQ(plan->workspace_bytes(lanes), typed->workspace_bytes(lanes));
+    for (const std::ptrdiff_t workers : {1, 2, 7, 100'000})
+        EXPECT_EQ(plan->workspace_bytes(workers), typed->workspace_bytes(workers));
     std::vector<std::byte> workspace(plan->workspace_bytes());
     EXPECT_TRUE(run(*plan, std::span<std::byte>(workspace)));
     EXPECT_TRUE(call(gk::call_options{.workspace = workspace}));
@@ -1132,7 +1132,7 @@ TYPED_TEST(dynamic_operators, plans_of_pools_are_the_typed_ones) {
         [&](const auto& plan, auto workspace) { return plan.run(Y.data, places.data(), L.data, workspace); });
 }
 
-// A call that is refused for want of workspace: the plan tells how much, and runs with it.
+// A call that is refused without a workspace: the plan tells the size, and runs with it.
 TEST(dynamic_plans, are_the_way_out_of_workspace_too_small) {
     const extents src{1, 28, 28, 64};
     const extents weights{3, 3, 64, 64};

@@ -1,5 +1,5 @@
-// What errors say: the whole text for every kind of mistake, and rules that hold for thousands of random mistakes in all
-// operators and front ends. An error says what kind of numbers it compares, and gives a reason where it compares none.
+// Error messages: the whole text for every kind of mistake, and rules for thousands of random mistakes in all operators and
+// front ends. An error says what kind of numbers it compares, and gives a reason if it compares none.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -223,8 +223,8 @@ TEST(error_text, sizes_name_the_rule_and_where_it_comes_from) {
               "ConvGrad: X[1]: got 1, expected 3, to match W (invalid_shape)");
 }
 
-// Weights in the other order are the commonest mistake of whoever comes from another library.
-TEST(error_text, weights_in_the_other_format_are_to_blame) {
+// Weights in the other order are the most common mistake of users of other libraries.
+TEST(error_text, weights_in_the_other_format_are_named) {
     const std::string as_oix =
         "[2]: got 3, expected 1, to match src: its channels would fit as weights_format oix (invalid_shape)";
     EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 1}, {2, 1, 3, 3}, conv)), "convolution: weights" + as_oix);
@@ -247,7 +247,7 @@ TEST(error_text, weights_in_the_other_format_are_to_blame) {
     EXPECT_EQ(text(gk::infer_conv_transpose({1, 3, 5}, {4, 5, 3}, transposed, {1, 7, 4})),
               "conv_transpose: weights[2]: got 3, expected 4, to match dst: its channels would fit as weights_format "
               "oix (invalid_shape)");
-    // where neither order fits, the tensor that is looked at first is named, as ever
+    // if neither order fits, the tensor that is checked first is named, as usual
     EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 1}, {2, 7, 3, 3}, conv)),
               "convolution: src[3]: got 1, expected 3, to match weights (invalid_shape)");
     EXPECT_EQ(text(og::infer_Convolution({1, 5, 5, 1}, {2, 1, 3, 3}, {.strides = {1, 1}, .dilations = {1, 1}})),
@@ -336,7 +336,7 @@ TEST(error_text, memory_pointers_and_missing_shapes_have_a_reason) {
 
 // ------------------------------------------------------------------------------------------------- rules for all texts
 
-/// What must hold for every error of the library.
+/// Rules for every error of the library.
 void expect_clear(const error& e) {
     const std::string whole = gk::to_string(e);
     SCOPED_TRACE(whole);
@@ -360,8 +360,8 @@ void expect_clear(const error& e) {
                      : e.relation == expectation::below       ? a < b
                      : e.relation == expectation::multiple_of ? b != 0 && a % b == 0
                                                               : false)
-            << "the numbers are no mistake";
-        // A number without an axis is a number of the argument itself only where that is one number.
+            << "the numbers are valid";
+        // A number without an axis belongs to the argument itself only if that is a single number.
         static const std::set<std::string_view> numbers{"groups", "group", "divisor_override", "indices"};
         if (e.what == quantity::value) {
             EXPECT_TRUE(e.axis >= 0 || numbers.count(e.argument) == 1);
@@ -399,7 +399,7 @@ void expect_clear(const error& e) {
     EXPECT_NE(e.other, e.argument);
 }
 
-/// Shapes and attributes that are nearly right: every list may be too short or too long, every number wrong.
+/// Shapes and attributes that are nearly valid: every list may be too short or too long, every number wrong.
 class mistakes {
 public:
     explicit mistakes(random_source& random) : random_(random) {}
@@ -462,7 +462,7 @@ Attributes pool_attributes(mistakes& m) {
     return a;
 }
 
-TEST(error_text, thousands_of_mistakes_are_told_clearly) {
+TEST(error_text, thousands_of_mistakes_have_clear_messages) {
     random_source random("error_text");
     mistakes m(random);
     std::set<std::string> kinds;
@@ -487,7 +487,7 @@ TEST(error_text, thousands_of_mistakes_are_told_clearly) {
         const gk::max_pool_indices_attributes from{.data_format = m.word<gk::data_format>(1),
                                                    .index_base = m.word<gk::index_base>(2),
                                                    .storage_order = m.word<gk::storage_order>(1)};
-        // types and shapes at run time; pointers are null, so that what passes all checks fails there
+        // types and shapes at run time; pointers are null, so calls that pass all other checks fail there
         const auto in = [&] { return gk::const_dynamic_view(m.type(), nullptr, src()); };
         const auto out = [&] { return gk::dynamic_view(m.type(), nullptr, src()); };
         const gk::tensor_view<std::int64_t> indices(nullptr, src());
@@ -560,7 +560,7 @@ TEST(error_text, thousands_of_mistakes_are_told_clearly) {
                    .error());
         expect(ort::plan_MaxPoolGrad<float>(src(), src(), {.storage_order = m.number(0)}, src()).error());
     }
-    EXPECT_GT(kinds.size(), 45U) << "the mistakes are of many kinds";
+    EXPECT_GT(kinds.size(), 45U) << "there are many kinds of mistakes";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Plans with the least scratch: the bits of the fast ones, in the workspace they ask for. And calls without a workspace, which
-// fall back on them: the same bits, or workspace_too_small with the bytes of the fast plan.
+// Plans with the least scratch have the bits of the fast ones, in the workspace that they request. Calls without a workspace
+// use them: they give the same bits, or workspace_too_small with the bytes of the fast plan.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,11 +56,11 @@ void compare(test_tensor<T>& fast, test_tensor<T>& out, gk::plan_options options
     }
     {
         const guarded_bytes workspace(least->workspace_bytes(3));
-        shuffling_executor lanes(3);
+        shuffling_executor workers(3);
         out.poison();
-        const gk::status s = run(*least, out.data(), std::span<std::byte>(workspace.data(), workspace.size()), lanes);
+        const gk::status s = run(*least, out.data(), std::span<std::byte>(workspace.data(), workspace.size()), workers);
         ASSERT_TRUE(s.ok()) << gk::to_string(s);
-        ASSERT_TRUE(out.equals(fast)) << "several lanes";
+        ASSERT_TRUE(out.equals(fast)) << "several workers";
         ASSERT_TRUE(workspace.zones_intact());
     }
     out.poison();
@@ -121,7 +121,7 @@ TYPED_TEST(least_scratch, pools_have_the_bits_of_fast_plans) {
                 return plan.run(in, out, w, e);
             };
         };
-        // the layout of the output decides, too: both plans write to the same
+        // the layout of the output matters, too: both plans write to the same
         test_tensor<T> same_y(small, y.layout().strides);
         test_tensor<T> same_dx(large, dx.layout().strides);
         compare(
@@ -210,9 +210,9 @@ void compare_convolutions(random_source& random, const conv_case& c) {
     const planned least = plan_with(gk::scratch_use::least);
     ASSERT_TRUE(least.status.ok());
     const std::size_t bytes = least.workspace_bytes(1);
-    for (const std::ptrdiff_t lanes : {1, 3}) {
-        const guarded_bytes workspace(least.workspace_bytes(lanes));
-        shuffling_executor executor(lanes);
+    for (const std::ptrdiff_t workers : {1, 3}) {
+        const guarded_bytes workspace(least.workspace_bytes(workers));
+        shuffling_executor executor(workers);
         t.prepare(out);
         const gk::status s = least.run({workspace.data(), workspace.size()}, executor);
         ASSERT_TRUE(s.ok()) << gk::to_string(s);

@@ -1,4 +1,4 @@
-// Max pooling by the book: worked examples with values and indices, and every error with what it reports.
+// Max pooling by the specification: worked examples with values and indices, and every error with its contents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -199,8 +199,8 @@ TEST(MaxPoolSpec, ignore_nan_lets_any_number_win) {
                 {0, 1}}});
 }
 
-TEST(MaxPoolSpec, gradients_that_meet_are_added_in_f32) {
-    // 2001 windows share one maximum: 16-bit sums would stick at 256 or 2048
+TEST(MaxPoolSpec, gradients_of_one_element_are_added_in_f32) {
+    // 2001 windows have the same maximum: 16-bit sums would stop at 256 or 2048
     std::vector<float> x(4001, 0.0F);
     x[2000] = 1;
     for (const bool half : {false, true}) {
@@ -301,7 +301,7 @@ error out_of_range(std::int64_t bad, std::int64_t end) {
             bad < 0 ? expectation::at_least : expectation::below};
 }
 
-// index_check::each may leave a partly written output behind, but neither writes outside nor names another index.
+// index_check::each may leave a partly written output, but does not write out of bounds, and reports the same index.
 TEST(MaxPoolSpec, indices_checked_one_by_one_are_as_safe) {
     const std::vector<float> dy(12, 1.0F);
     for (const index_base base : {index_base::tensor, index_base::plane, index_base::image}) {
@@ -323,7 +323,7 @@ TEST(MaxPoolSpec, indices_checked_one_by_one_are_as_safe) {
                     const test_tensor<float> dx(ncx ? extents{2, 3, 4} : extents{2, 4, 3});
                     EXPECT_EQ(run(dx, output_mode::overwrite), expected);
                     EXPECT_TRUE(dx.surroundings_intact());
-                    // sums on top of what is there cannot be taken back: here the indices come first all the same
+                    // accumulating cannot be undone, so the indices are checked first
                     const auto before = dx.snapshot();
                     EXPECT_EQ(run(dx, output_mode::accumulate), expected);
                     EXPECT_EQ(dx.snapshot(), before);
@@ -333,7 +333,7 @@ TEST(MaxPoolSpec, indices_checked_one_by_one_are_as_safe) {
     }
 }
 
-// 16-bit planes of more places than a block of sums: every block asks whether indices point into it.
+// 16-bit planes of more elements than a block of sums: every block checks which indices point into it.
 TEST(MaxPoolSpec, indices_checked_block_by_block_are_as_safe) {
     constexpr std::int64_t places = (1 << 20) + 16;
     const std::vector<bfloat16> dy(3, bfloat16{1.0F});
@@ -402,7 +402,7 @@ TEST(MaxPoolSpec, no_images) {
 
 // ------------------------------------------------------------------------------------------------------------- errors
 
-/// Arguments that are right until a row spoils them.
+/// Valid arguments, until a row makes one wrong.
 struct call {
     tensor_layout src{2, 3, 6, 5};
     tensor_layout small{2, 3, 3, 2};
@@ -699,7 +699,7 @@ TEST(MaxPoolSpec, errors_of_memory) {
     const gradkern::tensor_view<float> no_dst(nullptr, c.small);
     EXPECT_EQ(gradkern::max_pool(src, c.attributes, no_dst, {indices.data(), one_place}).error(), met);
     EXPECT_EQ(gradkern::ref::max_pool(src, c.attributes, no_dst, {indices.data(), one_place}).error(), met);
-    // an output that meets itself
+    // an output that overlaps itself
     EXPECT_EQ(
         code(gradkern::max_pool<float>({numbers, c.src}, c.attributes, {memory.data(), {{2, 3, 3, 2}, {18, 6, 1, 1}}})),
         errc::invalid_argument);

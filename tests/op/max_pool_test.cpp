@@ -82,7 +82,7 @@ pool_problem random_case(random_source& random, std::int64_t largest = 9) {
     }
 }
 
-/// Large windows that overlap, whose rows are compared once for all lines that share them.
+/// Large overlapping windows, whose rows are compared once for all windows that contain them.
 pool_problem overlapping_case(random_source& random) {
     for (;;) {
         pool_problem p;
@@ -225,8 +225,8 @@ TYPED_TEST(MaxPool, backward_has_the_references_bits) {
     }
 }
 
-/// Tensors so large that windows between boxes are computed for each, and that memory is asked for ahead.
-TYPED_TEST(MaxPool, positions_of_several_boxes_pull_their_gradients) {
+/// Large tensors: windows between boxes are computed for each box, and memory is prefetched.
+TYPED_TEST(MaxPool, positions_of_several_boxes_gather_their_gradients) {
     using T = TypeParam;
     random_source random("max_pool.pulled_boxes");
     int several = 0;
@@ -363,8 +363,8 @@ TYPED_TEST(MaxPool, small_planes_from_indices) {
     }
 }
 
-/// Planes of several boxes and blocks, lanes in any order on any workspace.
-TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
+/// Planes of several boxes and blocks, workers in any order, any workspace.
+TYPED_TEST(MaxPool, workers_order_and_workspace_do_not_change_bits) {
     using T = TypeParam;
     random_source random("max_pool.lanes");
     for (const data_format format : {data_format::ncx, data_format::nxc}) {
@@ -387,21 +387,21 @@ TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
             const auto backward = *gradkern::plan_max_pool_backward<T>(src, dst, a);
             const auto from_indices =
                 *gradkern::plan_max_pool_backward_from_indices<T>(dst, dst, {.data_format = format}, src);
-            for (const std::ptrdiff_t lanes : {1, 2, 3, 7}) {
-                shuffling_executor executor(lanes);
+            for (const std::ptrdiff_t workers : {1, 2, 3, 7}) {
+                shuffling_executor executor(workers);
                 const test_tensor<T> y(dst);
                 const index_tensor index(dst, {});
                 const test_tensor<T> dx(src);
                 const std::size_t shift = static_cast<std::size_t>(random.integer(0, 63));
-                guarded_bytes w1(forward.workspace_bytes(lanes), gradkern_test::touching::end, shift);
+                guarded_bytes w1(forward.workspace_bytes(workers), gradkern_test::touching::end, shift);
                 ASSERT_TRUE(forward.run(x.data(), y.data(), index.view().data, {w1.data(), w1.size()}, executor).ok());
                 EXPECT_TRUE(y.equals(y0));
                 for (std::int64_t k = 0; k < index.count(); ++k) ASSERT_EQ(index[k], i0[k]);
-                guarded_bytes w2(backward.workspace_bytes(random.integer(1, lanes)));
+                guarded_bytes w2(backward.workspace_bytes(random.integer(1, workers)));
                 ASSERT_TRUE(backward.run(x.data(), dy.data(), dx.data(), {w2.data(), w2.size()}, executor).ok());
                 EXPECT_TRUE(dx.equals(dx0));
                 const test_tensor<T> scattered(src);
-                guarded_bytes w3(from_indices.workspace_bytes(lanes));
+                guarded_bytes w3(from_indices.workspace_bytes(workers));
                 ASSERT_TRUE(
                     from_indices.run(dy.data(), i0.view().data, scattered.data(), {w3.data(), w3.size()}, executor)
                         .ok());
@@ -412,8 +412,7 @@ TYPED_TEST(MaxPool, lanes_order_and_workspace_do_not_change_bits) {
     }
 }
 
-/// A plane and a volume of several boxes: each looks only at windows that reach it, so that nothing is read in front of the
-/// workspace.
+/// A plane and a volume of several boxes: each uses only windows that reach it, so nothing is read before the workspace.
 TEST(MaxPoolLimits, boxes_stay_in_their_workspace) {
     random_source random("max_pool.boxes");
     struct problem {
@@ -456,9 +455,8 @@ TEST(MaxPoolLimits, boxes_stay_in_their_workspace) {
     }
 }
 
-/// Planes of more places than are summed at once: each block of them takes its own part of the gradients, and its scratch
-/// has nothing to spare.
-TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_lane) {
+/// Planes of more elements than are summed at once: each block takes its part of the gradients, with no spare scratch.
+TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_worker) {
     using T = TypeParam;
     random_source random("max_pool.long_planes");
     for (const data_format format : {data_format::ncx, data_format::nxc}) {
@@ -490,7 +488,7 @@ TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_lane) {
     }
 }
 
-/// Indices that drift along large planes: sums in scratch slide with them, as far as the furthest step back allows.
+/// Indices that drift along large planes: sums in scratch move with them, limited by the largest step back.
 TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
     using T = TypeParam;
     random_source random("max_pool.drift");
@@ -509,7 +507,7 @@ TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
                     dy.fill_random(random);
                     const index_tensor index(dst, {});
                     for (std::int64_t k = 0; k < index.count(); ++k) {
-                        const std::int64_t at = (k / channels + 1) * (places / windows) - 1;  // never the last ones
+                        const std::int64_t at = (k / channels + 1) * (places / windows) - 1;  // never the last elements
                         const std::int64_t place = std::max<std::int64_t>(0, at - random.integer(0, back));
                         index[k] = strays && k % 97 == 0 ? -1 : place * channels + k % channels;
                     }
@@ -533,8 +531,8 @@ TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
     }
 }
 
-/// Planes too large to be cleared at once, whatever indices count and wherever channels lie in memory: sums are cleared as far
-/// as indices reach, and no further than the tensor.
+/// Planes too large to be zeroed at once, for every index_base and layout: sums are zeroed as far as indices reach, and not
+/// beyond the tensor.
 TEST(MaxPoolIndices, large_planes_are_cleared_step_by_step) {
     random_source random("max_pool.large_planes");
     constexpr std::int64_t channels = 48;
@@ -578,8 +576,8 @@ TEST(MaxPoolIndices, large_planes_are_cleared_step_by_step) {
     }
 }
 
-/// However many calls an executor says may run at once, none but the tasks there are is looked for ahead.
-TEST(MaxPoolIndices, an_executor_of_any_number_of_lanes) {
+/// An executor may report any concurrency: only existing tasks are prefetched.
+TEST(MaxPoolIndices, an_executor_of_any_concurrency) {
     const extents shape{1, 3, 20'000};
     const test_tensor<float> dy(shape);
     dy.fill([](std::int64_t k) { return k % 7; });
@@ -594,9 +592,9 @@ TEST(MaxPoolIndices, an_executor_of_any_number_of_lanes) {
     EXPECT_TRUE(dx.equals(dy));
 }
 
-/// Sums of 16 bits that slide in panels of 16 channels, with one channel left over: it is walked window by window like the others,
-/// as far as the look at its indices has found that they step back.
-TEST(MaxPoolIndices, a_lone_channel_slides_like_its_neighbours) {
+/// Sums of 16 bits in moving buffers, in panels of 16 channels with a single channel at the end. That channel is also computed
+/// window by window, limited by the largest step back of its indices.
+TEST(MaxPoolIndices, a_single_last_channel_has_the_bits_of_the_others) {
     using T = gradkern::bfloat16;
     constexpr std::int64_t channels = 33;
     const extents src{1, 2560, 200, channels};
@@ -624,8 +622,8 @@ TEST(MaxPoolIndices, a_lone_channel_slides_like_its_neighbours) {
     EXPECT_EQ(wrong, 0);
 }
 
-/// Lines of windows of all channels are looked at together: an index into the plane of a neighbouring channel, to where it
-/// also points, must not go unseen there, since gradients are then added in the order of the channels.
+/// The indices of a line of windows are checked for all channels at once. An index into the plane of a neighbouring channel,
+/// at an element that this channel also uses, must be detected: gradients are then added in the order of the channels.
 TYPED_TEST(MaxPool, one_index_points_into_the_plane_of_the_next_channel) {
     using T = TypeParam;
     for (const std::int64_t channels : {2, 16, 20, 100, 128}) {
@@ -638,7 +636,7 @@ TYPED_TEST(MaxPool, one_index_points_into_the_plane_of_the_next_channel) {
             const index_tensor index(dst, {});
             for (std::int64_t k = 0; k < index.count(); ++k)
                 index[k] = (k / channels * 4 + 1) * channels + k % channels;
-            // 32768 of channel 0 comes first, though its window is the last of three: only then nothing of 1/1024 is lost
+            // 32768 of channel 0 is added first, although its window is the last of three: only then 1/1024 is not lost
             const std::int64_t place = (window * 4 + 1) * channels + 1;
             const std::int64_t next = window * channels + 1;
             index[next + channels] = place;
@@ -662,8 +660,8 @@ TYPED_TEST(MaxPool, one_index_points_into_the_plane_of_the_next_channel) {
     }
 }
 
-/// Scratch belongs to a block of a plane: a larger plane needs no more of it, and gradients that go straight into an
-/// output of floats need none.
+/// Scratch is for a block of a plane: a larger plane needs no more, and gradients that are added directly to an output of
+/// floats need none.
 TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {
     const max_pool_attributes a{.kernel = {8, 8}, .strides = {8, 8}, .data_format = data_format::ncx};
     for (const std::int64_t extent : {1024, 4096}) {
@@ -693,7 +691,7 @@ TEST(MaxPoolLimits, scratch_does_not_grow_with_the_plane) {
     }
 }
 
-/// A kernel over planes too large for any scratch, and places beyond 32 bits.
+/// A kernel over planes too large for any scratch, and offsets beyond 32 bits.
 TEST(MaxPoolLimits, enormous_planes_and_windows) {
     // 2^41 positions that are all the same two numbers
     constexpr std::int64_t size = std::int64_t{1} << 41;
@@ -728,7 +726,7 @@ TEST(MaxPoolLimits, enormous_planes_and_windows) {
     EXPECT_EQ(std::count(dx.begin(), dx.end(), 0.0F), count - 1);
 }
 
-/// A window of 2^60 positions: what it reads times the lanes of a vector is more than 63 bits hold.
+/// A window of 2^60 positions: the number of its reads times the lanes of a vector exceeds 63 bits.
 TEST(MaxPoolLimits, planning_windows_too_large_to_count) {
     constexpr std::int64_t size = std::int64_t{1} << 30;
     for (const data_format format : {data_format::ncx, data_format::nxc}) {
@@ -743,7 +741,7 @@ TEST(MaxPoolLimits, planning_windows_too_large_to_count) {
     }
 }
 
-/// 2^40 windows, of which two have an inside tap: the others take no time.
+/// 2^40 windows, of which two have a tap inside: the others take no time.
 TEST(MaxPoolLimits, windows_between_dilated_taps_cost_nothing) {
     constexpr std::int64_t far = std::int64_t{1} << 40;
     for (const data_format format : {data_format::ncx, data_format::nxc}) {

@@ -43,7 +43,7 @@ protected:
                               random.integer(0, kernel - 1)},
                              format, filter);
         }
-        // Groups of eight channels, which lanes may share, fill whole panels or not.
+        // Groups of eight channels, which may share vectors, in full and partial panels.
         return make_case({op.value_or(any), random.integer(1, 2), random.integer(1, 9), 8, 8,
                           gk::extents::filled(random.pick({std::size_t{1}, std::size_t{2}}), random.integer(3, 12)),
                           random.integer(1, 3), random.integer(1, 2), 1, random.integer(0, 1)},

@@ -1,5 +1,5 @@
-// One plan for many threads and lanes: the same bits when several threads run it at once, for every number of lanes in
-// every order, and with every size of workspace between one lane's and all lanes'. ThreadSanitizer runs these tests, too
+// One plan, used by several threads: the same bits when they run it at the same time, with every number and order of workers,
+// and with every size of workspace between that of one worker and that of all. ThreadSanitizer runs these tests, too
 // (`cmake --workflow --preset tsan`).
 
 #include <gtest/gtest.h>
@@ -37,11 +37,11 @@
 namespace gradkern_test {
 namespace {
 
-constexpr std::ptrdiff_t most_lanes = 7;
+constexpr std::ptrdiff_t most_workers = 7;
 
 // ----------------------------------------------------------------------------------------------------- what is checked
 
-/// A planned operator with its inputs. Outputs belong to whoever runs it.
+/// A planned operator with its inputs. Each run has its own outputs.
 struct problem {
     std::string name{};
     std::vector<std::vector<unsigned char>> before{};  ///< the bytes of each output before a run
@@ -49,7 +49,7 @@ struct problem {
     std::function<gk::status(std::span<void* const> outputs, std::span<std::byte>, gk::executor_ref)> run{};
 };
 
-/// One run: outputs and workspace in guarded memory of its own. The workspace ends at a guard page.
+/// One run, with its own outputs and workspace in guarded memory. The workspace ends at a guard page.
 class attempt {
 public:
     attempt(const problem& p, std::size_t workspace_bytes) : problem_(&p), workspace_(workspace_bytes) {
@@ -92,20 +92,20 @@ attempt plain_run(const problem& p) {
     return plain;
 }
 
-/// Sizes from one lane's workspace to that of all lanes: around each at which one more lane fits, and around each that
-/// the plan names; where all lanes need little, also every 64 bytes.
+/// Workspace sizes from that of one worker to that of all: around each size at which one more worker fits, and around each
+/// that the plan reports; if all workers need little, also every 64 bytes.
 std::set<std::size_t> workspace_sizes(const problem& p) {
     const std::size_t least = p.workspace_bytes(1);
-    const std::size_t most = p.workspace_bytes(most_lanes);
+    const std::size_t most = p.workspace_bytes(most_workers);
     const std::size_t slice = p.workspace_bytes(2) - least;  // a multiple of 64
     std::set<std::size_t> sizes{least, most};
     const auto around = [&](std::size_t size) {
         for (const std::size_t s : {size - 1, size, size + 1})
             if (s > least && s < most) sizes.insert(s);
     };
-    for (std::ptrdiff_t lanes = 1; lanes <= most_lanes; ++lanes) {
-        around(static_cast<std::size_t>(lanes) * slice);  // all that lanes need in memory that ends at a page
-        around(p.workspace_bytes(lanes));
+    for (std::ptrdiff_t workers = 1; workers <= most_workers; ++workers) {
+        around(static_cast<std::size_t>(workers) * slice);  // all that the workers need, in memory that ends at a page
+        around(p.workspace_bytes(workers));
     }
     if (most - least <= std::size_t{40} * 64)
         for (std::size_t s = least; s < most; s += 64) sizes.insert(s);
@@ -235,7 +235,7 @@ template <class Plan, class Run>
 void visit_plan(const visitor& visit, std::string name, const gk::result<Plan>& plan,
                 std::vector<std::vector<unsigned char>> before, const Run& run) {
     ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
-    visit({std::move(name), std::move(before), [&](std::ptrdiff_t lanes) { return plan->workspace_bytes(lanes); },
+    visit({std::move(name), std::move(before), [&](std::ptrdiff_t workers) { return plan->workspace_bytes(workers); },
            [&](std::span<void* const> outputs, std::span<std::byte> workspace, gk::executor_ref executor) {
                return run(*plan, outputs, workspace, executor);
            }});
@@ -261,7 +261,7 @@ void visit_avg_pool_backward(const visitor& visit) {
         for_each_variant({gk::algorithm::automatic}, [&]<class T>(gk::data_format f, const gk::plan_options& options) {
             random_source random("shared_plan.avg_pool_backward");
             auto a = row.attributes<gk::avg_pool_attributes>(f);
-            a.exclude_pad = true;  // divisors of their own for windows at the borders
+            a.exclude_pad = true;  // different divisors for windows at the borders
             const auto diff_dst = random_tensor<T>(random, *gk::infer_avg_pool(row.src(f), a));
             visit_plan(visit, describe<T>(row.name, f, options),
                        gk::plan_avg_pool_backward<T>(diff_dst.layout(), a, row.src(f), options),
@@ -370,8 +370,8 @@ protected:
     static void for_each_problem(const Check& check) {
         GetParam().for_each_problem([&](const problem& p) {
             SCOPED_TRACE(p.name);
-            const bool several_lanes = p.workspace_bytes(2) > p.workspace_bytes(1);
-            EXPECT_TRUE(several_lanes || p.workspace_bytes(1) == 0);
+            const bool several_workers = p.workspace_bytes(2) > p.workspace_bytes(1);
+            EXPECT_TRUE(several_workers || p.workspace_bytes(1) == 0);
             check(p, plain_run(p));
         });
     }
@@ -392,12 +392,12 @@ INSTANTIATE_TEST_SUITE_P(
         named_operator{"bias_backward", visit_bias_backward}),
     [](const auto& param) { return std::string(param.param.name); });
 
-/// Two serial runs and two that compete for one pool, all at once.
+/// Two serial runs and two that compete for one pool, all at the same time.
 TEST_P(shared_plan, threads_run_it_at_the_same_time) {
     gk::thread_pool pool(3);
     for_each_problem([&](const problem& p, const attempt& plain) {
         std::vector<attempt> attempts;
-        for (const std::ptrdiff_t lanes : {1, 1, 3, 3}) attempts.emplace_back(p, p.workspace_bytes(lanes));
+        for (const std::ptrdiff_t workers : {1, 1, 3, 3}) attempts.emplace_back(p, p.workspace_bytes(workers));
         std::latch all_here(static_cast<std::ptrdiff_t>(attempts.size()));
         std::vector<std::thread> threads;
         for (std::size_t i = 0; i < attempts.size(); ++i)
@@ -410,24 +410,24 @@ TEST_P(shared_plan, threads_run_it_at_the_same_time) {
     });
 }
 
-TEST_P(shared_plan, lanes_run_in_any_order) {
+TEST_P(shared_plan, workers_run_in_any_order) {
     for_each_problem([](const problem& p, const attempt& plain) {
-        for (const std::ptrdiff_t lanes : {std::ptrdiff_t{1}, std::ptrdiff_t{2}, std::ptrdiff_t{3}, most_lanes}) {
-            shuffling_executor shuffled(lanes);
-            reversing_executor reversed(lanes);
-            thread_executor threads(lanes);
+        for (const std::ptrdiff_t workers : {std::ptrdiff_t{1}, std::ptrdiff_t{2}, std::ptrdiff_t{3}, most_workers}) {
+            shuffling_executor shuffled(workers);
+            reversing_executor reversed(workers);
+            thread_executor threads(workers);
             for (const gk::executor_ref executor :
                  {gk::executor_ref(shuffled), gk::executor_ref(reversed), gk::executor_ref(threads)}) {
-                attempt a(p, p.workspace_bytes(lanes));
+                attempt a(p, p.workspace_bytes(workers));
                 a.run(executor);
-                EXPECT_TRUE(a.gave(plain)) << lanes << " lanes";
+                EXPECT_TRUE(a.gave(plain)) << workers << " workers";
             }
         }
     });
 }
 
 TEST_P(shared_plan, every_size_of_workspace) {
-    thread_executor threads(most_lanes);
+    thread_executor threads(most_workers);
     for_each_problem([&](const problem& p, const attempt& plain) {
         for (const std::size_t size : workspace_sizes(p)) {
             attempt a(p, size);

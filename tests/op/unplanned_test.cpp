@@ -1,5 +1,5 @@
-// Plans that nobody made, default constructed or out of a result that holds an error: run refuses them and writes nothing,
-// and every other question to them is harmless. The list of plans is held against the headers.
+// Plans that were never made, default constructed or from a result with an error: run refuses them and writes nothing, and
+// their other member functions are harmless. The list of plans is compared with the headers.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ namespace gk = gradkern;
 namespace graph = gradkern::onednn_graph;
 namespace onnx = gradkern::onnxruntime;
 
-/// Memory of every element type for tensors, which nobody may touch, and a workspace.
+/// Memory of every element type for tensors, which must not change, and a workspace.
 template <class T>
 struct memory {
     std::vector<std::byte> bytes = std::vector<std::byte>(1 << 16, std::byte{0x5a});
@@ -47,7 +47,7 @@ struct memory {
 template <class T>
 using runner = std::function<gk::status(memory<T>&)>;
 
-/// One plan: its class as the headers spell it, the operator that errors name, and runs of a plan nobody made.
+/// One plan: its class name in the headers, the operator that errors name, and runs of a plan that was never made.
 template <class T>
 struct row {
     std::string_view plan;
@@ -58,8 +58,8 @@ struct row {
 
 template <class Plan>
 void ask(const Plan& plan) {
-    for (const std::ptrdiff_t lanes : {std::ptrdiff_t{1}, std::ptrdiff_t{7}, PTRDIFF_MAX})
-        EXPECT_EQ(plan.workspace_bytes(lanes), 0U);
+    for (const std::ptrdiff_t workers : {std::ptrdiff_t{1}, std::ptrdiff_t{7}, PTRDIFF_MAX})
+        EXPECT_EQ(plan.workspace_bytes(workers), 0U);
     std::array<char, 1024> text{};
     EXPECT_LE(plan.describe(text), text.size());
     EXPECT_EQ(plan.describe({}), plan.describe(text));
@@ -165,7 +165,7 @@ std::vector<row<T>> all_plans() {
     };
 }
 
-TEST(unplanned, run_refuses_every_plan_that_nobody_made) {
+TEST(unplanned, run_refuses_every_plan_that_was_never_made) {
     for (const row<float>& r : all_plans<float>()) {
         SCOPED_TRACE(r.plan);
         for (const auto& run : r.runs) {
@@ -179,14 +179,14 @@ TEST(unplanned, run_refuses_every_plan_that_nobody_made) {
     }
 }
 
-TEST(unplanned, every_other_question_is_harmless) {
+TEST(unplanned, every_other_member_function_is_harmless) {
     for (const row<float>& r : all_plans<float>()) {
         SCOPED_TRACE(r.plan);
         r.ask();
     }
 }
 
-// A result with an error holds such a plan, which operator-> hands out.
+// A result with an error contains such a plan, which operator-> returns.
 TEST(unplanned, run_refuses_the_plan_of_a_failed_result) {
     std::array<float, 4> dy{};
     std::array<float, 81> dx{};
@@ -199,7 +199,7 @@ TEST(unplanned, run_refuses_the_plan_of_a_failed_result) {
     EXPECT_EQ(p.value_or({}).run(dy.data(), dx.data()).code(), gk::errc::invalid_argument);
 }
 
-// aclnn hands out no plan where its first phase fails: its executor stays null.
+// aclnn returns no plan if its first phase fails: its executor stays null.
 TEST(unplanned, a_failed_first_phase_leaves_no_executor) {
     using namespace gk::aclnn;
     std::uint64_t bytes = 1;
@@ -213,7 +213,7 @@ TEST(unplanned, a_failed_first_phase_leaves_no_executor) {
     EXPECT_EQ(workspace_bytes(executor, 3), 0U);
 }
 
-// Every class and alias that is called a plan outside detail is in the list. (One element type stands for all.)
+// Every class and alias whose name is a plan outside detail is in the list. (One element type represents all.)
 TEST(unplanned, no_plan_is_forgotten) {
     std::set<std::string, std::less<>> found;
     const std::regex plan(R"(\n(?:class|struct|using) (\w+_plan)\b(?! *;))");

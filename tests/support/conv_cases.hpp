@@ -1,4 +1,4 @@
-// Random problems of the convolution family, and one way to plan, run and compute the reference of all six operators.
+// Random problems of the convolution family, with one interface to plan, run and compute the reference of all six operators.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ struct conv_case {
     gk::extents weights{};
     gk::convolution_attributes conv{};
     gk::conv_transpose_attributes transpose{};
-    std::int64_t multiplications = 0;  ///< at most, all taps inside
+    std::int64_t multiplications = 0;  ///< upper bound, with all taps inside
 
     [[nodiscard]] bool transposed() const noexcept { return op >= conv_operator::conv_transpose; }
     [[nodiscard]] bool writes_weights() const noexcept {
@@ -89,7 +89,7 @@ struct conv_case {
     [[nodiscard]] gk::extents bias() const noexcept {
         return {result()[gk::shape::channel_index(data_format(), result().rank() - 2)]};
     }
-    /// The published bound of the error: what the operator takes.
+    /// The published error bound, with the arguments of the operator.
     template <class T, class G, class B>
     [[nodiscard]] gk::result<gk::accuracy::error_bound<G>> error_bound(bool has_bias,
                                                                        const gk::plan_options& options) const {
@@ -220,7 +220,7 @@ struct conv_row {
 }
 
 /// A random legal problem of at most `limit` multiplications: all ranks, formats, pads, groups; channels around the
-/// widths of vectors and blocks. `many_positions`: as many as blocks of them hold, of few channels.
+/// widths of vectors and blocks. `many_positions`: enough for several blocks, with few channels.
 [[nodiscard]] inline conv_case random_conv_case(random_source& random, std::int64_t limit = 300'000,
                                                 std::optional<conv_operator> op = {}, bool many_positions = false) {
     for (;;) {
@@ -246,7 +246,7 @@ struct conv_row {
                 (random.chance(1, 2) ? s_channels : l_channels) = 1;
                 (s_channels == 1 ? l_channels : s_channels) = random.integer(1, 3);
                 break;
-            case 2:  // groups of few
+            case 2:  // groups of few channels
                 groups = random.integer(2, 9);
                 s_channels = random.integer(1, 9);
                 l_channels = random.integer(1, 9);
@@ -339,14 +339,14 @@ struct conv_row {
     }
 }
 
-/// A plan of any of the operators behind one face.
+/// A plan of any of the operators, behind one interface.
 struct planned {
     gk::status status{};
     std::function<std::size_t(std::ptrdiff_t)> workspace_bytes{};
     std::string description{};
-    /// Runs with the inputs and the output it was planned with.
+    /// Runs with the planned inputs and output.
     std::function<gk::status(std::span<std::byte>, gk::executor_ref)> run{};
-    /// The same with another output: what the output's `data` would be.
+    /// The same with another address of the output.
     std::function<gk::status(void*, std::span<std::byte>, gk::executor_ref)> run_into{};
 };
 
@@ -361,7 +361,7 @@ template <class T, class G, class B>
         plan->describe(description);
         return {
             {},
-            [p = *plan](std::ptrdiff_t lanes) { return p.workspace_bytes(lanes); },
+            [p = *plan](std::ptrdiff_t workers) { return p.workspace_bytes(workers); },
             std::move(description),
             [p = *plan, run, to = out.data](std::span<std::byte> ws, gk::executor_ref e) { return run(p, to, ws, e); },
             [p = *plan, run](void* to, std::span<std::byte> ws, gk::executor_ref e) {
@@ -425,13 +425,13 @@ template <class T, class G, class B>
 
 [[nodiscard]] inline touching side_of(random_source& random) { return random.pick({touching::begin, touching::end}); }
 
-/// The tensors of a case with contents, and what became of them.
+/// The tensors of a case, their contents and the results.
 template <class T, class G = T, class B = T>
 struct conv_tensors {
     test_tensor<T> first;
     test_tensor<T> second;
     test_tensor<B> bias;
-    test_tensor<G> previous;  ///< what the output holds before an accumulating call
+    test_tensor<G> previous;  ///< contents of the output before an accumulating call
     bool has_bias = false;
     gk::output_mode mode = gk::output_mode::overwrite;
     gk::precision precision = gk::precision::strict;
@@ -462,7 +462,7 @@ struct conv_tensors {
     [[nodiscard]] gk::tensor_view<const B> bias_view() const {
         return has_bias ? bias.const_view() : gk::tensor_view<const B>{};
     }
-    /// Puts an output into the state it has before a call: the previous values, or poison.
+    /// Sets an output to its state before a call: the previous values, or poison.
     void prepare(test_tensor<G>& out) const {
         out.poison();
         if (mode == gk::output_mode::accumulate)
@@ -498,7 +498,7 @@ template <class T>
     return d;
 }
 
-/// Whether `out` keeps the published bound against the sum in double.
+/// Whether `out` is within the published bound of the sum in double.
 template <class T, class G, class B>
 [[nodiscard]] ::testing::AssertionResult within_bound(const conv_case& c, const conv_tensors<T, G, B>& t,
                                                       const test_tensor<G>& out) {

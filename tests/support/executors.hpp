@@ -1,4 +1,4 @@
-// Executors that bring out hidden dependences between tasks: serial ones in other orders, and real threads.
+// Executors that reveal hidden dependences between tasks: serial ones in other orders, and real threads.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace gradkern_test {
 
-/// Claims `lanes` threads and runs the calls one after another in random order.
+/// Reports `workers` threads and runs the calls serially in random order.
 class shuffling_executor {
 public:
-    explicit shuffling_executor(std::ptrdiff_t lanes) : lanes_(lanes), random_("shuffling_executor") {}
+    explicit shuffling_executor(std::ptrdiff_t workers) : workers_(workers), random_("shuffling_executor") {}
 
     template <class F>
     void parallel_for(std::ptrdiff_t n, const F& fn) {
@@ -26,35 +26,35 @@ public:
         for (const std::ptrdiff_t i : order) fn(i);
         calls_ += n;
     }
-    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return lanes_; }
-    /// How many calls were made so far.
+    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return workers_; }
+    /// The number of calls so far.
     [[nodiscard]] std::ptrdiff_t calls() const noexcept { return calls_; }
 
 private:
-    std::ptrdiff_t lanes_;
+    std::ptrdiff_t workers_;
     std::ptrdiff_t calls_ = 0;
     random_source random_;
 };
 
-/// Claims `lanes` threads and runs the calls one after another, the last one first.
+/// Reports `workers` threads and runs the calls serially in reverse order.
 class reversing_executor {
 public:
-    explicit reversing_executor(std::ptrdiff_t lanes) : lanes_(lanes) {}
+    explicit reversing_executor(std::ptrdiff_t workers) : workers_(workers) {}
 
     template <class F>
     void parallel_for(std::ptrdiff_t n, const F& fn) const {
         for (std::ptrdiff_t i = n; i-- > 0;) fn(i);
     }
-    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return lanes_; }
+    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return workers_; }
 
 private:
-    std::ptrdiff_t lanes_;
+    std::ptrdiff_t workers_;
 };
 
-/// Runs each call on a thread of its own. All begin together: no lane is done with all tasks before the last one starts.
+/// Runs each call on a separate thread. All threads start at the same time: none finishes all tasks before the last one starts.
 class thread_executor {
 public:
-    explicit thread_executor(std::ptrdiff_t lanes) : lanes_(lanes) {}
+    explicit thread_executor(std::ptrdiff_t workers) : workers_(workers) {}
 
     template <class F>
     void parallel_for(std::ptrdiff_t n, const F& fn) const {
@@ -68,10 +68,10 @@ public:
             });
         for (std::thread& t : threads) t.join();
     }
-    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return lanes_; }
+    [[nodiscard]] std::ptrdiff_t concurrency() const noexcept { return workers_; }
 
 private:
-    std::ptrdiff_t lanes_;
+    std::ptrdiff_t workers_;
 };
 
 }  // namespace gradkern_test

@@ -1,5 +1,5 @@
-// Memory that notices stray reads and writes: guard pages where the system has them, canary bytes elsewhere, and
-// contents that are NaN in every element type until written.
+// Memory that detects reads and writes out of bounds: guard pages if the system has them, canary bytes otherwise. The
+// contents are NaN in every element type until written.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline constexpr unsigned char canary_byte = 0xa5;  ///< around the contents
 /// Which end of the memory touches a guard page: the other end has a zone of canary bytes.
 enum class touching { end, begin };
 
-/// `size` bytes between guard pages, filled with poison_byte. Where there are no guard pages, between canary zones.
+/// `size` bytes between guard pages, filled with poison_byte. Without guard pages, between canary zones.
 class guarded_bytes {
 public:
     /// `shift` bytes are left between the contents and the guard page they would touch (to choose an alignment).
@@ -65,7 +65,7 @@ public:
     void poison() noexcept {
         if (size_ != 0) std::memset(data_, poison_byte, size_);
     }
-    /// Whether the bytes next to the contents are what they were. (Behind a guard page nothing survives to be asked.)
+    /// Whether the bytes next to the contents are unchanged. (A write into a guard page ends the program.)
     [[nodiscard]] ::testing::AssertionResult zones_intact() const {
         for (const std::byte* p = zone_; p != zone_ + zone_size_; ++p) {
             if (p == data_ && size_ != 0) {
@@ -100,7 +100,7 @@ public:
     void poison() noexcept { bytes_.poison(); }
     /// Whether nothing was written next to the elements.
     [[nodiscard]] ::testing::AssertionResult zones_intact() const { return bytes_.zones_intact(); }
-    /// A copy of the contents as bytes, to see later whether any changed.
+    /// A copy of the contents as bytes, to detect changes later.
     [[nodiscard]] std::vector<unsigned char> snapshot() const {
         std::vector<unsigned char> copy(bytes_.size());
         if (!copy.empty()) std::memcpy(copy.data(), bytes_.data(), copy.size());

@@ -17,11 +17,11 @@
 
 namespace gradkern_test {
 
-/// A guarded buffer whose tensors, all of one rank, share no element. Along one axis they lie side by side, block by block or
-/// one index of each after the other; along the others they start at the same place. Elements may have different sizes.
+/// A guarded buffer whose tensors, all of one rank, share no element. Along one axis they alternate, block by block or index
+/// by index; along the others they start at the same index. Elements may have different sizes.
 class mosaic {
 public:
-    /// Some axes may run backward.
+    /// Some axes may have negative strides.
     mosaic(random_source& random, std::initializer_list<gradkern::extents> shapes, std::size_t slot_bytes)
         : count_(shapes.size()), slot_(slot_bytes) {
         const std::size_t rank = shapes.begin()->rank();
@@ -41,7 +41,7 @@ public:
         bytes_.emplace_back(static_cast<std::size_t>(step) * slot_);
     }
 
-    /// Tensor number i, of elements of so many bytes.
+    /// Tensor number i, with this element size in bytes.
     struct part {
         std::byte* data;
         gradkern::tensor_layout layout;
@@ -64,7 +64,7 @@ public:
     }
     [[nodiscard]] const guarded_bytes& bytes() const { return bytes_.front(); }
 
-    /// Copies a dense tensor into its place, or a place out into a dense tensor.
+    /// Copies a dense tensor into the buffer, or from the buffer into a dense tensor.
     void put(const part& p, const void* from, std::size_t element_bytes) const {
         walk(p, element_bytes, [&](std::byte* place, std::size_t flat) {
             std::memcpy(place, static_cast<const std::byte*>(from) + flat * element_bytes, element_bytes);

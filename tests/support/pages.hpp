@@ -1,4 +1,4 @@
-// Memory between two pages that fault, where the system has such.
+// Memory between two pages that fault, if the system supports them.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ inline std::size_t page_size() {
 #endif
 }
 
-/// `size` bytes, whole pages, with a page that faults before and behind them; null where they cannot be had.
+/// `size` bytes, whole pages, with a faulting page before and after them; null on failure.
 inline std::byte* map_between_guards(std::size_t size) {
     const std::size_t page = page_size();
 #if defined(_WIN32)
@@ -51,7 +51,7 @@ inline std::byte* map_between_guards(std::size_t size) {
     return nullptr;
 }
 
-/// Gives back what map_between_guards returned for `size`, or null.
+/// Frees what map_between_guards returned for `size`, or null.
 inline void unmap_between_guards(std::byte* first, [[maybe_unused]] std::size_t size) {
     if (first == nullptr) return;
 #if defined(_WIN32)

@@ -1,4 +1,4 @@
-// What pooling tests and fuzzers draw at random: one problem of a pool.
+// A problem of a pool, as pooling tests and fuzzers draw it at random.
 #pragma once
 
 #include <cstdint>

@@ -35,10 +35,10 @@ namespace gradkern_test {
     return text == nullptr || *text == '\0' ? 20260801U : std::strtoull(text, nullptr, 0);
 }
 
-/// A stream of random numbers made of cases; each case starts from its own state, so that one can be repeated alone.
+/// A stream of random numbers, divided into cases. Each case starts from its own state, so it can be repeated alone.
 class random_source {
 public:
-    /// A stream of its own for each name, all derived from the program's seed.
+    /// A separate stream for each name, derived from the program's seed.
     explicit random_source(std::string_view name) : name_(name), seed_(program_seed()) {
         std::uint64_t hash = 0xcbf29ce484222325U;
         for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
@@ -53,7 +53,7 @@ public:
     }
     /// Number of the current case.
     [[nodiscard]] std::uint64_t case_number() const noexcept { return case_; }
-    /// What to print with a failure.
+    /// The text to print with a failure.
     [[nodiscard]] std::string description() const {
         return "random stream \"" + name_ + "\", case " + std::to_string(case_) +
                ", repeat with GRADKERN_TEST_SEED=" + std::to_string(seed_);
@@ -81,7 +81,7 @@ public:
     [[nodiscard]] T pick(std::initializer_list<T> values) noexcept {
         return values.begin()[integer(0, static_cast<std::int64_t>(values.size()) - 1)];
     }
-    /// Brings the elements into random order.
+    /// Shuffles the elements.
     template <class Container>
     void shuffle(Container& c) noexcept {
         for (std::size_t i = c.size(); i > 1; --i)

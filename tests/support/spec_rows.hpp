@@ -1,5 +1,5 @@
-// Golden rows of the convolution gradients, worked out by hand on one axis, and the layouts they must not depend on:
-// one to three spatial axes (leading ones of size 1), NCX and NXC, OIX and XIO.
+// Golden rows of the convolution gradients, computed by hand on one axis. They must not depend on the layout: one to three
+// spatial axes (leading ones of size 1), NCX and NXC, OIX and XIO.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@
 
 namespace gradkern_test {
 
-/// How a problem of one spatial axis is dressed up.
+/// The rank and layouts of a problem of one spatial axis.
 struct variant {
     std::size_t rank = 1;
     gradkern::data_format data_format = gradkern::data_format::ncx;
@@ -90,11 +90,10 @@ template <class F>
 void for_each_variant(const F& fn) {
     for (std::size_t rank = 1; rank <= 3; ++rank)
         for (const auto d : {gradkern::data_format::ncx, gradkern::data_format::nxc})
-            for (const auto w : {gradkern::weights_format::oix, gradkern::weights_format::xio})
-                fn(variant{rank, d, w});
+            for (const auto w : {gradkern::weights_format::oix, gradkern::weights_format::xio}) fn(variant{rank, d, w});
 }
 
-/// Whether T holds all of these numbers.
+/// Whether T represents all of these numbers.
 template <class T>
 [[nodiscard]] bool exact_in(const std::vector<float>& numbers) {
     for (const float v : numbers) {
@@ -111,7 +110,7 @@ struct backward_data_row {
     std::string_view name;
     std::int64_t groups, oc, icg, o, k, stride, pad_begin, pad_end;
     gradkern::auto_pad auto_pad;
-    std::optional<std::int64_t> size;            ///< of the result, as dst_shape
+    std::optional<std::int64_t> size;  ///< of the result, as dst_shape
     std::optional<std::int64_t> output_padding;
     std::vector<float> diff_dst, weights;
     gradkern::errc code;
@@ -143,10 +142,38 @@ struct backward_data_row {
         {"25, op 1", 1, 1, 1, 3, 3, 2, 0, 0, auto_pad::none, {}, 1, y, w, errc::ok, eight},
         {"25, op 2", 1, 1, 1, 3, 3, 2, 0, 0, auto_pad::none, {}, 2, y, w, errc::invalid_argument, {}},
         {"26", 2, 4, 3, 1, 1, 1, 0, 0, auto_pad::none, 1, {}, {1, 2, 3, 4}, twelve, errc::ok, {9, 12, 15, 61, 68, 75}},
-        {"27, OC 3", 2, 3, 3, 1, 1, 1, 0, 0, auto_pad::none, 1, {}, y, {1, 2, 3, 4, 5, 6, 7, 8, 9},
-         errc::invalid_shape, {}},
+        {"27, OC 3",
+         2,
+         3,
+         3,
+         1,
+         1,
+         1,
+         0,
+         0,
+         auto_pad::none,
+         1,
+         {},
+         y,
+         {1, 2, 3, 4, 5, 6, 7, 8, 9},
+         errc::invalid_shape,
+         {}},
         {"28", 1, 1, 1, 2, 2, 1, 0, 0, auto_pad::none, 3, {}, {0, 1}, {0, inf}, errc::ok, {0, nan, inf}},
-        {"29", 1, 1, 1, 2, 2, 4, 0, 0, auto_pad::same_upper, 8, {}, {1, 2}, {1, 10}, errc::ok,
+        {"29",
+         1,
+         1,
+         1,
+         2,
+         2,
+         4,
+         0,
+         0,
+         auto_pad::same_upper,
+         8,
+         {},
+         {1, 2},
+         {1, 10},
+         errc::ok,
          {1, 10, 0, 0, 2, 20, 0, 0}},
     };
 }
@@ -162,12 +189,48 @@ struct backward_filter_row {
 [[nodiscard]] inline std::vector<backward_filter_row> backward_filter_rows() {
     const std::vector<float> x{1, 2, 3};
     return {
-        {"30, size 7", 1, 1, 1, 1, 3, 7, 3, 2, 0, 0, x, {1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F},
+        {"30, size 7",
+         1,
+         1,
+         1,
+         1,
+         3,
+         7,
+         3,
+         2,
+         0,
+         0,
+         x,
+         {1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F},
          {30201, 302010, 3020100}},
-        {"30, size 8", 1, 1, 1, 1, 3, 8, 3, 2, 0, 0, x, {1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F},
+        {"30, size 8",
+         1,
+         1,
+         1,
+         1,
+         3,
+         8,
+         3,
+         2,
+         0,
+         0,
+         x,
+         {1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F},
          {30201, 302010, 3020100}},
         {"31", 1, 1, 1, 1, 3, 5, 3, 2, 1, 1, x, {1, 1e1F, 1e2F, 1e3F, 1e4F}, {3020, 30201, 2010}},
-        {"32", 1, 2, 4, 6, 1, 1, 1, 1, 0, 0, {1, 2, 3, 4}, {1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F},
+        {"32",
+         1,
+         2,
+         4,
+         6,
+         1,
+         1,
+         1,
+         1,
+         0,
+         0,
+         {1, 2, 3, 4},
+         {1, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F},
          {1, 2, 3000, 4000, 10, 20, 30000, 40000, 100, 200, 3e5F, 4e5F}},
         {"34", 0, 2, 4, 6, 3, 7, 3, 2, 0, 0, {}, {}, std::vector<float>(3 * 4 * 3, 0.0F)},
     };

@@ -1,4 +1,4 @@
-// Tensors for tests: guarded memory under any strides, element access by index, comparison bit by bit.
+// Tensors for tests: guarded memory with any strides, element access by index, bitwise comparison.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ template <class T>
     return s;
 }
 
-/// Random strides for which no two elements share a place: axes in random order, gaps, negative directions.
+/// Random strides for which no two elements overlap: axes in random order, gaps, negative directions.
 [[nodiscard]] inline gradkern::extents random_output_strides(random_source& random, const gradkern::extents& shape) {
     std::array<std::size_t, gradkern::extents::capacity> order{};
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -105,7 +105,7 @@ public:
     void poison() noexcept { memory_.poison(); }
     [[nodiscard]] std::vector<unsigned char> snapshot() const { return memory_.snapshot(); }
 
-    /// Whether nothing was written outside the elements: neither around the memory nor in the gaps of the strides.
+    /// Whether nothing was written outside the elements, around the memory or in the gaps of the strides.
     [[nodiscard]] ::testing::AssertionResult surroundings_intact() const {
         if (auto zones = memory_.zones_intact(); !zones) return zones;
         std::vector<bool> used(memory_.size());

@@ -19,7 +19,7 @@ namespace frontend {
 template <class E>
 class word {
 public:
-    using value_type = E;  ///< what the words stand for
+    using value_type = E;  ///< the values of the words
 
     /// Absent: the attribute has its default.
     constexpr word() noexcept = default;

@@ -1,4 +1,4 @@
-// Attributes of the oneDNN Graph operators in the documents' spelling (see ../onednn_graph.hpp).
+// Attributes of the oneDNN Graph operators under the documents' names (see ../onednn_graph.hpp).
 //
 // If the newer and the older document of an operator name an attribute differently, the aggregate has both. The one that is
 // given is used; of two, the newer one.

@@ -1,4 +1,4 @@
-// Attributes of the ONNX operators in ONNX's spelling (see ../onnxruntime.hpp).
+// Attributes of the ONNX operators under ONNX's names (see ../onnxruntime.hpp).
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// The members stand in alphabetical order, as ONNX lists them. r is the number of spatial axes.
+// The members are in alphabetical order, as ONNX lists them. r is the number of spatial axes.
 
 /// Attributes of AveragePoolGrad: those of its AveragePool.
 struct AveragePoolGrad_attributes {
