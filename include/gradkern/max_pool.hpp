@@ -25,7 +25,8 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/backward.hpp>
 #include <gradkern/detail/max_pool/maximum.hpp>
-#include <gradkern/detail/max_pool_indices/scatter.hpp>
+#include <gradkern/detail/max_pool_indices/run.hpp>
+#include <gradkern/detail/max_pool_indices/select.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
 #include <gradkern/detail/run/operator.hpp>
@@ -276,15 +277,17 @@ public:
 
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
+        const detail::scatter_plan& g = detail::shared_part(plan_);
+        return detail::workspace_for(g.slice_bytes, std::min<std::int64_t>(workers, g.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
+        const detail::scatter_plan& g = detail::shared_part(plan_);
         text_writer out(text);
-        out << op << ": scatter, sums " << (plan_.direct ? "in place" : "in scratch") << ", " << plan_.panels
-            << " panels of " << plan_.panel_width << " channels, " << plan_.blocks << " blocks of " << plan_.block
-            << " places, " << plan_.tasks() << " tasks, " << plan_.slice_bytes << " bytes a lane, " << detail::isa_name;
+        out << op << ": " << name_of(g.path) << ", " << g.panels << " panels of " << g.panel_width << " channels, "
+            << g.blocks << " blocks of " << g.block << " pixels, " << g.tasks() << " tasks, " << g.slice_bytes
+            << " bytes a worker, " << detail::isa_name;
         return out.size();
     }
 
@@ -299,26 +302,14 @@ public:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
-        const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
-                                           workspace.size(), workspace_bytes(1));
+        status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
+                                     workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        detail::index_findings found;
-        detail::scatter_plan plan = plan_;
-        if (plan_.wants_to_slide()) {
-            found = detail::look_at_indices<true>(plan_, indices, executor);
-            plan = detail::slide_along(plan_, found.behind);
-        } else if (plan_.look_first) {
-            found = detail::look_at_indices<false>(plan_, indices, executor);
-        }
-        plan.all_within = plan.look_first && found.all_within;
-        if constexpr (detail::takes_elements<T>)
-            if (found.local) found = detail::run_scatter(plan, diff_dst, indices, diff_src, workspace, executor);
-        if (!found.in_range) {
-            return shape::bad_index(op, detail::first_bad_index(plan_, indices), plan_.index.end);
-        }
-        if constexpr (detail::takes_elements<T>)
-            if (!found.local) detail::run_scatter_anywhere(plan_, diff_dst, indices, diff_src, workspace, executor);
-        return {};
+        detail::with_plan(plan_, [&](const auto& g) {
+            if constexpr (detail::takes_elements<T> && detail::has_sums_for<T, std::remove_cvref_t<decltype(g)>>)
+                s = detail::run_from_indices(op, g, diff_dst, indices, diff_src, workspace, executor);
+        });
+        return s;
     }
 
 private:
@@ -331,7 +322,7 @@ private:
     detail::tensor_memory diff_dst_{};
     detail::tensor_memory indices_{};
     detail::tensor_memory diff_src_{};
-    detail::scatter_plan plan_{};
+    detail::max_pool_indices_plan plan_{};
 };
 
 /// Plans max_pool_backward_from_indices_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; without both:
@@ -353,13 +344,15 @@ template <class T>
     checks.addresses("indices", indices, sizeof(std::int64_t), false);
     checks.addresses("diff_src", out, sizeof(T), true);
     if (!checks.ok()) return checks.error();
+    const detail::max_pool_indices_problem problem(*p, attributes, diff_dst, indices, out, std::is_same_v<T, float>,
+                                                   options);
+    const auto* path = detail::select_path(detail::max_pool_indices_paths, problem, options.algorithm);
+    detail::check_path(checks, detail::max_pool_indices_paths, path, options.algorithm);
+    if (!checks.ok()) return checks.error();
+    plan.plan_ = path->make(problem, path->name);
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
-    plan.plan_ = detail::make_scatter_plan(*p, attributes, shape::activation_strides(diff_dst, attributes.data_format),
-                                           shape::activation_strides(indices, attributes.data_format),
-                                           shape::activation_strides(out, attributes.data_format),
-                                           std::is_same_v<T, float>, options);
     return plan;
 }
 

@@ -55,6 +55,10 @@ enum class algorithm : std::uint8_t {
     // Convolutions.
     dense,              ///< lanes hold output channels of one group; activations are read in place
     dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
+    // max_pool_backward_from_indices.
+    sums_in_place,      ///< gradients are added to diff_src itself
+    sums_sliding,       ///< to sums in scratch that slide along the planes, as far as indices look back
+    sums_buffered,      ///< to sums of a block of pixels in scratch
     dense_staged,       // (old name)
     channelwise,        // (old name)
     positionwise,       // (old name)
@@ -69,6 +73,9 @@ enum class algorithm : std::uint8_t {
         case algorithm::automatic: return "automatic";
         case algorithm::dense: return "dense";
         case algorithm::dense_packed: return "dense_packed";
+        case algorithm::sums_in_place: return "sums_in_place";
+        case algorithm::sums_sliding: return "sums_sliding";
+        case algorithm::sums_buffered: return "sums_buffered";
         default: return "unknown";
     }
 }

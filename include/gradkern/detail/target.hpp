@@ -35,6 +35,9 @@ struct cache_sizes {
     /// which share L2 with the lines they come from.
     std::int64_t packed_panel = std::int64_t{768} << 10;
     std::int64_t packed_panel_apart = std::int64_t{384} << 10;
+    std::int64_t sums = std::int64_t{256} << 10;  ///< sums that stay in L2 beside the gradients that are added to them
+    /// Sums of one worker. With fewer, panels of 16-bit tensors become so narrow that lines of memory are read in parts.
+    std::int64_t sum_buffer = std::int64_t{4} << 20;
 };
 
 /// How far ahead of their use lines are prefetched. Rows a page or more apart are counted: no CPU prefetches from one to the next.
@@ -47,6 +50,8 @@ struct prefetch_distances {
     std::int64_t packed_pixels = 4;             ///< channels, where stretches of each are
     std::int64_t packed_positions = 8;          ///< positions, where the groups of each are spread over lanes
     std::int64_t packed_terms = 8;              ///< terms of a filter, where the taps of each are packed
+    std::int64_t zeroed_sums = 1024;            ///< sums that are zeroed
+    std::int64_t rounded_pixels = 16;           ///< pixels of all channels of a panel, whose sums are rounded
     std::int64_t output_tiles = 2;              ///< tiles of as many rows as there are at most
 };
 

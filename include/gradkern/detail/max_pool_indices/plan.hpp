@@ -1,87 +1,61 @@
-// The plan of the scatter engine (scatter.hpp): panels of channels, blocks of places, and where their sums are.
+// The plans of gradients from indices: what all paths share, and what each adds to it.
 //
-// A place is a position's number in its plane. The plan also knows what an index means: the place it points to where that
-// is in the plane of its own element (own_plane), or anywhere in the tensor (target_of).
+// A pixel is a position of a plane of diff_src. It is named by its linear offset: its number in the plane, as indices count.
+// The plan knows what an index means: a pixel of the plane of its own element (own_plane), or of any plane (destination_of).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
+#include <variant>
 
 #include <gradkern/attributes.hpp>
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/index_rule.hpp>
-#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/max_pool_indices/problem.hpp>
 #include <gradkern/detail/own.hpp>
-#include <gradkern/detail/run/tasks.hpp>
-#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
-#include <gradkern/shape/pooling.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Floats of one lane's sums at most (4 MB). With fewer, panels of 16-bit tensors become so narrow that lines of memory
-/// are read in parts.
-inline constexpr std::int64_t scatter_sums = 1024 * 1024;
-/// Floats of sums that stay in the cache beside all else.
-inline constexpr std::int64_t scatter_held = 64 * 1024;
-/// Floats of planes in the output that are taken as one.
-inline constexpr std::int64_t scatter_joined = scatter_held / 8;
-/// Floats of sums that are small enough for a workspace on the stack.
-inline constexpr std::int64_t scatter_small = 3 * 1024;
+/// Sums that stay in the cache beside the gradients that are added to them.
+[[nodiscard]] constexpr std::int64_t sums_in_cache(sum_type s) noexcept { return target.cache.sums / size_of(s); }
 
-/// Floats of sums where scratch is the least: what a workspace on the stack holds.
-inline constexpr std::int64_t scatter_least = call_scratch / 4;
-
-/// Everything a run needs but pointers. Made by make_scatter_plan from a checked problem.
-struct scatter_plan {
-    std::array<std::int64_t, 3> small{};  // spatial sizes
-    std::array<std::int64_t, 3> large{};
-    std::int64_t batch = 0;
-    std::int64_t channels = 0;
-    shape::canonical_strides gradient{};
-    shape::canonical_strides indices{};
-    shape::canonical_strides out{};
-    index_rule index{};
-    bool column_major = false;
-    bool accumulate = false;
-    bool direct = false;           // sums in the output itself
-    bool in_f64 = false;           // sums, in scratch: a plane has very many windows
-    bool anywhere_in_f64 = false;  // sums of indices that point anywhere: the tensor has
-    bool look_first = true;        // at all indices, before the first write
-    bool places_run = false;       // row-major places are one stride apart in the output
-    bool all_within = false;       // of a run: every index is known to point into the plane of its own element
-    std::int64_t plane = 0;        // places
-    std::uint64_t inverse = 1;     // of the odd part of index.per_place, modulo 2^64
-    int shift = 0;                 // per_place = odd part << shift
-    std::int64_t width = 1;        // of a panel at most: neighbouring channels
+/// What the runs of all paths read.
+struct scatter_plan : scatter_tensors {
+    algorithm path = algorithm::automatic;
+    /// How the linear offsets of pixels become offsets in memory.
+    enum class pixel_order : std::uint8_t { one_line, row_major, column_major } order{};
+    output_mode output{};
+    index_check check{};  ///< `each`: indices are not looked at beforehand
+    /// Where indices point into planes of other elements: sums in diff_src itself, of f32 alone, or in scratch.
+    enum class stray_mode : std::uint8_t { in_place, buffered } strays{};
+    sum_type stray_sums{};
+    std::int64_t plane = 0;     // pixels of a plane
+    std::uint64_t inverse = 1;  // of the odd part of index.per_place, modulo 2^64
+    int shift = 0;              // per_place = odd part << shift
+    std::int64_t width = 1;     // of a panel at most: neighbouring channels, which share lines of memory
     std::int64_t panel_width = 1;
     std::int64_t panels = 0;
-    std::int64_t block = 1;  // places
+    std::int64_t block = 1;  // pixels
     std::int64_t blocks = 0;
-    std::int64_t held = 1;    // places of a block whose sums are in scratch at a time
-    std::int64_t behind = 0;  // see index_findings; a plane where nobody has asked
-    std::int64_t sums = 0;    // in a slice
     std::int64_t slice_bytes = 0;
 
-    /// Sums that stay in the cache beside all else.
-    [[nodiscard]] constexpr std::int64_t held_sums() const noexcept { return in_f64 ? scatter_held / 2 : scatter_held; }
-    /// Whether the sums of a block are too many for the cache, so that they had better slide along it.
-    [[nodiscard]] constexpr bool wants_to_slide() const noexcept {
-        return look_first && !direct && block * panel_width > held_sums();
-    }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
 
-    /// The place of index i in the plane of channel c of image n. For every other index, whatever its value, the result is
-    /// outside [0, plane): subtracting the index of place 0 and multiplying by the inverse of per_place modulo 2^64 maps
-    /// numbers one to one, and the indices of the plane in order to its places.
+    /// The pixel of index i in the plane of channel c of image n. For every other index, whatever its value, the result is
+    /// outside [0, plane): subtracting the index of pixel 0 and multiplying by the inverse of per_place modulo 2^64 maps
+    /// numbers one to one, and the indices of the plane in order to its pixels.
     struct own_plane {
         std::uint64_t origin;
         std::uint64_t inverse;
         int shift;
-        [[nodiscard]] GRADKERN_ALWAYS_INLINE std::uint64_t place(std::int64_t i) const noexcept {
+        [[nodiscard]] GRADKERN_ALWAYS_INLINE std::uint64_t pixel(std::int64_t i) const noexcept {
             return own::rotate_right((static_cast<std::uint64_t>(i) - origin) * inverse, shift);
         }
     };
@@ -89,12 +63,12 @@ struct scatter_plan {
         return {static_cast<std::uint64_t>(n * index.per_image + c * index.per_channel), inverse, shift};
     }
     /// Where an index points, seen from an element of image n and channel c.
-    struct target {
+    struct destination {
         std::int64_t n;
         std::int64_t c;
-        std::int64_t place;
+        std::int64_t pixel;
     };
-    [[nodiscard]] constexpr target target_of(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
+    [[nodiscard]] constexpr destination destination_of(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
         if (index.per_image != 0) {
             n = i / index.per_image;
             i %= index.per_image;
@@ -103,114 +77,87 @@ struct scatter_plan {
         if (index.per_place == 1) return {n, i / plane, i % plane};
         return {n, i % index.per_place, i / index.per_place};
     }
-    /// Offset of a place in the output's plane.
-    [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t place) const noexcept {
-        if (places_run) return place * out[4];
-        if (column_major) {
-            const std::int64_t rest = place / large[0];
-            return place % large[0] * out[2] + rest % large[1] * out[3] + rest / large[1] * out[4];
+    /// Offset of a pixel in the memory of a plane of diff_src.
+    [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t pixel) const noexcept {
+        if (order == pixel_order::one_line) return pixel * diff_src[4];
+        if (order == pixel_order::column_major) {
+            const std::int64_t rest = pixel / large[0];
+            return pixel % large[0] * diff_src[2] + rest % large[1] * diff_src[3] + rest / large[1] * diff_src[4];
         }
-        const std::int64_t rest = place / large[2];
-        return rest / large[1] * out[2] + rest % large[1] * out[3] + place % large[2] * out[4];
+        const std::int64_t rest = pixel / large[2];
+        return rest / large[1] * diff_src[2] + rest % large[1] * diff_src[3] + pixel % large[2] * diff_src[4];
     }
 };
 
-/// Takes small planes of neighbouring channels as one longer plane of one line, where indices count through all of them as
-/// the output does: what points into the plane of its own element points into the longer one, too.
-constexpr void take_small_planes_together(scatter_plan& g) noexcept {
-    const std::int64_t most = g.direct ? scatter_joined : scatter_small;
-    const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
-    const auto follow = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
-        return s[4] == 1 && (extent[1] == 1 || s[3] == extent[2]) &&
-               (extent[0] == 1 || s[2] == extent[1] * extent[2]) && s[1] == extent[0] * extent[1] * extent[2];
-    };
-    if (g.index.per_place != 1 || g.index.per_channel != g.plane || g.plane > most / 2 || g.column_major ||
-        g.channels == 0 || !follow(g.out, g.large) || !follow(g.gradient, g.small) || !follow(g.indices, g.small))
-        return;
-    std::int64_t together = std::min(g.channels, most / g.plane);
-    while (g.channels % together != 0) --together;
-    g.channels /= together;
-    g.plane *= together;
-    g.index.per_channel = g.out[1] = g.plane;
-    g.gradient[1] = g.indices[1] = together * windows;
-    g.small = {1, 1, together * windows};
-    g.large = {1, 1, g.plane};
-    // a line of its own: steps that nobody takes, as of lines that continue one another
-    g.gradient[3] = g.indices[3] = g.small[2];
-    g.out[3] = g.plane;
+/// Sums in diff_src itself (in_place.hpp).
+struct in_place_plan : scatter_plan {};
+
+/// Sums in scratch (buffered.hpp, sliding.hpp).
+struct buffered_plan : scatter_plan {
+    sum_type sums{};
+    std::int64_t capacity = 0;   // sums in a slice
+    std::int64_t buffered = 1;   // pixels of a block whose sums are in scratch at a time
+    std::int64_t look_back = 0;  // see index_findings; a plane where nobody has measured it
+};
+
+/// Whether a path has sums for elements of type T: others need no code.
+template <class T, class Plan>
+inline constexpr bool has_sums_for = !std::is_same_v<Plan, in_place_plan> || std::is_same_v<T, float>;
+
+using max_pool_indices_plan = std::variant<in_place_plan, buffered_plan>;
+static_assert(std::is_trivially_copyable_v<max_pool_indices_plan>);
+
+[[nodiscard]] constexpr const scatter_plan& shared_part(const max_pool_indices_plan& plan) noexcept {
+    if (const auto* in_place = std::get_if<in_place_plan>(&plan)) return *in_place;
+    return *std::get_if<buffered_plan>(&plan);
 }
 
-/// Chooses panels, blocks and scratch.
-[[nodiscard]] constexpr scatter_plan make_scatter_plan(const shape::pooling_problem& p,
-                                                       const max_pool_indices_attributes& attributes,
-                                                       const shape::canonical_strides& gradient,
-                                                       const shape::canonical_strides& indices,
-                                                       const shape::canonical_strides& out, bool f32,
-                                                       const plan_options& options) noexcept {
-    scatter_plan g;
-    if (p.channels == 0) return g;  // nothing to write
-    for (std::size_t i = 0; i < 3; ++i) {
-        g.small[i] = p.axes[i].small;
-        g.large[i] = p.axes[i].large;
-    }
-    g.batch = p.batch;
-    g.channels = p.channels;
-    g.gradient = gradient;
-    g.indices = indices;
-    g.out = out;
-    g.index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
-    g.column_major = attributes.storage_order == storage_order::column_major;
-    g.accumulate = options.output == output_mode::accumulate;
-    const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
-    g.in_f64 = windows > many_windows;
-    g.anywhere_in_f64 = g.batch * g.channels * windows > many_windows;
-    g.direct = f32 && !g.accumulate && !g.in_f64;
-    // A pass that went wrong can be done again only where it overwrites. Sums of large planes are faster where they slide along.
-    g.look_first = g.accumulate || g.in_f64 || options.index_check == index_check::first;
-    g.plane = g.large[0] * g.large[1] * g.large[2];
-    take_small_planes_together(g);
-    g.places_run = !g.column_major && (g.large[1] == 1 || g.out[3] == g.large[2] * g.out[4]) &&
-                   (g.large[0] == 1 || g.out[2] == g.large[1] * g.large[2] * g.out[4]);
+/// Takes planes of neighbouring channels as one longer plane of one line, of at most `most` pixels, where indices count
+/// through all of them as diff_src does: what points into the plane of its own element points into the longer one, too.
+constexpr void fuse_small_planes(scatter_plan& g, std::int64_t most) noexcept {
+    const std::int64_t windows = g.windows();
+    const auto is_dense = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
+        return s[4] == 1 && is_one_line(s, extent) && s[1] == extent[0] * extent[1] * extent[2];
+    };
+    if (g.index.per_place != 1 || g.index.per_channel != g.plane || g.plane > most / 2 ||
+        g.order == scatter_plan::pixel_order::column_major || g.channels == 0 || !is_dense(g.diff_src, g.large) ||
+        !is_dense(g.diff_dst, g.small) || !is_dense(g.indices, g.small))
+        return;
+    std::int64_t fused = std::min(g.channels, most / g.plane);
+    while (g.channels % fused != 0) --fused;
+    g.channels /= fused;
+    g.plane *= fused;
+    g.index.per_channel = g.diff_src[1] = g.plane;
+    g.diff_dst[1] = g.indices[1] = fused * windows;
+    g.small = {1, 1, fused * windows};
+    g.large = {1, 1, g.plane};
+    // The one line continues itself: steps that nobody takes.
+    g.diff_dst[3] = g.indices[3] = g.small[2];
+    g.diff_src[3] = g.plane;
+}
+
+/// Fills in what all paths share. Small planes are fused up to `most_fused` pixels. Panels are as wide as can be, and a block
+/// is a plane.
+constexpr void plan_planes(scatter_plan& g, const max_pool_indices_problem& p, algorithm path,
+                           std::int64_t most_fused) noexcept {
+    g.path = path;
+    static_cast<scatter_tensors&>(g) = p;
+    g.output = p.options.output;
+    g.check = p.looks_first() ? index_check::first : index_check::each;
+    g.stray_sums = p.stray_sums();
+    using pixel_order = scatter_plan::pixel_order;
+    g.order = p.order == storage_order::column_major ? pixel_order::column_major : pixel_order::row_major;
+    g.plane = p.pixels();
+    fuse_small_planes(g, most_fused);
+    if (g.order == pixel_order::row_major && is_one_line(g.diff_src, g.large)) g.order = pixel_order::one_line;
     const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
     g.shift = own::trailing_zeros(per_place);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
-    const std::int64_t share = g.in_f64 ? 2 : 1;  // floats that one sum takes
-    g.block = g.direct ? g.plane : std::min(g.plane, scatter_sums / share);
-    // Neighbouring channels share lines of memory: a panel of them is walked together.
-    if (g.out[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
+    if (g.diff_src[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
     g.panel_width = g.width;
-    if (!g.direct) {
-        const std::int64_t most = options.scratch == scratch_use::least ? scatter_least / share : scatter_sums / share;
-        g.panel_width = std::clamp<std::int64_t>(most / g.block, 1, g.panel_width);
-        if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
-    }
     g.panels = shape::ceil_div(g.channels, g.panel_width);
-    g.blocks = shape::ceil_div(g.plane, g.block);
-    g.held = g.block;
-    g.behind = g.plane;
-    if (!g.direct && g.tasks() > 0) {
-        slice_layout slice(options.scratch == scratch_use::least);
-        g.sums = std::max(g.block * g.panel_width, std::min(scatter_small, g.batch * g.channels * g.plane));
-        static_cast<void>(g.in_f64 ? slice.reserve<double>(g.sums) : slice.reserve<float>(g.sums));
-        g.slice_bytes = slice.bytes();
-    }
-    return g;
-}
-
-/// The plan for indices none of which points more than `behind` places before where others ahead of it have pointed.
-[[nodiscard]] constexpr scatter_plan slide_along(const scatter_plan& g, std::int64_t behind) noexcept {
-    if (!g.wants_to_slide() || behind >= g.plane) return g;
-    scatter_plan s = g;
-    const std::int64_t least = behind + behind / 2 + 1;  // more than is needed, so that less of it is moved
-    s.panel_width = g.width;
-    while (s.panel_width > g.panel_width && least * s.panel_width > g.sums) s.panel_width /= 2;
-    s.panels = shape::ceil_div(s.channels, s.panel_width);
-    s.held = std::max(least, g.held_sums() / 4 / s.panel_width);  // written early, they need little room
-    if (s.held >= g.plane || s.held * s.panel_width > g.sums) return g;
-    s.block = s.plane;
-    s.blocks = 1;
-    s.behind = behind;
-    return s;
+    g.block = g.plane;
+    g.blocks = 1;
 }
 
 }  // namespace detail

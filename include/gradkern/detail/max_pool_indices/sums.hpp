@@ -1,8 +1,8 @@
-// The sums of one task of the scatter engine: cleared just before gradients are added to them, and written, where they
-// are in scratch, when no gradient to come is added to them.
+// The sums of one task: zeroed just before gradients are added to them and, where they are in scratch, rounded and written as
+// soon as no gradient to come is added to them.
 //
-// Loops: run of elements (max_pool_indices/runs.hpp) > part of at most 256, of whole windows: find how far they reach, clear or
-// slide as far, widen the gradients, add.
+// Loops: run of elements (runs.hpp) > part of at most 256, of whole windows: find how far it reaches, zero or slide as far, widen
+// the gradients, add.
 #pragma once
 
 #include <algorithm>
@@ -17,54 +17,63 @@
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The sums of a block of places of a panel, f32, or f64 for very many windows: in the output itself (`direct`), or in scratch, all of them or those
-/// that are held while they slide along. They are cleared no further than runs have reached, so that they are still in
-/// the cache when gradients are added to them.
-template <class T, bool direct, class Sum = float>
+/// The sums of a block of pixels of a panel: in diff_src itself, or in scratch, all of them or those that are buffered while they
+/// slide along. They are zeroed no further than runs have reached, so that they are still in the cache when gradients are added
+/// to them.
+template <class T, class Plan, class Sum>
 class block_sums {
 public:
-    /// The block is [first, last) of the panel of `used` channels at `out`. The same lane is likely to write that at `next`
-    /// after it, if there is one.
-    block_sums(const scatter_plan& g, T* out, T* next, std::int64_t used, std::int64_t first, std::int64_t last,
-               Sum* scratch) noexcept
-        : g_(g),
-          out_(out),
-          used_(used),
-          first_(first),
-          places_(std::min(g.held, last - first)),
-          last_(last),
-          written_(first) {
-        if constexpr (direct) {
-            data_ = out;
-            channels_ = used;
-            place_step_ = g.places_run ? g.out[4] : 0;
-            channel_step_ = g.out[1];
+    static constexpr bool in_place = std::is_same_v<Plan, in_place_plan>;
+
+    /// Where a block is: pixels [first, last) of a panel of `channels` at `out`. The same worker is likely to write that at
+    /// `next` after it, if there is one.
+    struct place {
+        T* out;
+        T* next;
+        std::int64_t channels;
+        std::int64_t first;
+        std::int64_t last;
+    };
+
+    /// `all_within`: all indices are known to point into the planes of their elements.
+    block_sums(const Plan& g, const place& b, bool all_within, Sum* scratch) noexcept
+        : g_(g), out_(b.out), used_(b.channels), first_(b.first), last_(b.last), written_(b.first) {
+        const bool is_one_line = g.order == scatter_plan::pixel_order::one_line;
+        std::int64_t most = 0;  // sums that are zeroed at once
+        if constexpr (in_place) {
+            pixels_ = last_ - first_;
+            data_ = b.out;
+            channels_ = used_;
+            pixel_step_ = is_one_line ? g.diff_src[4] : 0;
+            channel_step_ = g.diff_src[1];
+            most = (channels_ > 1 ? 4 : 1) * sums_in_cache(sum_type::f32);
         } else {
+            pixels_ = std::min(g.buffered, last_ - first_);
             data_ = scratch;
-            channels_ = g.panel_width;
-            place_step_ = g.panel_width;
+            channels_ = pixel_step_ = g.panel_width;
+            most = sums_in_cache(g.sums);
         }
-        // Sums that stay in the cache are cleared at once: then nobody needs to know how far a run reaches.
-        const std::int64_t held = g.held_sums();
-        const std::int64_t most = direct && channels_ > 1 ? 4 * held : held;
-        ready_ = g.all_within && places_ == g.plane && places_ <= most / channels_;
-        if (ready_) clear_to(places_);
-        if (ready_ && channels_ == 1 && g.places_run && g.out[4] == 1) {
-            ahead_ = direct ? next : out;
-            const std::int64_t windows = g.small[0] * g.small[1] * g.small[2];
-            if (ahead_ != nullptr && windows > 0) asked_each_ = shape::ceil_div(g.plane, windows);
+        // Sums that stay in the cache are zeroed at once: then nobody needs to know how far a run reaches.
+        ready_ = all_within && pixels_ == g.plane && pixels_ <= most / channels_;
+        if (ready_) zero_to(pixels_);
+        if (ready_ && channels_ == 1 && is_one_line && g.diff_src[4] == 1) {
+            ahead_ = in_place ? b.next : b.out;
+            if (ahead_ != nullptr && g.windows() > 0) prefetched_each_ = shape::ceil_div(g.plane, g.windows());
         }
-        by_largest_ = g.all_within && g.block == g.plane &&
+        by_largest_ = all_within && g.block == g.plane &&
                       (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
     }
 
     /// Whether an index alone tells where to add, whatever the channel of its element.
-    [[nodiscard]] bool takes_mixed_runs() const noexcept {
-        return (ready_ || by_largest_) && place_step_ == g_.index.per_place && channel_step_ == g_.index.per_channel;
+    [[nodiscard]] bool takes_interleaved() const noexcept {
+        return (ready_ || by_largest_) && pixel_step_ == g_.index.per_place && channel_step_ == g_.index.per_channel;
     }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
@@ -76,7 +85,7 @@ public:
             const element_run part = run.part(e, std::min(most, run.count - e));
             if (part.at_step == 1) simd::prefetch_stream(indices + part.at, part.count);
             if (part.from_step == 1) simd::prefetch_stream(gradients + part.from, part.count);
-            ask_for(part.count);
+            prefetch_next(part.count);
             const bool within = ready_ || make_ready(part, indices);
             Sum* const sums = data_ + e * run.channel_step * channel_step_;
             std::array<float, static_cast<std::size_t>(part_elements)> wide;
@@ -86,10 +95,10 @@ public:
                 from = gradients + part.from;
                 from_step = part.from_step;
             } else {
-                // as many lanes of one position as there are elements
+                // as many lanes of one pixel as there are elements
                 pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
-            if (within && place_step_ == g_.index.per_place) {
+            if (within && pixel_step_ == g_.index.per_place) {
                 add_all(part, from, from_step, indices, sums);
             } else {
                 add_those_within(part, from, from_step, indices, sums);
@@ -99,104 +108,113 @@ public:
         return all_within;
     }
 
-    /// Completes what no run has reached, and writes what has not been written.
+    /// Zeroes what no run has reached, and writes what has not been written.
     void finish() noexcept {
-        if constexpr (direct) {
-            clear_to(places_);
+        if constexpr (in_place) {
+            zero_to(pixels_);
         } else {
             slide_to(last_);
         }
     }
 
 private:
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t place) const noexcept {
-        return place_step_ != 0 ? place * place_step_ : g_.offset_of(first_ + place);
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t pixel) const noexcept {
+        return pixel_step_ != 0 ? pixel * pixel_step_ : g_.offset_of(first_ + pixel);
     }
 
-    /// Asks for the output that is written next, as much of it as falls to so many gradients: while these are added, memory
+    /// Prefetches the output that is written next, as much of it as falls to so many gradients: while these are added, memory
     /// would have nothing to do.
-    GRADKERN_ALWAYS_INLINE void ask_for(std::int64_t count) noexcept {
-        const std::int64_t end = asked_ + count * asked_each_;
-        for (; asked_ < end; asked_ += simd::line_elements<T>) simd::prefetch_to_write(ahead_, asked_);
+    GRADKERN_ALWAYS_INLINE void prefetch_next(std::int64_t count) noexcept {
+        const std::int64_t end = prefetched_ + count * prefetched_each_;
+        for (; prefetched_ < end; prefetched_ += simd::line_elements<T>) simd::prefetch_to_write(ahead_, prefetched_);
     }
 
-    /// Clears the places that the elements of a run point to. Returns whether all are in the block.
+    /// Zeroes the pixels that the elements of a run point to. Returns whether all are in the block.
     [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
         if (by_largest_) {
-            const std::int64_t last = run.last_place(indices, g_.index.per_place);
-            if constexpr (!direct) {
-                if (last >= first_ + places_) {
-                    slide_to(last - g_.behind);
+            const std::int64_t last = run.last_pixel(indices, g_.index.per_place);
+            if constexpr (!in_place) {
+                if (last >= first_ + pixels_) {
+                    slide_to(last - g_.look_back);
                 } else {
-                    write_to(last - g_.behind);  // as soon as it can be: memory takes it while gradients are added
+                    write_to(last - g_.look_back);  // as soon as it can be: memory takes it while gradients are added
                 }
             }
-            clear_to(last - first_ + 1);
+            zero_to(last - first_ + 1);
             return true;
         }
-        element_run::reach reach = run.reach_of(indices, first_, places_);
-        if constexpr (!direct)
-            if (!reach.within && first_ + places_ < last_) reach = slide_for(run, indices);
-        clear_to(reach.within ? reach.last - first_ + 1 : places_);
+        element_run::reach reach = run.reach_of(indices, first_, pixels_);
+        if constexpr (!in_place)
+            if (!reach.within && first_ + pixels_ < last_) reach = slide_for(run, indices);
+        zero_to(reach.within ? reach.last - first_ + 1 : pixels_);
         return reach.within;
     }
 
     /// Slides as far as the elements of a run point. Returns where they do.
     GRADKERN_NOINLINE element_run::reach slide_for(const element_run& run, const std::int64_t* indices) noexcept {
-        slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.behind);
-        return run.reach_of(indices, first_, places_);
+        slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.look_back);
+        return run.reach_of(indices, first_, pixels_);
     }
 
-    /// Writes the sums of all places before `begin`, and holds those from there on.
+    /// Writes the sums of all pixels before `begin`, and buffers those from there on.
     void slide_to(std::int64_t begin) noexcept {
         while (first_ < begin) {
-            const std::int64_t done = std::min(begin - first_, places_);
+            const std::int64_t done = std::min(begin - first_, pixels_);
             write_to(first_ + done);
-            own::copy_n(data_ + done * place_step_, (clean_ - done) * place_step_, data_);
-            clean_ -= done;
+            own::copy_n(data_ + done * pixel_step_, (zeroed_ - done) * pixel_step_, data_);
+            zeroed_ -= done;
             first_ += done;
-            places_ = std::min(g_.held, last_ - first_);
+            pixels_ = std::min(g_.buffered, last_ - first_);
         }
     }
 
-    /// Writes the sums of the held places before `end` that have not been written.
+    /// Writes the buffered sums of pixels before `end` that have not been written.
     void write_to(std::int64_t end) noexcept {
         if (end <= written_) return;
-        clear_to(end - first_);
-        // places whose lines are asked for before they are written
-        const std::int64_t most = !g_.places_run ? 1 : g_.out[1] == 1 ? 16 : end - written_;
+        zero_to(end - first_);
+        // pixels whose lines are prefetched before they are written
+        const std::int64_t most = g_.order != scatter_plan::pixel_order::one_line ? 1
+                                  : g_.diff_src[1] == 1                           ? target.prefetch.rounded_pixels
+                                                                                  : end - written_;
         while (written_ < end) {
             const std::int64_t here = std::min(most, end - written_);
             const std::int64_t p = written_ - first_;
             T* const to = out_ + g_.offset_of(written_);
-            if (g_.out[1] == 1 && g_.out[4] == used_) {
+            if (g_.diff_src[1] == 1 && g_.diff_src[4] == used_) {
                 simd::prefetch_stream_to_write(to, here * used_);
-            } else if (g_.out[1] == 1) {
-                for (std::int64_t k = 0; k < here; ++k) simd::prefetch_stream_to_write(to + k * g_.out[4], used_);
+            } else if (g_.diff_src[1] == 1) {
+                for (std::int64_t k = 0; k < here; ++k) simd::prefetch_stream_to_write(to + k * g_.diff_src[4], used_);
             }
-            unpack_lanes(data_ + p * place_step_, place_step_, used_, here, to, g_.out[1], g_.out[4], g_.accumulate);
+            unpack_lanes(data_ + p * pixel_step_, pixel_step_, used_, here, to, g_.diff_src[1], g_.diff_src[4],
+                         g_.output == output_mode::accumulate);
             written_ += here;
         }
     }
 
-    void clear_to(std::int64_t end) noexcept {
-        if (end <= clean_) return;
-        if (place_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
-            const std::int64_t count = (end - clean_) * place_step_;
-            simd::prefetch_stream_to_write(data_ + end * place_step_, std::min<std::int64_t>(count, 1024));
-            own::fill_n(data_ + clean_ * place_step_, count, Sum{0});
+    void zero_to(std::int64_t end) noexcept {
+        if (end <= zeroed_) return;
+        if (pixel_step_ == channels_ && (channels_ == 1 || channel_step_ == 1)) {
+            const std::int64_t count = (end - zeroed_) * pixel_step_;
+            simd::prefetch_stream_to_write(data_ + end * pixel_step_, std::min(count, target.prefetch.zeroed_sums));
+            own::fill_n(data_ + zeroed_ * pixel_step_, count, Sum{0});
         } else {
-            for (std::int64_t p = clean_; p < end; ++p)
-                for (std::int64_t c = 0; c < channels_; ++c) data_[offset_of(p) + c * channel_step_] = Sum{0};
+            for (std::int64_t p = zeroed_; p < end; ++p) {
+                Sum* const row = data_ + offset_of(p);
+                if (channel_step_ == 1) {
+                    own::fill_n(row, channels_, Sum{0});
+                } else {
+                    for (std::int64_t c = 0; c < channels_; ++c) row[c * channel_step_] = Sum{0};
+                }
+            }
         }
-        clean_ = end;
+        zeroed_ = end;
     }
 
     /// Adds all gradients of a run within the block, where indices count what offsets count.
     GRADKERN_NOINLINE void add_all(const element_run& run, const float* from, std::int64_t from_step,
                                    const std::int64_t* indices, Sum* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
-        const std::uint64_t first = run.own.origin + static_cast<std::uint64_t>(first_ * place_step_);
+        const std::uint64_t first = run.own.origin + static_cast<std::uint64_t>(first_ * pixel_step_);
         // an address of index 0, which may be in front of the tensor: pointers could not say so
         const auto zero = reinterpret_cast<std::uintptr_t>(sums) - first * sizeof(Sum);
         const auto sum = [zero](std::int64_t i) GRADKERN_INLINE_LAMBDA -> Sum& {
@@ -219,29 +237,29 @@ private:
         const std::int64_t sum_step = run.channel_step * channel_step_;
         scatter_plan::own_plane own = run.own;
         for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
-            const std::uint64_t place = own.place(at[e * run.at_step]) - static_cast<std::uint64_t>(first_);
-            if (place < static_cast<std::uint64_t>(places_))
-                sums[offset_of(static_cast<std::int64_t>(place)) + e * sum_step] += from[e * from_step];
+            const std::uint64_t pixel = own.pixel(at[e * run.at_step]) - static_cast<std::uint64_t>(first_);
+            if (pixel < static_cast<std::uint64_t>(pixels_))
+                sums[offset_of(static_cast<std::int64_t>(pixel)) + e * sum_step] += from[e * from_step];
         }
     }
 
-    const scatter_plan& g_;
+    const Plan& g_;
     T* out_;
     std::int64_t used_;
     std::int64_t first_;
-    std::int64_t places_;
+    std::int64_t pixels_ = 0;
     std::int64_t last_;
-    std::int64_t written_;  // places before it are
+    std::int64_t written_;  // pixels before it are
     Sum* data_ = nullptr;
     std::int64_t channels_ = 0;
-    std::int64_t place_step_ = 0;
+    std::int64_t pixel_step_ = 0;
     std::int64_t channel_step_ = 1;
-    const T* ahead_ = nullptr;     // output that is asked for while sums are in the cache
-    std::int64_t asked_ = 0;       // elements of it that have been asked for
-    std::int64_t asked_each_ = 0;  // elements of it for each gradient
-    std::int64_t clean_ = 0;       // places
-    bool ready_ = false;           // all places are clean, and all indices point to them
-    bool by_largest_ = false;      // the largest index of elements that follow one another tells how far they reach
+    const T* ahead_ = nullptr;          // output that is prefetched while gradients are added to sums in the cache
+    std::int64_t prefetched_ = 0;       // elements of it
+    std::int64_t prefetched_each_ = 0;  // elements of it for each gradient
+    std::int64_t zeroed_ = 0;           // pixels
+    bool ready_ = false;                // all pixels are zeroed, and all indices point to them
+    bool by_largest_ = false;  // the largest index of elements that follow one another tells how far they reach
 };
 
 }  // namespace detail
