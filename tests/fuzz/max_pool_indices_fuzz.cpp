@@ -82,10 +82,17 @@ void fuzz_indices(decoder& d) {
         case 31: dx = nullptr, memory.bad_pointer = !out.empty(); break;
         default: break;
     }
+    const auto how = d.pick({gk::algorithm::automatic, gk::algorithm::sums_in_place, gk::algorithm::sums_sliding,
+                             gk::algorithm::sums_buffered});
     const auto checking = [&](gk::index_check check) {
-        return call_of(gk::plan_max_pool_backward_from_indices<T>(diff_dst.layout(), indices.layout(), a,
-                                                                  is_omitted ? gk::tensor_layout{} : out_layout,
-                                                                  {.output = mode, .index_check = check}),
+        const auto planned_by = [&](gk::algorithm path) {
+            return gk::plan_max_pool_backward_from_indices<T>(
+                diff_dst.layout(), indices.layout(), a, is_omitted ? gk::tensor_layout{} : out_layout,
+                {.output = mode, .algorithm = path, .index_check = check});
+        };
+        const auto forced = planned_by(how);
+        const bool fits = forced || forced.error().argument != "algorithm";
+        return call_of(fits ? forced : planned_by(gk::algorithm::automatic),
                        [dy, at, dx](const auto& p, auto ws, auto e) { return p.run(dy, at, dx, ws, e); });
     };
     const planned_call call = checking(gk::index_check::first);
