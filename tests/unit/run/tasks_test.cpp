@@ -1,0 +1,116 @@
+// Workers, tasks and slices of a workspace.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <gradkern/detail/run/tasks.hpp>
+
+#include "support/executors.hpp"
+#include "support/guarded.hpp"
+
+namespace {
+
+namespace detail = gradkern::detail;
+
+TEST(tasks, arrays_of_a_slice_lie_apart_on_lines_of_their_own) {
+    detail::slice_layout slice;
+    const std::int64_t floats = slice.reserve<float>(3);
+    const std::int64_t none = slice.reserve<double>(0);
+    const std::int64_t doubles = slice.reserve<double>(9);
+    const std::int64_t bytes = slice.reserve<std::byte>(64);
+    EXPECT_EQ(floats, 0);
+    EXPECT_EQ(none, 64);
+    EXPECT_EQ(doubles, 64);
+    EXPECT_EQ(bytes, 64 + 128);
+    EXPECT_EQ(slice.bytes(), 64 + 128 + 64);
+}
+
+TEST(tasks, least_scratch_is_counted_as_if_vectors_had_16_floats) {
+    detail::slice_layout least(true);
+    EXPECT_EQ(least.reserve<float>(16), 0);
+    EXPECT_EQ(least.bytes(), 64 * detail::least_times);
+    EXPECT_GE(detail::least_times * 16, static_cast<std::int64_t>(detail::simd::lanes));
+}
+
+/// Memory of workspace_for(bytes, workers) has room for as many slices, wherever it begins, each on its own cache lines.
+TEST(tasks, a_workspace_holds_its_slices_at_any_address) {
+    for (const std::int64_t bytes : {64, 128, 640})
+        for (const std::int64_t workers : {1, 2, 5})
+            for (std::size_t shift = 0; shift < 64; ++shift) {
+                const gradkern_test::guarded_bytes memory(detail::workspace_for(bytes, workers),
+                                                          gradkern_test::touching::end, shift);
+                const detail::slices slices({memory.data(), memory.size()}, bytes);
+                ASSERT_GE(slices.count(), workers);
+                for (std::int64_t i = 0; i < slices.count(); ++i) {
+                    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(slices[i]) % 64, 0U);
+                    std::memset(slices[i], static_cast<int>(i), static_cast<std::size_t>(bytes));
+                }
+                ASSERT_TRUE(memory.zones_intact());
+                for (std::int64_t i = 0; i < slices.count(); ++i) EXPECT_EQ(slices[i][bytes - 1], std::byte(i));
+            }
+}
+
+TEST(tasks, slices_of_no_bytes_need_no_memory) {
+    const detail::slices none({}, 0);
+    EXPECT_EQ(none.count(), INT64_MAX);
+    EXPECT_EQ(none[7], nullptr);
+    EXPECT_EQ(detail::workspace_for(0, 1000), 0U);
+}
+
+TEST(tasks, a_workspace_too_small_has_no_slice) {
+    std::vector<std::byte> memory(200);
+    EXPECT_EQ(detail::slices(memory, 256).count(), 0);
+    EXPECT_EQ(detail::slices({}, 64).count(), 0);
+    EXPECT_EQ(detail::slices(std::span(memory).first(1), 64).count(), 0);
+}
+
+TEST(tasks, a_workspace_that_cannot_be_counted_is_the_largest_number) {
+    EXPECT_EQ(detail::workspace_for(INT64_MAX / 2, 3), SIZE_MAX);
+    EXPECT_EQ(detail::workspace_for(INT64_MAX, 1), SIZE_MAX);
+    EXPECT_EQ(detail::workspace_for(640, -5), 640U + 64);  // one worker at least
+}
+
+/// Runs tasks and expects each once, by as many workers as there are tasks, memory and calls at once for.
+template <class Executor>
+void expect_each_task_once(Executor& executor, std::int64_t tasks, const detail::slices& memory, std::int64_t most) {
+    std::vector<std::atomic<int>> times(static_cast<std::size_t>(tasks));
+    std::atomic<std::int64_t> workers{0};
+    detail::run_tasks(executor, tasks, memory, [&](std::byte*, auto&& next) {
+        ++workers;
+        for (std::int64_t t = next(); t >= 0; t = next()) ++times.at(static_cast<std::size_t>(t));
+        EXPECT_EQ(next(), -1);  // and so on
+    });
+    for (const std::atomic<int>& t : times) EXPECT_EQ(t, 1);
+    EXPECT_EQ(workers, most);
+}
+
+TEST(tasks, each_task_runs_once) {
+    std::vector<std::byte> bytes(detail::workspace_for(64, 3));
+    const detail::slices none({}, 0);
+    for (const std::int64_t tasks : {1, 2, 3, 7, 100}) {
+        gradkern_test::thread_executor threads(4);
+        expect_each_task_once(threads, tasks, none, std::min<std::int64_t>(tasks, 4));
+        gradkern_test::reversing_executor reversed(5);
+        expect_each_task_once(reversed, tasks, none, std::min<std::int64_t>(tasks, 5));
+        const detail::slices three(bytes, 64);
+        expect_each_task_once(reversed, tasks, three, std::min({tasks, three.count(), std::int64_t{5}}));
+        gradkern::serial_executor serial;
+        expect_each_task_once(serial, tasks, none, 1);
+    }
+}
+
+TEST(tasks, no_task_and_no_memory_call_nobody) {
+    gradkern_test::reversing_executor executor(3);
+    const auto fail = [](std::byte*, auto&&) { ADD_FAILURE(); };
+    detail::run_tasks(executor, 0, detail::slices({}, 0), fail);
+    detail::run_tasks(executor, -1, detail::slices({}, 0), fail);
+    detail::run_tasks(executor, 5, detail::slices({}, 64), fail);
+}
+
+}  // namespace
