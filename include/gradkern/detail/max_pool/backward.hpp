@@ -22,7 +22,6 @@
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/fresh_lines.hpp>
 #include <gradkern/detail/max_pool/held_slices.hpp>
 #include <gradkern/detail/max_pool/plan.hpp>
 #include <gradkern/detail/max_pool/window_task.hpp>
@@ -158,7 +157,6 @@ private:
     /// Adds gradients to sums at the places of the maxima, and writes the sums.
     template <class Sum>
     void scatter(const T* source, const T* gradients, T* to, Sum* sums) noexcept {
-        const shape::canonical_strides& x = m_.large;
         const shape::canonical_strides& y = m_.small;
         held_slices<T, Sum> slices(m_, box_, used_, sums, staging_);
         for_each_segment(windows_, [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
@@ -172,22 +170,12 @@ private:
             } else {  // places are offsets of sums
                 find_maxima(source, held, {in[2], in[3], in[4]}, held.origin(), d, h, first, last, results_);
             }
-            // While gradients are added to sums in the cache comes what memory would be waited for: what this window
-            // is the first to reach of diff_src, and to read of src a line or a segment later.
-            const bool is_line = m_.axes[1].small > 1;
-            const fresh_lines<T> reached(m_, to, x, used_, d, h, first);
-            const fresh_lines<T> read(m_, source, m_.src, used_, d, is_line ? h + 1 : h, is_line ? first : last);
-            const auto ask = [&](std::int64_t w) GRADKERN_INLINE_LAMBDA {
-                if (!m_.asks_ahead) return;
-                if (x[1] == 1) reached.template ask<true>(w);
-                if (m_.src[1] == 1) read.template ask<false>(w);
-            };
             const T* const gradient = gradients + (d * y[2] + h * y[3] + first * y[4]);
             if constexpr (std::is_same_v<T, float>) {
-                if (y[1] == 1) return add_gradients(held, last - first, gradient, y[4], sums, ask);
+                if (y[1] == 1) return add_gradients(held, last - first, gradient, y[4], sums);
             }
             pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, m_.panel_width);
-            add_gradients(held, last - first, gradient_, m_.panel_width, sums, ask);
+            add_gradients(held, last - first, gradient_, m_.panel_width, sums);
         });
         slices.finish(source, to);
     }
@@ -210,16 +198,14 @@ private:
         }
     }
 
-    /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of `hull`. ask(w) comes before
-    /// those of window w.
-    template <class Sum, class Ask>
-    void add_gradients(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step, Sum* sums,
-                       const Ask& ask) noexcept {
+    /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of `hull`.
+    template <class Sum>
+    void add_gradients(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step,
+                       Sum* sums) noexcept {
         if (!m_.gathered) {
             for (std::int64_t w = 0; w < count; ++w, gradient += step) {
                 const float* const place = results_.place + w * m_.panel_width;
                 if (own::bit_cast<std::uint32_t>(*place) == no_place) continue;  // no channel of this window has one
-                ask(w);
                 GRADKERN_UNROLL_FOUR
                 for (std::int64_t j = 0; j < used_; ++j)
                     (sums + j)[own::bit_cast<std::uint32_t>(place[j])] += gradient[j];

@@ -71,7 +71,7 @@ struct max_plan {
     box_grid boxes{};
     std::size_t slide = 0;            // backward: the outermost axis there is, along which slices of a box are held
     std::int64_t held = 0;            // slices at a time
-    bool asks_ahead = false;          // backward: tensors had better be asked for before their turn
+    bool asks_ahead = false;          // pulls: src is prefetched a slice of windows ahead
     bool pulls = false;               // backward: positions pull gradients; there are no sums in scratch
     bool pulls_in_place = false;      // gradients are read, and results written, where they are
     std::int64_t kept_slices = 0;     // of windows, whose results are kept for all positions that they reach
