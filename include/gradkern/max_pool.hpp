@@ -23,13 +23,16 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/backward.hpp>
-#include <gradkern/detail/max_pool/maximum.hpp>
+#include <gradkern/detail/max_pool/plan.hpp>
+#include <gradkern/detail/max_pool/select.hpp>
+#include <gradkern/detail/max_pool/window_plan.hpp>
 #include <gradkern/detail/max_pool_indices/run.hpp>
 #include <gradkern/detail/max_pool_indices/select.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
 #include <gradkern/detail/run/operator.hpp>
+#include <gradkern/detail/run/select.hpp>
+#include <gradkern/detail/run/tensor_memory.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/operators.hpp>
@@ -39,29 +42,34 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The common base of the plans of max_pool and max_pool_backward.
+/// What the plans of max_pool and max_pool_backward share. `Paths`: the variant of their paths' plans.
+template <class Paths>
 class max_operator {
 public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
-    }
-
-    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
-    std::size_t describe(std::span<char> text) const noexcept {
-        text_writer out(text);
-        out << (plan_.backward ? "max_pool_backward" : "max_pool") << ": windows "
-            << (plan_.gathered ? "gathered"
-                : plan_.staged ? "staged"
-                               : "in place")
-            << (plan_.pulls ? ", gradients pulled" : "") << ", " << plan_.panels << " panels of " << plan_.panel_width
-            << " lanes, " << plan_.boxes.count() << " boxes, " << plan_.tasks() << " tasks, " << plan_.slice_bytes
-            << " bytes a lane, " << isa_name;
-        return out.size();
+        const window_plan& w = windows();
+        return workspace_for(w.slice_bytes, std::min<std::int64_t>(workers, w.tasks()));
     }
 
 protected:
-    max_plan plan_{};
+    std::size_t describe_as(std::string_view op, std::span<char> text) const noexcept {
+        const window_plan& w = windows();
+        text_writer out(text);
+        out << op << ": " << name_of(w.path) << ", " << w.panels << " panels of " << w.panel_width << " lanes, "
+            << w.boxes.count() << " boxes, " << w.tasks() << " tasks, " << w.slice_bytes << " bytes a worker, "
+            << isa_name;
+        return out.size();
+    }
+
+    Paths paths_{};
+
+private:
+    [[nodiscard]] const window_plan& windows() const noexcept {
+        const window_plan* w = nullptr;
+        with_plan(paths_, [&](const window_plan& plan) { w = &plan; });
+        return *w;
+    }
 };
 
 }  // namespace detail
@@ -79,10 +87,13 @@ protected:
 
 /// A planned max pool. It is a value: copy it, and share it between threads.
 template <class T>
-class max_pool_plan : public detail::max_operator {
+class max_pool_plan : public detail::max_operator<detail::max_pool_path_plan> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_plan() noexcept = default;
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept { return this->describe_as("max_pool", text); }
 
     /// dst[n, c, o] = max over inside taps k of src[n, c, p(o,k)], and the index of that element, counted as
     /// index_base and storage_order say; -Inf and -1 for a window without taps inside.
@@ -95,7 +106,9 @@ public:
                                            workspace.size(), workspace_bytes(1), 2);
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
-            detail::run_max_pool(plan_, src, dst, indices_.empty() ? nullptr : indices, workspace, executor);
+            detail::with_plan(this->paths_, [&](const auto& path) {
+                detail::run_path(path, src, dst, indices, workspace, executor);
+            });
         return {};
     }
 
@@ -125,17 +138,15 @@ template <class T>
     checks.addresses("src", src, sizeof(T), false);
     checks.addresses("dst", out, sizeof(T), true);
     checks.addresses("indices", indices, sizeof(std::int64_t), true);
-    if (!checks.ok()) return checks.error();
     detail::require_elements<T>();
     max_pool_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
-    shape::canonical_strides index_strides{};
-    if (!indices.empty()) index_strides = shape::activation_strides(indices, attributes.data_format);
-    plan.plan_ =
-        detail::make_max_plan(*p, false, attributes, shape::activation_strides(src, attributes.data_format),
-                              shape::activation_strides(out, attributes.data_format), {}, index_strides, options);
+    if (checks.ok())
+        plan.paths_ =
+            detail::plan_path(checks, detail::max_pool_paths, {*p, attributes, src, out, indices, options}, options);
+    if (!checks.ok()) return checks.error();
     return plan;
 }
 
@@ -172,10 +183,13 @@ template <mutable_view Src>
 
 /// A planned gradient of a max pool. It is a value: copy it, and share it between threads.
 template <class T>
-class max_pool_backward_plan : public detail::max_operator {
+class max_pool_backward_plan : public detail::max_operator<detail::max_pool_backward_path_plan> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_backward_plan() noexcept = default;
+
+    /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
+    std::size_t describe(std::span<char> text) const noexcept { return this->describe_as("max_pool_backward", text); }
 
     /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
     ///
@@ -189,7 +203,9 @@ public:
                               workspace.size(), workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
-            detail::run_max_pool_backward(plan_, src, diff_dst, diff_src, workspace, executor);
+            detail::with_plan(this->paths_, [&](const auto& path) {
+                detail::run_path(path, src, diff_dst, diff_src, workspace, executor);
+            });
         return {};
     }
 
@@ -221,15 +237,15 @@ template <class T>
     checks.addresses("src", src, sizeof(T), false);
     checks.addresses("diff_dst", diff_dst, sizeof(T), false);
     checks.addresses("diff_src", out, sizeof(T), true);
-    if (!checks.ok()) return checks.error();
     detail::require_elements<T>();
     max_pool_backward_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
-    plan.plan_ = detail::make_max_plan(*p, true, attributes, shape::activation_strides(src, attributes.data_format),
-                                       shape::activation_strides(diff_dst, attributes.data_format),
-                                       shape::activation_strides(out, attributes.data_format), {}, options);
+    if (checks.ok())
+        plan.paths_ = detail::plan_path(checks, detail::max_pool_backward_paths,
+                                        {*p, attributes, src, diff_dst, out, options}, options);
+    if (!checks.ok()) return checks.error();
     return plan;
 }
 

@@ -53,15 +53,25 @@ enum class precision : std::uint8_t {
 enum class algorithm : std::uint8_t {
     automatic,  ///< the plan chooses
     // Convolutions.
-    dense,              ///< lanes hold output channels of one group; activations are read in place
-    dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
+    dense,         ///< lanes hold output channels of one group; activations are read in place
+    dense_packed,  ///< the same from a packing buffer of bounded size, channels innermost
     // max_pool_backward_from_indices.
-    sums_in_place,      ///< gradients are added to diff_src itself
-    sums_sliding,       ///< to sums in scratch that slide along the planes, as far as indices look back
-    sums_buffered,      ///< to sums of a block of pixels in scratch
-    dense_staged,       // (old name)
-    channelwise,        // (old name)
-    positionwise,       // (old name)
+    sums_in_place,  ///< gradients are added to diff_src itself
+    sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
+    sums_buffered,  ///< to sums of a block of pixels in scratch
+    // max_pool.
+    windows,          ///< lanes hold channels; windows are read in place
+    windows_packed,   ///< the same from a packing buffer of bounded size, channels innermost
+    windows_strided,  ///< the same element by element, for planes and kernels of any size
+    // max_pool_backward.
+    gather_form,           ///< each pixel adds the gradients of the windows whose maximum it is; src is read in place
+    gather_form_packed,    ///< the same from a packing buffer
+    scatter_form,          ///< each window adds its gradient to a sum in scratch; src is read in place
+    scatter_form_packed,   ///< the same from a packing buffer
+    scatter_form_strided,  ///< the same element by element, for planes and kernels of any size
+    dense_staged,          // (old name)
+    channelwise,           // (old name)
+    positionwise,          // (old name)
 };
 /// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
@@ -76,6 +86,14 @@ enum class algorithm : std::uint8_t {
         case algorithm::sums_in_place: return "sums_in_place";
         case algorithm::sums_sliding: return "sums_sliding";
         case algorithm::sums_buffered: return "sums_buffered";
+        case algorithm::windows: return "windows";
+        case algorithm::windows_packed: return "windows_packed";
+        case algorithm::windows_strided: return "windows_strided";
+        case algorithm::gather_form: return "gather_form";
+        case algorithm::gather_form_packed: return "gather_form_packed";
+        case algorithm::scatter_form: return "scatter_form";
+        case algorithm::scatter_form_packed: return "scatter_form_packed";
+        case algorithm::scatter_form_strided: return "scatter_form_strided";
         default: return "unknown";
     }
 }

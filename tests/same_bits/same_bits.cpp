@@ -362,12 +362,14 @@ std::uint64_t run(const problem& p, const variant& v) {
         auto dst = make_tensor<T>(shape_of(infer_max_pool(src.layout.shape, a)), axes, base + 1);
         if (p.kind == op::max_pool_backward) {
             auto diff_src = make_tensor<T>(src.layout.shape, axes, base + 4);
-            must(max_pool_backward<T>(src.in(), dst.in(), a, diff_src.out(), options));
+            must(forced_if_it_fits(
+                options, [&] { return max_pool_backward<T>(src.in(), dst.in(), a, diff_src.out(), options); }));
             return hash_of(diff_src);
         }
         auto indices = make_tensor<std::int64_t>(dst.layout.shape, axes, base + 5);
         if (p.kind == op::max_pool) {
-            must(max_pool<T>(src.in(), a, dst.out(), indices.out(), options));
+            must(forced_if_it_fits(options,
+                                   [&] { return max_pool<T>(src.in(), a, dst.out(), indices.out(), options); }));
             return hash_of(indices, hash_of(dst));
         }
         // anywhere in the plane or the image, or nowhere
@@ -470,6 +472,13 @@ std::span<const algorithm> paths_of(op kind) {
     static constexpr std::array<algorithm, 4> from_indices{algorithm::automatic, algorithm::sums_in_place,
                                                            algorithm::sums_sliding, algorithm::sums_buffered};
     if (kind == op::max_pool_backward_from_indices) return from_indices;
+    static constexpr std::array<algorithm, 4> max_forward{algorithm::automatic, algorithm::windows,
+                                                          algorithm::windows_packed, algorithm::windows_strided};
+    static constexpr std::array<algorithm, 6> max_backward{
+        algorithm::automatic,           algorithm::gather_form,  algorithm::gather_form_packed,
+        algorithm::scatter_form_packed, algorithm::scatter_form, algorithm::scatter_form_strided};
+    if (kind == op::max_pool) return max_forward;
+    if (kind == op::max_pool_backward) return max_backward;
     return any;
 }
 

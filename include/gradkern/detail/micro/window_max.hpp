@@ -1,7 +1,7 @@
 // The micro-kernel of max pooling: the largest element of each window of a run, and where it was. Lanes are channels.
 //
-// A place is a number of the caller's making, affine in the window and in its taps. It is carried through the lanes in
-// the bits of a float, which selects move unchanged: numbers below 2^30 are never the bits of a NaN.
+// The maximum's linear offset is a number of the caller's making, affine in the window and in its taps. It is carried through the
+// lanes in the bits of a float, which selects move unchanged: numbers below 2^30 are never the bits of a NaN.
 #pragma once
 
 #include <algorithm>
@@ -19,20 +19,23 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-inline constexpr std::int64_t place_limit = std::int64_t{1} << 30;
-/// The place of a window without inside taps.
-inline constexpr std::uint32_t no_place = 0x7fffffff;
+inline constexpr std::int64_t offset_limit = std::int64_t{1} << 30;
+/// The offset of a window without inside taps.
+inline constexpr std::uint32_t no_offset = 0x7fffffff;
+
+/// Whether the kernel prefetches what later windows read.
+enum class prefetch_windows : std::uint8_t { none, ahead };
 
 /// Windows that follow one another and have the same inside taps.
 struct window_run {
-    std::array<std::int64_t, 3> taps{};        // inside taps per axis
-    std::array<std::int64_t, 3> read_step{};   // elements of the source from tap to tap
-    std::array<std::int64_t, 3> place_step{};  // places from tap to tap
+    std::array<std::int64_t, 3> taps{};         // inside taps per axis
+    std::array<std::int64_t, 3> read_step{};    // elements of the source from tap to tap
+    std::array<std::int64_t, 3> offset_step{};  // offsets from tap to tap
     std::int64_t windows = 0;
-    std::int64_t window_read = 0;   // elements from window to window
-    std::int64_t window_place = 0;  // places from window to window
-    std::int64_t first_place = 0;   // of the first tap of the first window
-    bool asks = false;              // for what later windows will read
+    std::int64_t window_read = 0;    // elements from window to window
+    std::int64_t window_offset = 0;  // offsets from window to window
+    std::int64_t first_offset = 0;   // of the first tap of the first window
+    prefetch_windows prefetch = prefetch_windows::none;
 };
 
 /// The number of each lane, or 0 in all of them, as bits of floats.
@@ -43,10 +46,10 @@ inline constexpr auto lane_bits = [] {
     return bits;
 }();
 
-/// Where indices of neighbouring channels go as soon as they are found: first + place, and the channel where it counts.
+/// Where indices of neighbouring channels go as soon as they are found: first + offset, and the channel where it counts.
 /// (-1 of windows without inside taps: window_max_of_none.)
 struct index_store {
-    std::int64_t* to = nullptr;  // nowhere: places are kept
+    std::int64_t* to = nullptr;  // nowhere: offsets are kept
     std::int64_t step = 0;       // from window to window
     std::int64_t first = 0;
     bool channels = false;
@@ -56,9 +59,9 @@ struct index_store {
         return {to + (window * step + channel), step, first + (channels ? channel : 0), channels};
     }
     /// Stores the first `used` lanes.
-    GRADKERN_ALWAYS_INLINE void put(simd::vec places, std::ptrdiff_t used) const noexcept {
+    GRADKERN_ALWAYS_INLINE void put(simd::vec offsets, std::ptrdiff_t used) const noexcept {
         const simd::vec bits =
-            simd::add_bits(places, simd::load(channels ? lane_bits<true>.data() : lane_bits<false>.data()));
+            simd::add_bits(offsets, simd::load(channels ? lane_bits<true>.data() : lane_bits<false>.data()));
         if (used >= simd::lanes) return simd::store_bits_plus(to, bits, first);
         std::array<std::int64_t, static_cast<std::size_t>(simd::lanes)> wide;
         simd::store_bits_plus(wide.data(), bits, first);
@@ -66,31 +69,38 @@ struct index_store {
     }
 };
 
-/// Where the results of a run go: values, and places as bits of floats (low 30 bits, and the rest where it is wanted).
+/// Where the results of a run go: values, and offsets as bits of floats (low 30 bits, and the rest where it is wanted).
 template <class O>
 struct window_results_of {
     O* value;
-    float* place;
-    float* place_high;
+    float* offset;
+    float* offset_high;
     std::int64_t value_step;  // elements from window to window
-    std::int64_t place_step;
+    std::int64_t offset_step;
     index_store index{};
 
     /// From a window and a channel on.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE window_results_of at(std::int64_t window,
                                                               std::int64_t channel) const noexcept {
-        const std::int64_t there = window * place_step + channel;
+        const std::int64_t there = window * offset_step + channel;
         return {value + (window * value_step + channel),
-                place + there,
-                place_high == nullptr ? nullptr : place_high + there,
+                offset + there,
+                offset_high == nullptr ? nullptr : offset_high + there,
                 value_step,
-                place_step,
+                offset_step,
                 index.at(window, channel)};
+    }
+    /// The offset in element i; -1 for a window without inside taps.
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_at(std::int64_t i) const noexcept {
+        const auto low = own::bit_cast<std::uint32_t>(offset[i]);
+        if (low == no_offset) return -1;
+        if (offset_high == nullptr) return low;
+        return low + offset_limit * std::int64_t{own::bit_cast<std::uint32_t>(offset_high[i])};
     }
 };
 using window_results = window_results_of<float>;
 
-/// One step: whether a tap's element takes the place of the best one so far. NaN wins, or loses against any number.
+/// One step: whether a tap's element replaces the best one so far. NaN wins, or loses against any number.
 template <bool ignore_nan>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::mask takes(simd::vec x, simd::vec best) noexcept {
     if constexpr (ignore_nan) {
@@ -104,25 +114,25 @@ template <bool ignore_nan>
     return simd::broadcast(own::bit_cast<float>(static_cast<std::uint32_t>(bits)));
 }
 
-/// The inside taps of a window, in order: where they are, and their places, both counted from the first one. Most windows have
+/// The inside taps of a window, in order: where they are, and their offsets, both counted from the first one. Most windows have
 /// all their taps in a list: one loop over it, in which compilers keep in registers what is compared.
 class window_taps {
 public:
     explicit window_taps(const window_run& r) noexcept : run_(r) {
         for (; count_ < most && unlisted_.d < r.taps[0]; unlisted_.next(r)) {
             reads_[count_] = unlisted_.number(r.read_step);
-            places_[count_++] = own::bit_cast<float>(static_cast<std::uint32_t>(unlisted_.number(r.place_step)));
+            offsets_[count_++] = own::bit_cast<float>(static_cast<std::uint32_t>(unlisted_.number(r.offset_step)));
         }
     }
 
-    /// Calls f(element, place in all lanes) for the taps behind the first.
+    /// Calls f(element, offset in all lanes) for the taps behind the first.
     template <class F>
     GRADKERN_ALWAYS_INLINE void for_each_other(const F& f) const noexcept {
-        for (std::size_t i = 1; i < count_; ++i) f(reads_[i], simd::keep(simd::broadcast(places_[i])));
+        for (std::size_t i = 1; i < count_; ++i) f(reads_[i], simd::keep(simd::broadcast(offsets_[i])));
         if (unlisted_.d == run_.taps[0]) [[likely]]
             return;
         for (tap t = unlisted_; t.d < run_.taps[0]; t.next(run_))
-            f(t.number(run_.read_step), simd::keep(broadcast_bits(t.number(run_.place_step))));
+            f(t.number(run_.read_step), simd::keep(broadcast_bits(t.number(run_.offset_step))));
     }
 
 private:
@@ -147,23 +157,23 @@ private:
     tap unlisted_;  // the first
     std::size_t count_ = 0;
     std::array<std::int64_t, most> reads_;
-    std::array<float, most> places_;
+    std::array<float, most> offsets_;
 };
 
 /// How V vectors lie behind one another: neighbouring channels of one window, or the same ones of neighbouring windows.
 struct vector_steps {
     std::ptrdiff_t read = simd::lanes;  // elements
     std::ptrdiff_t value = simd::lanes;
-    std::ptrdiff_t place = simd::lanes;
-    std::int64_t place_number = 0;
-    bool windows = false;  // vectors are windows, not channels
-    bool asks = false;     // of neighbouring channels: for what later windows will read
+    std::ptrdiff_t offset = simd::lanes;
+    std::int64_t window_offset = 0;  // added to offsets from vector to vector
+    bool windows = false;            // vectors are windows, not channels
+    bool prefetch = false;           // of neighbouring channels: what later windows read
 };
 
 /// Stores the results of V vectors with `used` lanes.
 template <std::size_t V, class O>
 GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
-                                          const std::array<simd::vec, V>& best_place, simd::vec first_place,
+                                          const std::array<simd::vec, V>& best_offset, simd::vec first_offset,
                                           const vector_steps& step, std::ptrdiff_t used,
                                           const window_results_of<O>& to) noexcept {
     for (std::size_t v = 0; v < V; ++v) {
@@ -173,50 +183,50 @@ GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
         } else {
             simd::store_narrow_partial(to.value + n * step.value, best[v], used);
         }
-        const simd::vec places = simd::add_bits(first_place, best_place[v]);
+        const simd::vec offsets = simd::add_bits(first_offset, best_offset[v]);
         if (to.index.to != nullptr) {
-            (step.windows ? to.index.at(n, 0) : to.index.at(0, n * simd::lanes)).put(places, used);
+            (step.windows ? to.index.at(n, 0) : to.index.at(0, n * simd::lanes)).put(offsets, used);
         } else {
-            simd::store(to.place + n * step.place, places);
+            simd::store(to.offset + n * step.offset, offsets);
         }
-        if (step.place_number != 0) first_place = simd::add_bits(first_place, broadcast_bits(step.place_number));
+        if (step.window_offset != 0) first_offset = simd::add_bits(first_offset, broadcast_bits(step.window_offset));
     }
 }
 
 /// V vectors of windows, the first of which has its first tap at `first`; each has `used` lanes.
 template <class T, std::size_t V, bool ignore_nan, class O>
 GRADKERN_ALWAYS_INLINE void window_max_of(const window_taps& taps, const T* first, const vector_steps& step,
-                                          std::ptrdiff_t used, simd::vec first_place,
+                                          std::ptrdiff_t used, simd::vec first_offset,
                                           const window_results_of<O>& to) noexcept {
     const auto load = [&](const T* at, std::size_t v) GRADKERN_INLINE_LAMBDA {
         const T* const from = at + static_cast<std::ptrdiff_t>(v) * step.read;
         return used >= simd::lanes ? simd::load_wide(from) : simd::load_wide_partial(from, used);
     };
     // Between comparisons: all at a time they would wait for one another.
-    const auto ask = [&](const T* at) GRADKERN_INLINE_LAMBDA {
-        if (step.asks)
+    const auto prefetch = [&](const T* at) GRADKERN_INLINE_LAMBDA {
+        if (step.prefetch)
             simd::prefetch_stream<target.prefetch.window_row>(at, static_cast<std::ptrdiff_t>(V) * simd::lanes);
     };
     std::array<simd::vec, V> best;
-    std::array<simd::vec, V> best_place;
-    ask(first);
+    std::array<simd::vec, V> best_offset;
+    prefetch(first);
     for (std::size_t v = 0; v < V; ++v) {
         best[v] = load(first, v);
-        best_place[v] = simd::zero();
+        best_offset[v] = simd::zero();
     }
     taps.for_each_other([&](std::int64_t read, simd::vec here) GRADKERN_INLINE_LAMBDA {
-        ask(first + read);
+        prefetch(first + read);
         for (std::size_t v = 0; v < V; ++v) {
             const simd::vec x = load(first + read, v);
             const simd::mask m = takes<ignore_nan>(x, best[v]);
             best[v] = simd::select(m, x, best[v]);
-            best_place[v] = simd::select(m, here, best_place[v]);
+            best_offset[v] = simd::select(m, here, best_offset[v]);
         }
     });
-    store_windows<V>(best, best_place, first_place, step, used, to);
+    store_windows<V>(best, best_offset, first_offset, step, used, to);
 }
 
-/// `used` neighbouring channels. Places stay below place_limit. All channels of a window come before the next window, so
+/// `used` neighbouring channels. Offsets stay below offset_limit. All channels of a window come before the next window, so
 /// that memory is read in order.
 template <class T, bool ignore_nan, class O>
 void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const window_results_of<O>& to) noexcept {
@@ -224,11 +234,11 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
     const window_taps taps(r);
     std::int64_t i = 0;
     // Few channels: four windows at a time, so that compilers have as many vectors to compare.
-    const vector_steps neighbours{r.window_read, to.value_step, to.place_step, r.window_place, true};
+    const vector_steps neighbours{r.window_read, to.value_step, to.offset_step, r.window_offset, true};
     for (; used < 4 * lanes && i + 4 <= r.windows; i += 4) {
-        const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
+        const simd::vec first_offset = broadcast_bits(r.first_offset + i * r.window_offset);
         const auto compute = [&](std::ptrdiff_t j, std::ptrdiff_t n) GRADKERN_INLINE_LAMBDA {
-            window_max_of<T, 4, ignore_nan>(taps, source + i * r.window_read + j, neighbours, n, first_place,
+            window_max_of<T, 4, ignore_nan>(taps, source + i * r.window_read + j, neighbours, n, first_offset,
                                             to.at(i, j));
         };
         std::ptrdiff_t j = 0;
@@ -236,24 +246,24 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         if (j < used) compute(j, used - j);
     }
     vector_steps channels;
-    channels.asks = target.quirk.prefetch_streams && r.asks;
+    channels.prefetch = target.quirk.prefetch_streams && r.prefetch == prefetch_windows::ahead;
     for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
-        const simd::vec first_place = broadcast_bits(r.first_place + i * r.window_place);
+        const simd::vec first_offset = broadcast_bits(r.first_offset + i * r.window_offset);
         std::ptrdiff_t j = 0;
         for (; used - j >= 4 * lanes; j += 4 * lanes) {
-            window_max_of<T, 4, ignore_nan>(taps, first + j, channels, lanes, first_place, to.at(i, j));
+            window_max_of<T, 4, ignore_nan>(taps, first + j, channels, lanes, first_offset, to.at(i, j));
         }
         for (; j < used; j += lanes)
-            window_max_of<T, 1, ignore_nan>(taps, first + j, {}, std::min(used - j, lanes), first_place, to.at(i, j));
+            window_max_of<T, 1, ignore_nan>(taps, first + j, {}, std::min(used - j, lanes), first_offset, to.at(i, j));
     }
 }
 
 /// The results of one row of taps of each window of a line, as window_max has left them.
 struct row_results {
     const float* value;
-    const float* place;        // within the row
-    std::int64_t first_place;  // of the row
+    const float* offset;        // within the row
+    std::int64_t first_offset;  // of the row
 };
 
 /// One window from the results of its rows, which are `at` floats on.
@@ -261,25 +271,25 @@ template <std::size_t V, bool ignore_nan, class O>
 GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, std::int64_t at, std::ptrdiff_t used,
                                            const window_results_of<O>& to) noexcept {
     std::array<simd::vec, V> best;
-    std::array<simd::vec, V> best_place;
+    std::array<simd::vec, V> best_offset;
     const auto load = [&](const float* from, std::size_t v) GRADKERN_INLINE_LAMBDA {
         return simd::load(from + at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
     };
-    const simd::vec first_place = broadcast_bits(rows[0].first_place);
+    const simd::vec first_offset = broadcast_bits(rows[0].first_offset);
     for (std::size_t v = 0; v < V; ++v) {
         best[v] = load(rows[0].value, v);
-        best_place[v] = simd::add_bits(first_place, load(rows[0].place, v));
+        best_offset[v] = simd::add_bits(first_offset, load(rows[0].offset, v));
     }
     for (const row_results& row : rows.subspan(1)) {
-        const simd::vec row_place = broadcast_bits(row.first_place);
+        const simd::vec row_offset = broadcast_bits(row.first_offset);
         for (std::size_t v = 0; v < V; ++v) {
             const simd::vec x = load(row.value, v);
             const simd::mask m = takes<ignore_nan>(x, best[v]);
             best[v] = simd::select(m, x, best[v]);
-            best_place[v] = simd::select(m, simd::add_bits(row_place, load(row.place, v)), best_place[v]);
+            best_offset[v] = simd::select(m, simd::add_bits(row_offset, load(row.offset, v)), best_offset[v]);
         }
     }
-    store_windows<V>(best, best_place, simd::zero(), {}, V > 1 ? simd::lanes : used, to);
+    store_windows<V>(best, best_offset, simd::zero(), {}, V > 1 ? simd::lanes : used, to);
 }
 
 /// `windows` windows, `used` neighbouring channels of each, from the results of their rows in the order of the taps:
@@ -297,10 +307,10 @@ void max_of_rows(std::span<const row_results> rows, std::int64_t windows, std::i
     }
 }
 
-/// One vector of channels `lane_step` apart, of which `used` exist; places of 60 bits. Slow, and without any limit.
+/// One vector of channels `lane_step` apart, of which `used` exist; offsets of 60 bits. Slow, and without any limit.
 template <class T, bool ignore_nan>
-void window_max_gathered(const window_run& r, const T* source, std::int64_t lane_step, std::ptrdiff_t used,
-                         const window_results& to) noexcept {
+void window_max_strided(const window_run& r, const T* source, std::int64_t lane_step, std::ptrdiff_t used,
+                        const window_results& to) noexcept {
     const auto load = [&](const T* at) GRADKERN_INLINE_LAMBDA {
         std::array<T, static_cast<std::size_t>(simd::lanes)> lanes{};
         for (std::ptrdiff_t j = 0; j < used; ++j) lanes[static_cast<std::size_t>(j)] = at[j * lane_step];
@@ -308,31 +318,31 @@ void window_max_gathered(const window_run& r, const T* source, std::int64_t lane
     };
     for (std::int64_t i = 0; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
-        const std::int64_t first_place = r.first_place + i * r.window_place;
+        const std::int64_t first_offset = r.first_offset + i * r.window_offset;
         simd::vec best = load(first);
-        simd::vec low = broadcast_bits(first_place % place_limit);
-        simd::vec high = broadcast_bits(first_place / place_limit);
+        simd::vec low = broadcast_bits(first_offset % offset_limit);
+        simd::vec high = broadcast_bits(first_offset / offset_limit);
         for (std::int64_t d = 0; d < r.taps[0]; ++d) {
             for (std::int64_t h = 0; h < r.taps[1]; ++h) {
                 const T* const row = first + d * r.read_step[0] + h * r.read_step[1];
-                const std::int64_t p = first_place + d * r.place_step[0] + h * r.place_step[1];
+                const std::int64_t p = first_offset + d * r.offset_step[0] + h * r.offset_step[1];
                 for (std::int64_t w = 0; w < r.taps[2]; ++w) {
                     const simd::vec x = load(row + w * r.read_step[2]);
                     const simd::mask m = takes<ignore_nan>(x, best);
-                    const std::int64_t here = p + w * r.place_step[2];
+                    const std::int64_t here = p + w * r.offset_step[2];
                     best = simd::select(m, x, best);
-                    low = simd::select(m, broadcast_bits(here % place_limit), low);
-                    high = simd::select(m, broadcast_bits(here / place_limit), high);
+                    low = simd::select(m, broadcast_bits(here % offset_limit), low);
+                    high = simd::select(m, broadcast_bits(here / offset_limit), high);
                 }
             }
         }
         simd::store(to.value + i * to.value_step, best);
-        simd::store(to.place + i * to.place_step, low);
-        simd::store(to.place_high + i * to.place_step, high);
+        simd::store(to.offset + i * to.offset_step, low);
+        simd::store(to.offset_high + i * to.offset_step, high);
     }
 }
 
-/// Windows without inside taps: -Inf, and no place.
+/// Windows without inside taps: -Inf, and no offset.
 template <class O>
 void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_results_of<O>& to) noexcept {
     for (std::int64_t i = 0; i < r.windows; ++i) {
@@ -341,7 +351,7 @@ void window_max_of_none(const window_run& r, std::ptrdiff_t lanes, const window_
             if (to.index.to != nullptr) {
                 to.index.to[i * to.index.step + j] = -1;
             } else {
-                to.place[i * to.place_step + j] = own::bit_cast<float>(no_place);
+                to.offset[i * to.offset_step + j] = own::bit_cast<float>(no_offset);
             }
         }
     }

@@ -6,7 +6,7 @@
 
 #include <array>
 #include <cstddef>
-#include <string_view>
+#include <type_traits>
 #include <variant>
 
 #include <gradkern/detail/config.hpp>
@@ -44,6 +44,21 @@ constexpr void check_path(shape::operator_checks& checks, const std::array<path<
     for (const path<Problem, Plan>& row : table) is_row = is_row || row.name == wanted;
     checks.require_that(found != nullptr, errc::unsupported, "algorithm",
                         is_row ? "this algorithm does not fit the problem" : "this operator has no such algorithm");
+}
+
+/// The plan of the row that serves a problem, or an error. Least scratch takes any row that keeps to it: a row of that name is
+/// not looked for.
+template <class Problem, class Plan, std::size_t Rows>
+[[nodiscard]] GRADKERN_NOINLINE constexpr Plan plan_path(shape::operator_checks& checks,
+                                                         const std::array<path<Problem, Plan>, Rows>& table,
+                                                         const std::type_identity_t<Problem>& problem,
+                                                         const plan_options& options) noexcept {
+    algorithm wanted = options.algorithm;
+    for (const path<Problem, Plan>& row : table)
+        if (options.scratch == scratch_use::least && row.name == wanted) wanted = algorithm::automatic;
+    const path<Problem, Plan>* const row = select_path(table, problem, wanted);
+    check_path(checks, table, row, wanted);
+    return row == nullptr ? Plan{} : row->make(problem, row->name);
 }
 
 /// For rows that fit every problem, or are always profitable where they fit.

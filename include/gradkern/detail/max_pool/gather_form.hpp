@@ -1,0 +1,252 @@
+// The gradient of a max pool in gather form: each pixel adds the gradients of the windows whose maximum it is.
+//
+// Path cards. Both: task (box of diff_src of one image, panel of channels) > line of windows: find maxima, keep their linear
+// offsets > line of pixels, as soon as all windows that reach it are there > windows that reach a pixel, in ascending order.
+// Lanes hold channels.
+//
+// gather_form         reads src in place. Gradients are read, and sums written, in place as well where channels are neighbours
+//                     in diff_dst and diff_src.
+//                     Taken when channels of src are neighbours and few windows, without dilation, reach a pixel.
+//                     Gain over scatter_form: @G
+//                     Zoo: 18 of 20 max pools in NXC with AVX-512. Delete it when scatter_form is within 3 % of it.
+// gather_form_packed  packs what a line reads as f32 with channels innermost.
+//                     Taken when channels of src lie apart and there is one spatial axis. Across more axes packing takes most of
+//                     the time, and scatter_form_packed, which adds to sums in the cache, is no slower.
+//                     Gain over scatter_form_packed: @H
+//                     Zoo: max1d_k2_64, max1d_k3s2_128 in NCX. Delete it when scatter_form_packed is within 3 % of it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gradkern/detail/axes/span.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/max_pool/gradient_task.hpp>
+#include <gradkern/detail/max_pool/problem.hpp>
+#include <gradkern/detail/max_pool/slices.hpp>
+#include <gradkern/detail/max_pool/window_plan.hpp>
+#include <gradkern/detail/max_pool/window_task.hpp>
+#include <gradkern/detail/micro/window_gather.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/executor.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Windows at most that may reach a pixel.
+inline constexpr std::int64_t most_gathered = simd::lanes * 3 / 2;
+
+/// Where gradients are read, and sums written: in the tensors, or in scratch by way of which they are packed and unpacked.
+enum class gather_operands : std::uint8_t { in_place, packed };
+/// Whether src and diff_src, larger than L2, are prefetched.
+enum class prefetch_slices : std::uint8_t { none, ahead };
+
+struct gather_form_plan : gradient_plan {
+    gather_operands operands = gather_operands::packed;
+    prefetch_slices prefetch_next = prefetch_slices::none;
+    std::int64_t kept_slices = 1;       // of windows, whose results are kept for all pixels that they reach
+    std::int64_t kept_lines = 1;        // of a slice
+    std::int64_t kept_windows = 0;      // of a line
+    std::int64_t gathered_columns = 0;  // of a line whose sums wait in scratch
+};
+
+/// Whether few enough windows, all without dilation, reach each pixel.
+[[nodiscard]] constexpr bool few_windows_meet(const max_problem& p) noexcept {
+    std::int64_t windows = 1;
+    for (const shape::axis& a : p.axes) {
+        const std::int64_t of_axis = reads_at_most(a, shape::side::large, 1);
+        if (a.dilation != 1 || of_axis > most_gathered) return false;
+        windows *= of_axis;
+    }
+    return windows <= most_gathered;
+}
+[[nodiscard]] constexpr bool fits_gather_form(const max_pool_backward_problem& p) noexcept {
+    return p.scratch == scratch_use::fast && reads_in_place(p) && few_windows_meet(p);
+}
+[[nodiscard]] constexpr bool fits_gather_form_packed(const max_pool_backward_problem& p) noexcept {
+    return p.scratch == scratch_use::fast && has_short_offsets(p) && few_windows_meet(p) && slice_axis(p) == 2 &&
+           fits_scratch(p, hull_at_most(p.axes[2], 1));
+}
+
+/// Pixels, or windows, that the scratch of a box buffers: what is packed, or the results of windows.
+[[nodiscard]] constexpr std::int64_t gather_pixels(const max_problem& p, window_access access,
+                                                   const std::array<std::int64_t, 3>& box) noexcept {
+    if (access == window_access::packed) return hull_at_most(p.axes[2], box[2]);
+    const std::size_t slices = slice_axis(p);
+    std::int64_t windows = 1;
+    for (std::size_t i = 0; i < 3; ++i)
+        windows *= reads_at_most(p.axes[i], shape::side::large, i == slices && i < 2 ? 1 : box[i]);
+    return windows;
+}
+
+/// The plan of both rows.
+[[nodiscard]] constexpr gather_form_plan make_gather_form(const max_pool_backward_problem& p, algorithm row) noexcept {
+    const window_access access = row == algorithm::gather_form_packed ? window_access::packed : window_access::in_place;
+    const bool is_packed = access == window_access::packed;
+    panel_budget panel{widest_panel(p, access), max_scratch};
+    if (is_packed) narrow_panel(panel, gather_pixels(p, access, p.pixels()));
+    panel.cover(p, gather_pixels(p, access, {1, 1, 1}));
+    const auto too_large = [&](const std::array<std::int64_t, 3>& box) {
+        return gather_pixels(p, access, box) * panel.width > panel.floats;
+    };
+    gather_form_plan g{{{p, row, access, panel.width}, p}};
+    std::array<std::int64_t, 3> box = cut_slices(p, too_large);
+    if (g.slide == 2) {  // the results of all windows that reach a box are kept
+        const std::int64_t stride = p.axes[2].stride;
+        const std::int64_t windows = max_results / panel.width;
+        if (box[2] / stride > windows) box[2] = windows * stride;
+        while (too_large(box) && box[2] > 1) box[2] = shape::ceil_div(box[2], 2);
+    }
+    g.boxes = grid_of_slices(p, box, g.panels);
+    if (g.tasks() == 0) return g;
+    box = {g.boxes.box(0), g.boxes.box(1), g.boxes.box(2)};
+    if (g.diff_dst[1] == 1 && g.diff_src[1] == 1 && g.output == output_mode::overwrite)
+        g.operands = gather_operands::in_place;
+    if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / static_cast<std::int64_t>(sizeof(float)))
+        g.prefetch_next = prefetch_slices::ahead;
+    if (g.slide < 2) g.kept_slices = reads_at_most(p.axes[g.slide], shape::side::large, 1);
+    if (g.slide == 0) g.kept_lines = reads_at_most(p.axes[1], shape::side::large, box[1]);
+    g.kept_windows = reads_at_most(p.axes[2], shape::side::large, box[2]);
+    g.gathered_columns = std::min(box[2], max_results / panel.width);
+    const std::int64_t results = g.kept_slices * g.kept_lines * g.kept_windows * panel.width;
+    const bool in_place = g.operands == gather_operands::in_place;
+    slice_layout slice;
+    g.at_packed = slice.reserve<float>(is_packed ? gather_pixels(p, access, box) * panel.width : 0);
+    g.at_sums = slice.reserve<float>(in_place ? 0 : g.gathered_columns * panel.width);
+    g.at_value = slice.reserve<float>(panel.width);
+    g.at_offset = slice.reserve<float>(results);
+    g.at_gradient = slice.reserve<float>(in_place ? 0 : results);
+    finish_scratch(g, p.scratch, slice);
+    return g;
+}
+
+/// One task of a plan in gather form.
+template <class T>
+class gather_form_task : gradient_task {
+public:
+    gather_form_task(const gather_form_plan& g, std::int64_t task, std::byte* slice) noexcept
+        : gradient_task(g, task, slice), plan_(g), sums_(array_at<float>(slice, g.at_sums)) {}
+
+    void run(const T* src, const T* diff_dst, T* diff_src) noexcept {
+        const shape::canonical_strides& y = plan_.diff_dst;
+        const T* const source = panel_of(src, plan_.src);
+        const T* const gradients = panel_of(diff_dst, y);
+        T* const to = panel_of(diff_src, plan_.diff_src);
+        staging_box packed;
+        if (plan_.access == window_access::packed && windows_[2].first < windows_[2].last) {
+            const box_grid::item read{0, 1, {0, 0, windows_[2].first}, {1, 1, windows_[2].last}};
+            packed = reads_of(plan_.axes, shape::side::small, read, plan_.panel_width);
+            stage_channels(source, plan_.src, packed, used_, packed_);
+        }
+        const std::size_t slide = plan_.slide;
+        std::int64_t done = box_.first[slide];  // slices before this one
+        const auto gather_before = [&](std::int64_t end) {
+            end = std::min(end, box_.last[slide]);
+            if (end <= done) return;
+            box_grid::item part = box_;
+            part.first[slide] = done;
+            part.last[slide] = end;
+            done = end;
+            for (std::int64_t d = part.first[0]; d < part.last[0]; ++d)
+                for (std::int64_t h = part.first[1]; h < part.last[1]; ++h) gather_line(source, gradients, to, d, h);
+        };
+        const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+            // windows from here on reach no pixel before their own first one
+            if (slide < 2) gather_before(plan_.axes[slide].position(slide == 0 ? d : h, 0));
+            const std::int64_t at = kept_line(d, h) + (first - windows_[2].first) * plan_.panel_width;
+            window_results results = results_;
+            results.offset += at;
+            find_maxima(source, packed, tensor_offsets(), 0, d, h, first, last, results);
+            if (plan_.operands == gather_operands::packed)
+                pack_lanes(gradients + (d * y[2] + h * y[3] + first * y[4]), y[1], used_, y[4], last - first,
+                           gradient_ + at, plan_.panel_width);
+        };
+        for_each_segment(windows_, every_window{}, segment);
+        gather_before(box_.last[slide]);
+    }
+
+private:
+    /// Gathers for the pixels of the box in line (d, h).
+    void gather_line(const T* source, const T* gradients, T* to, std::int64_t d, std::int64_t h) noexcept {
+        const shape::canonical_strides& x = plan_.diff_src;
+        const shape::canonical_strides& y = plan_.diff_dst;
+        const std::int64_t first = box_.first[2];
+        const std::int64_t last = box_.last[2];
+        to += d * x[2] + h * x[3];
+        if (plan_.operands == gather_operands::in_place) {
+            gather_columns<T>(d, h, first, last, y[4], to + first * x[4], x[4], next_slice(source, d, h),
+                              [&](std::int64_t p, std::int64_t r) {
+                                  return gradients + (p * y[2] + r * y[3] + windows_[2].first * y[4]);
+                              });
+            return;
+        }
+        for (std::int64_t begin = first; begin < last; begin += plan_.gathered_columns) {
+            const std::int64_t end = std::min(last, begin + plan_.gathered_columns);
+            gather_columns<float>(d, h, begin, end, plan_.panel_width, sums_, plan_.panel_width, gather_prefetch<T>{},
+                                  [&](std::int64_t p, std::int64_t r) { return gradient_ + kept_line(p, r); });
+            unpack_lanes(sums_, plan_.panel_width, used_, end - begin, to + begin * x[4], x[1], x[4],
+                         plan_.output == output_mode::accumulate);
+        }
+    }
+
+    /// Gathers for the columns [begin, end) of line (d, h). gradient_of(plane, row): the first gradient of a line of windows.
+    template <class G, class O, class GradientOf>
+    void gather_columns(std::int64_t d, std::int64_t h, std::int64_t begin, std::int64_t end,
+                        std::int64_t gradient_step, O* out, std::int64_t out_step, const gather_prefetch<T>& ahead,
+                        const GradientOf& gradient_of) noexcept {
+        const position_range planes = read_span_inside(plan_.axes[0], shape::side::large, d, d + 1);
+        const position_range rows = read_span_inside(plan_.axes[1], shape::side::large, h, h + 1);
+        const std::array<std::int64_t, 3> offsets = tensor_offsets();
+        std::array<window_line<G>, most_gathered> lines;
+        std::size_t count = 0;
+        for (std::int64_t p = planes.first; p < planes.last && windows_[2].first < windows_[2].last; ++p)
+            for (std::int64_t r = rows.first; r < rows.last; ++r)
+                lines[count++] = {results_.offset + kept_line(p, r), gradient_of(p, r)};
+        gather_gradients<G>({lines.data(), count}, {plan_.panel_width, gradient_step, out_step}, plan_.axes[2],
+                            windows_[2].first, begin, end, d * offsets[0] + h * offsets[1] + begin, used_, out, ahead);
+    }
+
+    /// What the next slice of windows, or the next box, is the first to read.
+    [[nodiscard]] gather_prefetch<T> next_slice(const T* source, std::int64_t d, std::int64_t h) const noexcept {
+        const std::size_t slide = plan_.slide;
+        const std::int64_t columns = box_.last[2] - box_.first[2];
+        std::array<std::int64_t, 3> at{d, h, box_.first[2]};
+        at[slide] += slide < 2 ? plan_.axes[slide].kernel : columns;
+        if (plan_.prefetch_next == prefetch_slices::none || plan_.access == window_access::packed || columns <= 1 ||
+            at[slide] >= plan_.axes[slide].large)
+            return {};
+        return {source, at[0] * plan_.src[2] + at[1] * plan_.src[3] + at[2] * plan_.src[4], plan_.src[4]};
+    }
+
+    /// Offset of the results of a line of windows in what is kept of them: a ring of slices.
+    [[nodiscard]] std::int64_t kept_line(std::int64_t d, std::int64_t h) const noexcept {
+        const std::int64_t line = plan_.slide == 0 ? d % plan_.kept_slices * plan_.kept_lines + (h - windows_[1].first)
+                                  : plan_.slide == 1 ? h % plan_.kept_slices
+                                                     : 0;
+        return line * plan_.kept_windows * plan_.panel_width;
+    }
+
+    const gather_form_plan& plan_;
+    float* sums_;
+};
+
+/// Runs a plan in gather form. All checks have passed.
+template <class T>
+void run_path(const gather_form_plan& g, const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace,
+              executor_ref executor) noexcept {
+    run_gradient<gather_form_task<T>>(g, src, diff_dst, diff_src, workspace, executor);
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
