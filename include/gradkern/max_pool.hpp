@@ -23,7 +23,6 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/plan.hpp>
 #include <gradkern/detail/max_pool/select.hpp>
 #include <gradkern/detail/max_pool/window_plan.hpp>
 #include <gradkern/detail/max_pool_indices/run.hpp>

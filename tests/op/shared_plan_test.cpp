@@ -272,8 +272,10 @@ void visit_avg_pool_backward(const visitor& visit) {
         });
 }
 
-constexpr auto max_pool_algorithms = {gk::algorithm::automatic, gk::algorithm::dense_staged,
-                                      gk::algorithm::channelwise};
+constexpr auto max_pool_algorithms = {gk::algorithm::automatic, gk::algorithm::windows_packed,
+                                      gk::algorithm::windows_strided};
+constexpr auto max_pool_backward_algorithms = {gk::algorithm::automatic, gk::algorithm::scatter_form_packed,
+                                               gk::algorithm::scatter_form_strided};
 
 void visit_max_pool(const visitor& visit) {
     for (const pool_row& row : maximum_rows)
@@ -297,7 +299,8 @@ void visit_max_pool(const visitor& visit) {
 
 void visit_max_pool_backward(const visitor& visit) {
     for (const pool_row& row : maximum_rows)
-        for_each_variant(max_pool_algorithms, [&]<class T>(gk::data_format f, const gk::plan_options& options) {
+        for_each_variant(max_pool_backward_algorithms, [&]<class T>(gk::data_format f,
+                                                                    const gk::plan_options& options) {
             random_source random("shared_plan.max_pool_backward");
             const auto a = row.attributes<gk::max_pool_attributes>(f);
             const auto src = random_tensor<T>(random, row.src(f));

@@ -27,10 +27,9 @@
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/gradient_task.hpp>
+#include <gradkern/detail/max_pool/gradient.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/max_pool/scatter_slices.hpp>
-#include <gradkern/detail/max_pool/slices.hpp>
 #include <gradkern/detail/max_pool/window_plan.hpp>
 #include <gradkern/detail/max_pool/window_task.hpp>
 #include <gradkern/detail/micro/window_max.hpp>

@@ -11,7 +11,7 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/gradient_task.hpp>
+#include <gradkern/detail/max_pool/gradient.hpp>
 #include <gradkern/detail/max_pool/window_plan.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>

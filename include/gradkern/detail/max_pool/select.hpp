@@ -2,10 +2,10 @@
 #pragma once
 
 #include <array>
+#include <variant>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/gather_form.hpp>
-#include <gradkern/detail/max_pool/plan.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/max_pool/scatter_form.hpp>
 #include <gradkern/detail/max_pool/windows.hpp>
@@ -15,6 +15,10 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
+
+/// A plan is that of one of its operator's paths.
+using max_pool_path_plan = std::variant<windows_plan>;
+using max_pool_backward_path_plan = std::variant<gather_form_plan, scatter_form_plan>;
 
 using max_pool_path = path<max_pool_problem, max_pool_path_plan>;
 using max_pool_backward_path = path<max_pool_backward_problem, max_pool_backward_path_plan>;

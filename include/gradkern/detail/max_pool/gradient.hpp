@@ -1,6 +1,11 @@
-// What plans and tasks of the gradient of a max pool share, in gather form and in scatter form.
+// What the paths of the gradient of a max pool share, in gather form and in scatter form.
+//
+// A task is a box of diff_src that is passed slice by slice. A slice is a plane of a volume, a row of a plane, or a column of a
+// row. Windows pass over the slices of a box in order, and scratch buffers those that windows to come may reach. So a box may be
+// as long as it likes across its slices, and what is buffered stays in the cache.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +14,12 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
-#include <gradkern/detail/max_pool/slices.hpp>
 #include <gradkern/detail/max_pool/window_plan.hpp>
 #include <gradkern/detail/max_pool/window_task.hpp>
 #include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -21,6 +27,54 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
+
+/// The axis across slices: the outermost one there is.
+[[nodiscard]] constexpr std::size_t slice_axis(const max_problem& p) noexcept {
+    std::size_t i = 0;
+    while (i < 2 && p.axes[i].large == 1 && p.axes[i].small == 1) ++i;
+    return i;
+}
+
+/// Narrows panels of packed planes until a whole one fits its share of scratch. `pixels`: what a whole plane buffers.
+constexpr void narrow_panel(panel_budget& panel, std::int64_t pixels) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    while (panel.width > lanes && pixels * panel.width > panel.floats) {
+        panel.width = panel.width > 2 * lanes ? 2 * lanes : lanes;
+        panel.floats = 4 * max_scratch;
+    }
+}
+
+/// Cuts slices, never their number, until too_large(box) is false. Windows between boxes are computed for each: the axis with most
+/// windows beside one another is cut.
+template <class TooLarge>
+[[nodiscard]] constexpr std::array<std::int64_t, 3> cut_slices(const max_problem& p,
+                                                               const TooLarge& too_large) noexcept {
+    std::array<std::int64_t, 3> box = p.pixels();
+    const std::size_t slices = slice_axis(p);
+    const auto windows = [&](std::size_t i) {
+        return static_cast<double>(box[i]) / static_cast<double>(p.axes[i].reach() + 1);
+    };
+    while (too_large(box)) {
+        const std::size_t i = slices == 0 && (box[2] == 1 || (box[1] > 1 && windows(1) >= windows(2))) ? 1 : 2;
+        if (i == slices || box[i] == 1) break;
+        box[i] = shape::ceil_div(box[i], 2);
+    }
+    return box;
+}
+
+/// Boxes of that size, with fewer slices where there are too few tasks for many threads.
+[[nodiscard]] constexpr box_grid grid_of_slices(const max_problem& p, std::array<std::int64_t, 3> box,
+                                                std::int64_t panels) noexcept {
+    constexpr std::int64_t enough_tasks = 16;
+    const std::size_t slices = slice_axis(p);
+    const box_grid boxes(p.batch, p.pixels(), box);
+    const std::int64_t tasks = boxes.count() * panels;
+    if (tasks == 0 || tasks >= enough_tasks) return boxes;
+    const std::int64_t most = box[slices] / 4 / (p.axes[slices].reach() + 1);
+    const std::int64_t parts = std::min(shape::ceil_div(enough_tasks, tasks), most);
+    if (parts > 1) box[slices] = shape::ceil_div(box[slices], parts);
+    return box_grid(p.batch, p.pixels(), box);
+}
 
 struct gradient_plan : window_plan {
     shape::canonical_strides diff_dst{};
