@@ -88,6 +88,7 @@ GRADKERN_ALWAYS_INLINE void gather_of(std::span<const window_line<G>> lines, con
         const std::ptrdiff_t gradient_at = (skip + strides) * step.gradient + channel;
         std::array<simd::vec, V> sum;
         std::array<simd::vec, V> here;
+        GRADKERN_UNROLL
         for (std::size_t v = 0; v < V; ++v) {
             sum[v] = simd::zero();
             here[v] =
@@ -97,6 +98,7 @@ GRADKERN_ALWAYS_INLINE void gather_of(std::span<const window_line<G>> lines, con
             const float* offset = line.offset + offset_at;
             const G* gradient = line.gradient + gradient_at;
             for (std::int64_t i = 0; i < count; ++i) {  // no pointer moves on behind the last window
+                GRADKERN_UNROLL
                 for (std::size_t v = 0; v < V; ++v) {
                     const auto n = static_cast<std::ptrdiff_t>(v);
                     const simd::mask m =
@@ -107,6 +109,7 @@ GRADKERN_ALWAYS_INLINE void gather_of(std::span<const window_line<G>> lines, con
                 }
             }
         }
+        GRADKERN_UNROLL
         for (std::size_t v = 0; v < V; ++v) {
             O* const to = out + strides * stride * step.out + channel + static_cast<std::ptrdiff_t>(v) * next_out;
             if constexpr (whole) {

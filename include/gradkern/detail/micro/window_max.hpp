@@ -176,6 +176,7 @@ GRADKERN_ALWAYS_INLINE void store_windows(const std::array<simd::vec, V>& best,
                                           const std::array<simd::vec, V>& best_offset, simd::vec first_offset,
                                           const vector_steps& step, std::ptrdiff_t used,
                                           const window_results_of<O>& to) noexcept {
+    GRADKERN_UNROLL
     for (std::size_t v = 0; v < V; ++v) {
         const auto n = static_cast<std::ptrdiff_t>(v);
         if (used >= simd::lanes) {
@@ -210,12 +211,14 @@ GRADKERN_ALWAYS_INLINE void window_max_of(const window_taps& taps, const T* firs
     std::array<simd::vec, V> best;
     std::array<simd::vec, V> best_offset;
     prefetch(first);
+    GRADKERN_UNROLL
     for (std::size_t v = 0; v < V; ++v) {
         best[v] = load(first, v);
         best_offset[v] = simd::zero();
     }
     taps.for_each_other([&](std::int64_t read, simd::vec here) GRADKERN_INLINE_LAMBDA {
         prefetch(first + read);
+        GRADKERN_UNROLL
         for (std::size_t v = 0; v < V; ++v) {
             const simd::vec x = load(first + read, v);
             const simd::mask m = takes<ignore_nan>(x, best[v]);
@@ -276,12 +279,14 @@ GRADKERN_ALWAYS_INLINE void max_of_rows_of(std::span<const row_results> rows, st
         return simd::load(from + at + static_cast<std::ptrdiff_t>(v) * simd::lanes);
     };
     const simd::vec first_offset = broadcast_bits(rows[0].first_offset);
+    GRADKERN_UNROLL
     for (std::size_t v = 0; v < V; ++v) {
         best[v] = load(rows[0].value, v);
         best_offset[v] = simd::add_bits(first_offset, load(rows[0].offset, v));
     }
     for (const row_results& row : rows.subspan(1)) {
         const simd::vec row_offset = broadcast_bits(row.first_offset);
+        GRADKERN_UNROLL
         for (std::size_t v = 0; v < V; ++v) {
             const simd::vec x = load(row.value, v);
             const simd::mask m = takes<ignore_nan>(x, best[v]);
