@@ -13,6 +13,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/gradient.hpp>
 #include <gradkern/detail/max_pool/window_plan.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
@@ -23,9 +24,6 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-/// The type of sums in scratch.
-enum class sum_type : std::uint8_t { f32, f64 };
 
 struct scatter_form_plan : gradient_plan {
     sum_type sums = sum_type::f32;

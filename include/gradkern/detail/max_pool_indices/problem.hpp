@@ -17,12 +17,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// What sums are until they are rounded to the type of diff_src.
-enum class sum_type : std::uint8_t { f32, f64 };
-[[nodiscard]] constexpr std::int64_t size_of(sum_type s) noexcept {
-    return s == sum_type::f64 ? sizeof(double) : sizeof(float);
-}
-
 /// The tensors, and what indices count.
 struct scatter_tensors {
     std::array<std::int64_t, 3> small{1, 1, 1};  ///< windows along each axis

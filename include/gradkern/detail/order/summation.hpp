@@ -35,6 +35,12 @@ inline constexpr std::int64_t pool_part = 512;
 // many_windows, they are f64, which is rounded to f32 once.
 inline constexpr std::int64_t many_windows = 1 << 18;
 
+/// What such sums are kept in.
+enum class sum_type : std::uint8_t { f32, f64 };
+[[nodiscard]] constexpr std::int64_t size_of(sum_type s) noexcept {
+    return s == sum_type::f64 ? sizeof(double) : sizeof(float);
+}
+
 /// Whether more than pool_part windows may reach one position.
 [[nodiscard]] constexpr bool many_windows_meet(const std::array<shape::axis, 3>& axes) noexcept {
     std::int64_t windows = 1;
