@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
-#include <gradkern/detail/bias/bias.hpp>
+#include <gradkern/detail/bias/select.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
@@ -42,9 +42,9 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << "bias_backward: sum, " << (plan_.packed() ? "packed" : "in place") << ", " << plan_.panels
-            << " panels of " << narrow_lanes << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count
-            << " chunks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        out << "bias_backward: " << name_of(path_) << ", " << plan_.panels << " panels of " << narrow_lanes
+            << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
+            << " bytes a lane, " << isa_name;
         return out.size();
     }
 
@@ -66,13 +66,19 @@ protected:
         if (!checks.ok()) return checks.error();
         diff_dst_ = tensor_memory("diff_dst", diff_dst, bytes);
         diff_bias_ = tensor_memory("diff_bias", diff_bias, result_bytes);
-        plan_ = make_bias_plan(*p, shape::activation_strides(diff_dst, attributes.data_format),
-                               shape::strides_of(diff_bias)[0], f32, options);
+        const bias_problem problem(*p, shape::activation_strides(diff_dst, attributes.data_format),
+                                   shape::strides_of(diff_bias)[0], f32, options.output);
+        const bias_path* const path = select_path(bias_paths, problem, options.algorithm);
+        check_path(checks, bias_paths, path, options.algorithm);
+        if (!checks.ok()) return checks.error();
+        path_ = path->name;
+        plan_ = path->make(problem, path_);
         return {};
     }
 
     tensor_memory diff_dst_{};
     tensor_memory diff_bias_{};
+    algorithm path_ = algorithm::automatic;
     bias_plan plan_{};
 };
 

@@ -203,11 +203,11 @@ template <mutable_view DiffDst>
 /// A planned gradient of a transposed convolution's weights, and of its bias if requested; G is T, or float for 16-bit T, which
 /// sums over many calls need (output_mode::accumulate). It is a value: copy it, and share it between threads.
 template <class T, class G = T>
-class conv_transpose_backward_weights_plan : public detail::reduce_operator<T, G> {
+class conv_transpose_backward_weights_plan : public detail::weight_gradient_operator<T, G> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
     conv_transpose_backward_weights_plan() noexcept
-        : detail::reduce_operator<T, G>("conv_transpose_backward_weights") {}
+        : detail::weight_gradient_operator<T, G>("conv_transpose_backward_weights") {}
 
     /// diff_weights(oc, g*ICg+ic, k) = sum over n, o of src[n, g*ICg+ic, o] * diff_dst[n, g*OCg+oc, p(o,k)].
     ///

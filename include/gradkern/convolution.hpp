@@ -7,15 +7,14 @@
 //     operator                          engine   reads                       writes      outputs lie on
 //     convolution                       gather   src, weights, bias          dst         small side
 //     convolution_backward_data         gather   diff_dst, weights           diff_src    large side
-//     convolution_backward_weights      reduce   src, diff_dst               weights     -
+//     convolution_backward_weights      weights  src, diff_dst               weights     -
 //     conv_transpose                    gather   src, weights, bias          dst         large side
 //     conv_transpose_backward_data      gather   diff_dst, weights           diff_src    small side
-//     conv_transpose_backward_weights   reduce   diff_dst, src               weights     -
+//     conv_transpose_backward_weights   weights  diff_dst, src               weights     -
 //     bias_backward                     sum      diff_dst                    diff_bias   -
 //
 // Each engine's header begins with its loops, below detail/: gather in conv/gather.hpp, with positions in the lanes in
-// conv/positions.hpp; reduce in conv_weights/plan.hpp, its two paths in conv_weights/dense.hpp and conv_weights/channelwise.hpp; sum in
-// bias/bias.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
+// conv/positions.hpp; weights in conv_weights/select.hpp, the table of its paths; sum in bias/sums.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
 //
 // Below, p(o, k) = o * stride - pads_begin + k * dilation on every spatial axis. Taps with p outside [0, I) are skipped, never
 // multiplied by zero. g counts groups; ic and oc count the ICg and OCg channels of a group.
@@ -208,10 +207,11 @@ template <mutable_view DiffDst>
 /// A planned gradient of a convolution's weights, and of its bias if requested; G is T, or float for 16-bit T, which sums over
 /// many calls need (output_mode::accumulate). It is a value: copy it, and share it between threads.
 template <class T, class G = T>
-class convolution_backward_weights_plan : public detail::reduce_operator<T, G> {
+class convolution_backward_weights_plan : public detail::weight_gradient_operator<T, G> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    convolution_backward_weights_plan() noexcept : detail::reduce_operator<T, G>("convolution_backward_weights") {}
+    convolution_backward_weights_plan() noexcept
+        : detail::weight_gradient_operator<T, G>("convolution_backward_weights") {}
 
     /// diff_weights(g*OCg+oc, ic, k) = sum over n, o of src[n, g*ICg+ic, p(o,k)] * diff_dst[n, g*OCg+oc, o].
     ///

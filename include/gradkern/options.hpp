@@ -69,6 +69,13 @@ enum class algorithm : std::uint8_t {
     scatter_form,          ///< each window adds its gradient to a sum in scratch; src is read in place
     scatter_form_packed,   ///< the same from a packing buffer
     scatter_form_strided,  ///< the same element by element, for planes and kernels of any size
+    depthwise,          ///< one channel in each group: lanes hold channels
+    depthwise_sliding,  ///< the same where windows slide along the columns: each number is read once for all column taps
+    grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
+    across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
+    // Weight gradients of convolutions alone.
+    few_channels,  ///< one group: lanes share its few input channels
+    dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
     dense_staged,          // (old name)
     channelwise,           // (old name)
     positionwise,          // (old name)
@@ -94,6 +101,12 @@ enum class algorithm : std::uint8_t {
         case algorithm::scatter_form: return "scatter_form";
         case algorithm::scatter_form_packed: return "scatter_form_packed";
         case algorithm::scatter_form_strided: return "scatter_form_strided";
+        case algorithm::depthwise: return "depthwise";
+        case algorithm::depthwise_sliding: return "depthwise_sliding";
+        case algorithm::grouped: return "grouped";
+        case algorithm::across_groups: return "across_groups";
+        case algorithm::few_channels: return "few_channels";
+        case algorithm::dense_bf16: return "dense_bf16";
         default: return "unknown";
     }
 }

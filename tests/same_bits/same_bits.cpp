@@ -334,7 +334,8 @@ std::uint64_t run(const problem& p, const variant& v) {
     auto src = make_tensor<T>(activation_shape(v.format, p.batch, ic, p.size, r), axes, base);
     const auto bias_gradient = [&]<class G>(G) {
         auto db = make_tensor<G>({ic}, {0}, base + 1);
-        must(bias_backward<T, G>(src.in(), {.data_format = v.format}, db.out(), options));
+        must(forced_if_it_fits(
+            options, [&] { return bias_backward<T, G>(src.in(), {.data_format = v.format}, db.out(), options); }));
         return hash_of(db);
     };
     if (p.kind == op::bias_backward) return p.wide_gradient ? bias_gradient(float{}) : bias_gradient(T{});
@@ -425,7 +426,9 @@ std::uint64_t run(const problem& p, const variant& v) {
         }
         const auto gradient = [&]<class G>(G) {
             auto dw = make_tensor<G>(w.layout.shape, w_axes, base + 2);
-            must(convolution_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), {}, options));
+            must(forced_if_it_fits(options, [&] {
+                return convolution_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), {}, options);
+            }));
             return hash_of(dw);
         };
         return p.wide_gradient ? gradient(float{}) : gradient(T{});
@@ -449,7 +452,9 @@ std::uint64_t run(const problem& p, const variant& v) {
     }
     const auto gradient = [&]<class G>(G) {
         auto dw = make_tensor<G>(w.layout.shape, w_axes, base + 2);
-        must(conv_transpose_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), {}, options));
+        must(forced_if_it_fits(options, [&] {
+            return conv_transpose_backward_weights<T, G>(src.in(), dst.in(), a, dw.out(), {}, options);
+        }));
         return hash_of(dw);
     };
     return p.wide_gradient ? gradient(float{}) : gradient(T{});
@@ -465,6 +470,14 @@ std::uint64_t run(const problem& p, const variant& v) {
 
 enum class extent { quick, usual, all };
 
+/// The rows of a table of paths behind `automatic`.
+template <class Path, std::size_t Rows>
+constexpr std::array<algorithm, Rows + 1> with_automatic(const std::array<Path, Rows>& table) {
+    std::array<algorithm, Rows + 1> names{};
+    for (std::size_t i = 0; i < Rows; ++i) names[i + 1] = table[i].name;
+    return names;
+}
+
 /// The paths that an operator is run through. Where one does not fit, the problem takes the way it does by default.
 std::span<const algorithm> paths_of(op kind) {
     static constexpr std::array<algorithm, 5> any{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
@@ -479,6 +492,10 @@ std::span<const algorithm> paths_of(op kind) {
         algorithm::scatter_form_packed, algorithm::scatter_form, algorithm::scatter_form_strided};
     if (kind == op::max_pool) return max_forward;
     if (kind == op::max_pool_backward) return max_backward;
+    static constexpr std::array weights = with_automatic(detail::conv_weights::paths);
+    static constexpr std::array bias = with_automatic(detail::bias_paths);
+    if (kind == op::convolution_backward_weights || kind == op::conv_transpose_backward_weights) return weights;
+    if (kind == op::bias_backward) return bias;
     return any;
 }
 

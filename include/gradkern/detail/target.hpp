@@ -56,6 +56,21 @@ struct prefetch_distances {
     std::int64_t gathered_pixels = 8;           ///< pixels of an output whose gradients are gathered one after the other
 };
 
+/// What weight gradients keep in caches, in floats.
+struct weight_gradient_blocks {
+    std::int64_t sums = 64 << 10;  ///< sums of a dense task, in L2
+    std::int64_t sums_of_1x1 =
+        256 << 10;                    ///< the same of 1x1 kernels, which read each number for few products: beyond L2
+    std::int64_t lanes = 128;         ///< lanes of a dense task
+    std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
+    std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
+    std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
+    std::int64_t sums_of_taps = 64 << 10;   ///< sums of a task whose rows are taps: of one group,
+    std::int64_t sums_of_group_taps = 4 << 10;    ///< across groups, which stay in L1,
+    std::int64_t sums_of_shared_taps = 16 << 10;  ///< and where lanes share the numbers of their group
+    std::int64_t most_packed = 1024 << 10;        ///< packed lines of a chunk there, at most
+};
+
 /// What single CPUs do otherwise than most.
 struct cpu_quirks {
     /// Whether a stream all of whose lines are read is faster with prefetches. A Zen 4 follows it by itself, and takes 1.2 times
@@ -73,6 +88,7 @@ struct machine {
     tile_shapes tile;
     cache_sizes cache;
     prefetch_distances prefetch;
+    weight_gradient_blocks weight_gradients;
     cpu_quirks quirk;
 };
 

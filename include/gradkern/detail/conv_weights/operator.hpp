@@ -8,9 +8,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include <gradkern/detail/bias/bias.hpp>
+#include <gradkern/detail/bias/select.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/reduce.hpp>
+#include <gradkern/detail/conv_weights/run.hpp>
+#include <gradkern/detail/conv_weights/select.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
 #include <gradkern/detail/run/operator.hpp>
@@ -27,47 +28,41 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
-class planned_reduce {
+class planned_weight_gradient {
 public:
     /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.for_lanes(lanes).tasks())),
+        const std::int64_t tasks = conv_weights::count_tasks(conv_weights::split_for(plan_, lanes));
+        return std::max(workspace_for(conv_weights::tasks_of(plan_).slice_bytes, std::min<std::int64_t>(lanes, tasks)),
                         workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(lanes, bias_plan_.tasks())));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many taps,
     /// whatever else there is.
-    [[nodiscard]] bool is_small() const noexcept { return plan_.taps() <= 96; }
+    [[nodiscard]] bool is_small() const noexcept { return conv_weights::tasks_of(plan_).taps() <= 96; }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
+        const conv_weights::task_plan& tasks = conv_weights::tasks_of(plan_);
         text_writer out(text);
-        out << op_ << ": reduce, " << (plan_.channelwise ? "channelwise" : "dense")
-            << (plan_.shared    ? ", shared"
-                : plan_.sliding ? ", sliding"
-                : plan_.common  ? ", one group"
-                                : "")
-            << (plan_.swapped ? ", sides swapped" : "") << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
-            << (plan_.turned                            ? "turned"
-                : plan_.staged && !plan_.pairs_in_place ? "staged"
-                                                        : "in place")
-            << ", " << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
-            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
-            << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+        out << op_ << ": " << name_of(path_) << (tasks.sides == conv_weights::sides::swapped ? ", sides swapped" : "")
+            << (path_ == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations "
+            << conv_weights::words_of_activations(plan_) << ", " << tasks.panels << " panels of " << tasks.panel_width
+            << " lanes, " << conv_weights::count_tasks(plan_) << " tasks, " << tasks.chunks.count << " chunks, "
+            << tasks.slice_bytes << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 
 protected:
     /// A plan that nobody made.
-    explicit planned_reduce(std::string_view op) noexcept : op_(op) {}
+    explicit planned_weight_gradient(std::string_view op) noexcept : op_(op) {}
 
     /// Types of activations and results.
     struct element_types {
         std::int64_t bytes;
         std::int64_t result_bytes;
-        bool f32;
-        bool halves;  // kernels of depthwise layers read them
-        bool pairs;   // there are dot products of pairs
+        conv_weights::activations activations;
+        bool pairs;  // there are dot products of pairs
     };
     /// Memory layouts: the tensors of the two sides and the results. `diff_bias` is empty for none.
     struct tensors {
@@ -78,6 +73,29 @@ protected:
         tensor_layout diff_weights;
         tensor_layout diff_bias;
     };
+
+    /// The facts of a checked problem.
+    [[nodiscard]] static conv_weights::problem make_problem(const element_types& types, const tensors& t,
+                                                            const shape::convolution_problem& p, bool transposed,
+                                                            gradkern::data_format format,
+                                                            gradkern::weights_format w_format,
+                                                            const plan_options& options) noexcept {
+        conv_weights::problem q;
+        q.axes = p.axes;
+        for (shape::axis& a : q.axes)
+            if (a.small == 1) a.stride = 1;  // nobody takes this step: products with strides of memory stay small
+        q.batch = p.batch;
+        q.groups = p.groups;
+        q.small_channels = p.small_channels;
+        q.large_channels = p.large_channels;
+        q.large = shape::activation_strides(t.large, format);
+        q.small = shape::activation_strides(t.small, format);
+        q.weights = shape::filter_strides(t.diff_weights, w_format, transposed);
+        q.accumulate = options.output == output_mode::accumulate;
+        q.activations = types.activations;
+        q.dot_bf16 = types.pairs && options.precision == precision::relaxed;
+        return q;
+    }
 
     /// Checks memory and plans a checked problem.
     [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
@@ -96,16 +114,20 @@ protected:
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
         diff_bias_ = tensor_memory("diff_bias", t.diff_bias, types.result_bytes);
-        plan_ = make_reduce_plan(
-            p, shape::activation_strides(t.large, format), shape::activation_strides(t.small, format),
-            shape::filter_strides(t.diff_weights, w_format, transposed),
-            {.f32 = types.f32, .halves = types.halves, .pairs = types.pairs && options.precision == precision::relaxed},
-            options);
+        const conv_weights::choice choice =
+            conv_weights::choose(make_problem(types, t, p, transposed, format, w_format, options), options);
+        check_path(checks, conv_weights::paths, choice.row, options.algorithm);
+        if (!checks.ok()) return checks.error();
+        path_ = choice.row->name;
+        plan_ = choice.plan;
         if (t.diff_bias.empty()) return {};
         diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
-        bias_plan_ = make_bias_plan(shape::bias_backward_of(p, diff_dst_side_),
-                                    shape::activation_strides(transposed ? t.large : t.small, format),
-                                    shape::strides_of(t.diff_bias)[0], types.f32, options);
+        const bias_problem bias(shape::bias_backward_of(p, diff_dst_side_),
+                                shape::activation_strides(transposed ? t.large : t.small, format),
+                                shape::strides_of(t.diff_bias)[0], types.activations == conv_weights::activations::f32,
+                                options.output);
+        const bias_path* const bias_row = select_path(bias_paths, bias, algorithm::automatic);
+        bias_plan_ = bias_row->make(bias, bias_row->name);
         return {};
     }
 
@@ -114,17 +136,18 @@ protected:
     tensor_memory small_{};
     tensor_memory diff_weights_{};
     tensor_memory diff_bias_{};
-    reduce_plan plan_{};
+    algorithm path_ = algorithm::automatic;
+    conv_weights::plan plan_{};
     bias_plan bias_plan_{};
     shape::side diff_dst_side_ = shape::side::small;
 };
 
 /// One weight-gradient operator over activations of type T with results of type G (T or float).
 template <class T, class G>
-class reduce_operator : public planned_reduce {
+class weight_gradient_operator : public planned_weight_gradient {
 public:
     /// A plan that nobody made.
-    explicit reduce_operator(std::string_view op) noexcept : planned_reduce(op) {}
+    explicit weight_gradient_operator(std::string_view op) noexcept : planned_weight_gradient(op) {}
 
 protected:
     /// Checks memory and plans a checked problem.
@@ -135,8 +158,7 @@ protected:
         if constexpr (takes_elements<T, G>) {
             return plan_memory({.bytes = sizeof(T),
                                 .result_bytes = sizeof(G),
-                                .f32 = std::is_same_v<T, float>,
-                                .halves = is_half<lane_operand<T>>,
+                                .activations = conv_weights::activations_of<T>,
                                 .pairs = has_pairs<T>},
                                t, p, transposed, format, w_format, options);
         }
@@ -150,7 +172,7 @@ protected:
             workspace.size(), workspace_bytes(1), 2);
         if (!s) return s;
         if constexpr (takes_elements<T, G>) {
-            run_reduce(plan_, large, small, diff_weights, workspace, executor);
+            conv_weights::run(plan_, large, small, diff_weights, workspace, executor);
             const T* const diff_dst = diff_dst_side_ == shape::side::large ? large : small;
             if (!diff_bias_.empty()) run_bias(bias_plan_, diff_dst, diff_bias, workspace, executor);
         }

@@ -1,13 +1,13 @@
-// Bias gradients: db[c] = sum over n and all positions of diff_dst, in the chunks of order/summation.hpp.
+// Bias gradients: db[c] = sum over n and all pixels of diff_dst, in the chunks of order/summation.hpp. Two paths share one loop:
 //
-// Loops, outermost first:
-//
-//     task      a panel of channels: the lanes
-//     chunk     at most 256 positions, summed from +0 in row-major order; 32 chunks are added up, and so are these sums
-//     position  one vector load and add per vector of lanes
-//
-// Channels that lie side by side are read in place, others are packed piece by piece with the channels innermost. A
-// piece only feeds the chunk's running sums, so its length is no part of the order of summation.
+//   loops      task (a panel of channels) > chunk of at most 256 pixels, summed from +0 in row-major order; 32 chunks are added up,
+//              and so are these sums > pixel: one vector load and add per vector of lanes
+//   lanes      channels
+//   dense          taken where channels are neighbours: pixels are read in place. Gain over dense_packed: not measured
+//   dense_packed   else: channels innermost, piece by piece. A piece only feeds the chunk's running sums, so that its length is no part
+//                  of the order of summation
+//   zoo        dense all layers in NXC, dense_packed all in NCX
+//   delete     never: the only path of each layout
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradkern/detail/bias/problem.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
@@ -25,54 +26,40 @@
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
-#include <gradkern/shape/bias.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Positions packed at a time: small enough for one-call workspaces on the stack, long enough for whole cache lines.
-inline constexpr std::int64_t piece_positions = simd::lanes > 16 ? 16 : 64;
+/// Pixels packed at a time: small enough for one-call workspaces on the stack, long enough for whole cache lines.
+inline constexpr std::int64_t piece_pixels = simd::lanes > 16 ? 16 : 64;
 
-/// Everything a run needs but pointers. Made by make_bias_plan from a checked problem.
-struct bias_plan {
-    std::int64_t channels = 0;
-    std::int64_t planes = 1;  // D
-    std::int64_t rows = 1;    // H
-    shape::canonical_strides in{};
-    std::int64_t out_step = 1;
-    bool accumulate = false;
+/// Whether pixels are read where they are, or from a packing buffer.
+enum class bias_source : std::uint8_t { in_place, packed };
 
+struct bias_plan : bias_problem {
+    bias_source source = bias_source::in_place;
     chunk_grid chunks{};
     std::int64_t panels = 0;
     std::int64_t at_wide = 0;  // byte offset in a slice; the packed piece is at 0
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return panels; }
-    [[nodiscard]] constexpr bool packed() const noexcept { return in[1] != 1; }
     /// Offset of the first element of a line (n, d, h).
     [[nodiscard]] constexpr std::int64_t line_offset(std::int64_t line) const noexcept {
         return line / rows / planes * in[0] + line / rows % planes * in[2] + line % rows * in[3];
     }
 };
 
-/// Chooses panels and scratch. `f32` says whether diff_dst is f32.
-[[nodiscard]] constexpr bias_plan make_bias_plan(const shape::bias_problem& p, const shape::canonical_strides& in,
-                                                 std::int64_t out_step, bool f32,
-                                                 const plan_options& options) noexcept {
-    bias_plan b;
-    b.channels = p.channels;
-    b.planes = p.positions[0];
-    b.rows = p.positions[1];
-    b.in = in;
-    b.out_step = out_step;
-    b.accumulate = options.output == output_mode::accumulate;
-    b.chunks = chunk_grid(p.batch * p.positions[0] * p.positions[1], p.positions[2]);
+[[nodiscard]] constexpr bias_plan make_bias(const bias_problem& p, algorithm name) noexcept {
+    bias_plan b{p};
+    b.chunks = chunk_grid(p.batch * p.planes * p.rows, p.columns);
     b.panels = shape::ceil_div(p.channels, narrow_lanes);
+    if (name == algorithm::dense) return b;
+    b.source = bias_source::packed;
     slice_layout slice;
-    if (b.packed()) {
-        slice.reserve<float>(piece_positions * narrow_lanes);
-        b.at_wide = slice.reserve<float>(f32 ? 0 : piece_positions * narrow_lanes);
-    }
+    slice.reserve<float>(piece_pixels * narrow_lanes);
+    b.at_wide = slice.reserve<float>(p.is_f32 ? 0 : piece_pixels * narrow_lanes);
     b.slice_bytes = b.tasks() == 0 ? 0 : slice.bytes();
     return b;
 }
@@ -104,15 +91,15 @@ inline void add_rows_by_width(std::integer_sequence<int, I...>, const T* row, st
     static_cast<void>(((vectors == I + 1 ? (add_rows<I + 1>(row, step, count, lanes_used, sum), true) : false) || ...));
 }
 
-/// Packs `count` positions of the channels [0, used) as [position][narrow_lanes]. Neighbouring 16-bit positions are
+/// Packs `count` pixels of the channels [0, used) as [pixel][narrow_lanes]. Neighbouring 16-bit pixels are
 /// widened first, which makes the transposition one of floats.
 template <class T>
 inline void pack_piece(const T* source, const shape::canonical_strides& in, std::int64_t used, std::int64_t count,
                        float* packed, float* wide) noexcept {
     if constexpr (!std::is_same_v<T, float>) {
         if (in[4] == 1) {
-            for (std::int64_t j = 0; j < used; ++j) simd::widen(source + j * in[1], wide + j * piece_positions, count);
-            pack_lanes(static_cast<const float*>(wide), piece_positions, used, 1, count, packed, narrow_lanes);
+            for (std::int64_t j = 0; j < used; ++j) simd::widen(source + j * in[1], wide + j * piece_pixels, count);
+            pack_lanes(static_cast<const float*>(wide), piece_pixels, used, 1, count, packed, narrow_lanes);
             return;
         }
     }
@@ -134,6 +121,7 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
     const auto fold_into = [](vectors& to, const vectors& from) {
         for (std::size_t v = 0; v < from.size(); ++v) to[v] = simd::add(to[v], from[v]);
     };
+    const bool packs = b.source == bias_source::packed;
     run_tasks(executor, b.tasks(), memory, [&](std::byte* slice, auto&& next) {
         auto* packed = reinterpret_cast<float*>(slice);
         auto* wide = reinterpret_cast<float*>(slice + b.at_wide);
@@ -145,25 +133,25 @@ void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std
             // packed rows are whole vectors; lanes without a channel hold zeros that no result shows
             const std::int64_t packed_lanes =
                 shape::ceil_div(used, static_cast<std::int64_t>(simd::lanes)) * simd::lanes;
-            if (b.packed()) clear_lanes(used, packed_lanes, piece_positions, packed, narrow_lanes);
+            if (packs) clear_lanes(used, packed_lanes, piece_pixels, packed, narrow_lanes);
             vectors total = zeros();
             vectors sum = zeros();
             for (std::int64_t i = 0; i < b.chunks.count; ++i) {
                 const chunk_grid::chunk c = b.chunks[i];
                 vectors chunk = zeros();
                 for (std::int64_t line = c.first_line; line < c.last_line;) {
-                    // lines that continue one another become one run
+                    // contiguous lines are one run
                     const std::int64_t offset = b.line_offset(line);
                     std::int64_t count = c.columns();
                     while (++line < c.last_line && b.line_offset(line) == offset + count * b.in[4])
                         count += c.columns();
                     const T* run = base + offset + c.first_column * b.in[4];
-                    if (!b.packed()) {
+                    if (!packs) {
                         add_rows_by_width(widths, run, b.in[4], count, used, chunk);
                         continue;
                     }
-                    for (std::int64_t at = 0; at < count; at += piece_positions) {
-                        const std::int64_t piece = std::min(piece_positions, count - at);
+                    for (std::int64_t at = 0; at < count; at += piece_pixels) {
+                        const std::int64_t piece = std::min(piece_pixels, count - at);
                         pack_piece(run + at * b.in[4], b.in, used, piece, packed, wide);
                         add_rows_by_width(widths, static_cast<const float*>(packed), narrow_lanes, piece, packed_lanes,
                                           chunk);

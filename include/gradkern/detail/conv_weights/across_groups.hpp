@@ -1,0 +1,72 @@
+// across_groups: the lanes run across groups of few channels; the large side is packed for each of them.
+//
+//   loops      tap_rows.hpp; tile of rows (plane tap, row tap, column tap, l)
+//   lanes      channels s of the small side over all groups; a row is a vector: channel l of each lane's own group
+//   taken      groups whose small side fills half of a vector at most and whose large side fills one at most, unless each number
+//              would be packed too often
+//   gains      over dense, whose lanes would be the channels of one group: not measured
+//   zoo        @zoo across_groups@
+//   delete     when grouped takes groups of all sizes
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/tap_rows.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::conv_weights {
+
+/// Lanes of the panels of groups.
+[[nodiscard]] constexpr std::int64_t group_panel_lanes(const problem& p) noexcept {
+    return p.groups * p.small_channels <= simd::lanes ? simd::lanes : narrow_lanes;
+}
+
+struct across_groups_plan : tap_rows_plan {
+    using tap_rows_plan::tap_rows_plan;
+};
+
+[[nodiscard]] constexpr across_groups_plan make_across_groups(const problem& p) noexcept {
+    const std::int64_t width = group_panel_lanes(p);
+    across_groups_plan plan(p, width, source::packed, source::packed, p.large_channels * width);
+    plan.lay_out(target.weight_gradients.sums_of_group_taps);
+    return plan;
+}
+
+[[nodiscard]] constexpr bool fits_across_groups(const problem& p) noexcept {
+    return p.groups > 1 && make_across_groups(p).is_bounded();
+}
+
+[[nodiscard]] constexpr bool is_across_groups_profitable(const problem& p) noexcept {
+    const bool packed_too_often =
+        p.large[1] == 1 ? p.small_channels > 4 : p.small_channels >= 8 && p.large_channels >= 8;
+    return 2 * p.small_channels <= simd::lanes && p.large_channels <= simd::lanes && !packed_too_often;
+}
+
+template <class T>
+void pack_across_groups(const tap_rows_plan& p, const T* large, const staging_box& box, std::int64_t first_lane,
+                        std::int64_t lanes, float* to) noexcept {
+    stage_across_groups(large, p.large, box, first_lane, lanes, p.small_channels, p.large_channels, p.panel_width, to);
+}
+
+inline void add_lines_across_groups(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {
+    constexpr int unit = 1;  // a row more is a vector more to read for nothing
+    add_lines_by_rows(p, l,
+                      {.most = narrow_rows,
+                       .unit = unit,
+                       .channels = p.large_channels,
+                       .kernels = tiles_for<operand::vector, unit>(l.lanes),
+                       .run = run_row_tile},
+                      sum);
+}
+
+template <class T>
+void add_task(const across_groups_plan& p, const T* large, const T* small, std::int64_t task,
+              std::byte* slice) noexcept {
+    add_tap_rows<T>(p, {pack_across_groups<T>, add_lines_across_groups, add_lines_across_groups}, large, small, task,
+                    slice);
+}
+
+}  // namespace detail::conv_weights
+GRADKERN_ISA_NAMESPACE_END

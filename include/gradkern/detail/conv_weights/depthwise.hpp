@@ -1,0 +1,38 @@
+// depthwise: one channel a group. That of across_groups, but for f32 channels that are neighbours in both tensors: those are
+// read in place.
+//
+//   loops      tap_rows.hpp; tile of rows (plane tap, row tap, column tap)
+//   lanes      groups; a row is a vector of the large side
+//   taken      where depthwise_sliding does not fit
+//   gains      over across_groups: not measured
+//   zoo        @zoo depthwise@
+//   delete     when depthwise_sliding takes windows of any size
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/across_groups.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::conv_weights {
+
+struct depthwise_plan : across_groups_plan {
+    using across_groups_plan::across_groups_plan;
+};
+
+[[nodiscard]] constexpr depthwise_plan make_depthwise(const problem& p) noexcept {
+    const source from = p.is_f32() && p.has_neighbouring_channels() ? source::in_place : source::packed;
+    const std::int64_t width = group_panel_lanes(p);
+    depthwise_plan plan(p, width, from, from, width);
+    plan.lay_out(target.weight_gradients.sums_of_group_taps);
+    return plan;
+}
+
+[[nodiscard]] constexpr bool fits_depthwise(const problem& p) noexcept {
+    return p.is_depthwise() && make_depthwise(p).is_bounded();
+}
+
+}  // namespace detail::conv_weights
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,123 @@
+// depthwise_sliding: one channel a group; each number is read once for all column taps.
+//
+//   loops      tap_rows.hpp down to lines; then line > plane tap > three row taps > vector of lanes, of all panels of a task where
+//              they are read in place > output, whose terms go to the sums of all column taps (micro/sliding_sums.hpp)
+//   lanes      groups
+//   taken      windows of three columns, neither dilated nor of a stride above two
+//   gains      over depthwise, Zen 5, NXC (7159cb5:bench/LIMITS.md, "Depthwise"): 3x3 144@56 1.8 -> 0.8 ms; bf16 2.1 -> 0.46, stride 2
+//              0.74 -> 0.19
+//   zoo        @zoo depthwise_sliding@
+//   delete     when windows of three columns are rare
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/across_groups.hpp>
+#include <gradkern/detail/micro/sliding_sums.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::conv_weights {
+
+struct depthwise_sliding_plan : tap_rows_plan {
+    using tap_rows_plan::tap_rows_plan;
+};
+
+[[nodiscard]] constexpr depthwise_sliding_plan make_depthwise_sliding(const problem& p) noexcept {
+    const bool in_place = p.activations != activations::packed_16bit && p.has_neighbouring_channels();
+    const source from = in_place ? source::in_place : source::packed;
+    depthwise_sliding_plan plan(p, simd::lanes, from, from, simd::lanes);
+    plan.lay_out(target.weight_gradients.sums_of_group_taps);
+    return plan;
+}
+
+[[nodiscard]] constexpr bool fits_depthwise_sliding(const problem& p) noexcept {
+    const shape::axis& columns = p.axes[2];
+    return p.is_depthwise() && columns.kernel == sliding_sum_taps && columns.dilation == 1 &&
+           columns.stride <= most_sliding_stride && make_depthwise_sliding(p).is_bounded();
+}
+
+/// The call of a line of the windows, but for rows and sums.
+[[nodiscard]] inline sliding_sums_call sliding_line(const tap_rows_plan& p, const plane_lines& l) noexcept {
+    const shape::axis& columns = p.axes[2];
+    const std::int64_t outputs = l.chunk.columns();
+    const std::int64_t first = columns.position(l.chunk.first_column, 0);
+    const std::int64_t look_back = (sliding_sum_taps - 1) / columns.stride;
+    const std::int64_t whole =
+        std::clamp((columns.stride - 1 - first) / columns.stride, look_back, outputs + look_back);
+    return {.a = l.large,
+            .b = l.small,
+            .a_step = l.stride[4],
+            .b_step = l.column_step,
+            .a_ahead = p.axes[1].stride_in(l.stride[3]),
+            .b_ahead = l.line_step,
+            .columns = columns.large,
+            .first = first,
+            .stride = columns.stride,
+            .outputs = outputs,
+            .whole = whole,
+            .whole_end = std::max(whole, std::min(outputs, (columns.large - first) / columns.stride))};
+}
+
+/// Adds three lines of the windows, whose rows and sums `call` holds, for all lanes. Row pointers go on by a vector.
+inline void add_sliding_lanes(const tap_rows_plan& p, sliding_sums_call& call, const sliding_sums_kernels& kernels,
+                              std::int64_t lanes) noexcept {
+    const auto add_whole = kernels.whole[static_cast<std::size_t>(call.stride - 1)];
+    const std::int64_t end = call.outputs + (sliding_sum_taps - 1) / call.stride;
+    for (std::int64_t lane = 0; lane < lanes; lane += simd::lanes) {
+        kernels.border(call, 0, call.whole);
+        if (call.whole < call.whole_end) add_whole(call);
+        kernels.border(call, call.whole_end, end);
+        call.b_row += simd::lanes;
+        GRADKERN_NO_UNROLL
+        for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
+            call.a_row[i] += simd::lanes;
+            call.sums[i] += p.panel_floats();
+        }
+    }
+}
+
+/// Whatever the types of the tensors: compiled once.
+GRADKERN_NOINLINE inline void add_sliding_lines(const tap_rows_plan& p, const plane_lines& l,
+                                                const sliding_sums_kernels& kernels, float* sum) noexcept {
+    const std::int64_t line_floats = p.axes[2].kernel * p.panel_width;
+    const shape::tap_sequence planes = p.axes[0].inside_taps(l.at.d);
+    sliding_sums_call call = sliding_line(p, l);
+    for (std::int64_t line = l.at.h; line < l.at.h + l.lines; ++line) {
+        const shape::tap_sequence lines = p.axes[1].inside_taps(line);
+        for (std::int64_t d = planes.first; d < planes.first + planes.count; ++d) {
+            const std::int64_t plane = l.at.n * l.stride[0] - l.origin + p.axes[0].position(l.at.d, d) * l.stride[2];
+            for (std::int64_t t = 0; t < lines.count; t += sliding_sum_lines) {
+                call.lines = static_cast<std::size_t>(std::min<std::int64_t>(lines.count - t, sliding_sum_lines));
+                call.b_row = (line - l.at.h) * l.line_step;
+                GRADKERN_NO_UNROLL
+                for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
+                    // in place of lines that there are not the last one again, to the same sums
+                    const std::int64_t tap = lines.first + std::min(t + static_cast<std::int64_t>(i), lines.count - 1);
+                    call.a_row[i] = plane + p.axes[1].position(line, tap) * l.stride[3];
+                    call.sums[i] = sum + (d * p.axes[1].kernel + tap) * line_floats;
+                }
+                add_sliding_lanes(p, call, kernels, l.lanes);
+            }
+        }
+    }
+}
+
+template <operand A>
+void add_lines_sliding(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {
+    add_sliding_lines(p, l, sliding_sums_of<A>, sum);
+}
+
+template <class T>
+void add_task(const depthwise_sliding_plan& p, const T* large, const T* small, std::int64_t task,
+              std::byte* slice) noexcept {
+    add_tap_rows<T>(p,
+                    {pack_across_groups<T>, add_lines_sliding<operand::vector>, add_lines_sliding<lane_operand<T>>,
+                     p.large_source == source::in_place ? INT64_MAX : 1},
+                    large, small, task, slice);
+}
+
+}  // namespace detail::conv_weights
+GRADKERN_ISA_NAMESPACE_END

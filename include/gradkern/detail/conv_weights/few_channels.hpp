@@ -1,0 +1,74 @@
+// few_channels: the lanes share the few input channels of one group.
+//
+//   loops      tap_rows.hpp; tile of rows (plane tap, row tap, column tap, l)
+//   lanes      channels s of the small side; each row is one number of the large side, broadcast to all lanes
+//   taken      one group of up to 4 large-side channels, up to 128 taps on several lines, and padding: at borders each tap of a
+//              row meets pixels of its own, so that a dense tile has one row for each channel
+//   gains      over dense, Granite Rapids, f32, AVX-512 (7159cb5:bench/LIMITS.md, "Weights of up to four input channels"): 5x5 1->6@28
+//              0.84 -> 0.29 ms, 3x3 1->32@28 0.36 -> 0.20, 3x3 3->64@224 1.83 -> 1.58, 3x3x3 3->64 4.4 -> 3.4
+//   zoo        @zoo few_channels@
+//   delete     when dense tiles take the taps of several lines for rows
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/dense.hpp>
+#include <gradkern/detail/conv_weights/tap_rows.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::conv_weights {
+
+struct few_channels_plan : tap_rows_plan {
+    using tap_rows_plan::tap_rows_plan;
+};
+
+[[nodiscard]] constexpr few_channels_plan make_few_channels(const problem& p) noexcept {
+    few_channels_plan plan(p, panel_lanes(p.small_channels), p.is_f32() ? source::in_place : source::packed,
+                           p.is_f32() && p.small[1] == 1 ? source::in_place : source::packed, p.large_channels);
+    plan.lay_out(target.weight_gradients.sums_of_taps);
+    return plan;
+}
+
+[[nodiscard]] constexpr bool fits_few_channels(const problem& p) noexcept {
+    return p.groups == 1 && make_few_channels(p).is_bounded();
+}
+
+/// Not without borders, nor of very many taps, whose sums are read and written for each line, nor where packing puts channels
+/// together, nor where dense tiles need no workspace and these, with one level of sums more, do.
+[[nodiscard]] constexpr bool is_few_channels_profitable(const problem& p) noexcept {
+    const shape::axis& columns = p.axes[2];
+    const bool borders = columns.pad_begin > 0 || columns.window_end(columns.small - 1) > columns.large;
+    const bool row_taps = p.axes[0].kernel * p.axes[1].kernel > 1 && p.taps() <= 128;
+    const bool rows_stay = p.is_f32() || p.large[1] == 1 || p.large_channels == 1;
+    if (p.dot_bf16 || p.large_channels > 4 || !row_taps || !borders || !rows_stay) return false;
+    const few_channels_plan plan = make_few_channels(p);
+    return plan.at_sum + plan.sum_bytes() <= stack_slice || dense_slice_bytes(p) > stack_slice;
+}
+
+template <class T>
+void pack_few_channels(const tap_rows_plan& p, const T* large, const staging_box& box, std::int64_t, std::int64_t,
+                       float* to) noexcept {
+    stage_channels(large, p.large, box, p.large_channels, to);
+}
+
+inline void add_lines_of_few_channels(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {
+    add_lines_by_rows(p, l,
+                      {.most = rows_at_most(p.panel_width),
+                       .unit = row_unit<operand::scalar>,
+                       .channels = p.large_channels,
+                       .kernels = tiles_for<operand::scalar>(l.lanes),
+                       .run = run_row_tile},
+                      sum);
+}
+
+template <class T>
+void add_task(const few_channels_plan& p, const T* large, const T* small, std::int64_t task,
+              std::byte* slice) noexcept {
+    add_tap_rows<T>(p, {pack_few_channels<T>, add_lines_of_few_channels, add_lines_of_few_channels}, large, small, task,
+                    slice);
+}
+
+}  // namespace detail::conv_weights
+GRADKERN_ISA_NAMESPACE_END

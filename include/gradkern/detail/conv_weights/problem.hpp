@@ -1,0 +1,100 @@
+// The problem of the engine of weight gradients: checked facts. Nothing is decided here.
+//
+//     dw[s, l, k]  =  sum over n, o with p(o, k) inside of  small[n, s, o] * large[n, channel(s, l), p(o, k)]
+//
+// where s counts the channels of the small side over all groups and l those of the large side in the group of s. The pixels o
+// are summed in chunks (order/summation.hpp). No path and no number of workers splits a sum.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::conv_weights {
+
+/// Which side of the operator is the small one here. A product of 1x1 kernels has no sides.
+enum class sides : std::uint8_t { as_given, swapped };
+
+/// How kernels may read activations. Packing widens all of them to f32.
+enum class activations : std::uint8_t {
+    f32,
+    native_16bit,  ///< kernels of depthwise layers read them where they are
+    packed_16bit   ///< no kernel does
+};
+
+template <class T>
+inline constexpr activations activations_of = std::is_same_v<T, float>   ? activations::f32
+                                              : is_half<lane_operand<T>> ? activations::native_16bit
+                                                                         : activations::packed_16bit;
+
+/// The facts that runs read, too: every plan begins with them.
+struct tensors {
+    std::array<shape::axis, 3> axes{};
+    std::int64_t batch = 0;
+    std::int64_t groups = 1;
+    std::int64_t small_channels = 0;  // of one group
+    std::int64_t large_channels = 0;
+    shape::canonical_strides small{};
+    shape::canonical_strides large{};
+    shape::canonical_strides weights{};
+    conv_weights::sides sides = conv_weights::sides::as_given;
+    bool accumulate = false;
+
+    [[nodiscard]] constexpr std::int64_t taps() const noexcept {
+        return axes[0].kernel * axes[1].kernel * axes[2].kernel;
+    }
+    [[nodiscard]] constexpr bool is_empty() const noexcept { return small_channels == 0 || large_channels == 0; }
+    [[nodiscard]] constexpr bool is_depthwise() const noexcept {
+        return groups > 1 && small_channels == 1 && large_channels == 1;
+    }
+    [[nodiscard]] constexpr bool has_unit_axes() const noexcept {
+        return axes[0].is_unit() && axes[1].is_unit() && axes[2].is_unit();
+    }
+    /// Whether neighbouring channels are neighbours in both tensors.
+    [[nodiscard]] constexpr bool has_neighbouring_channels() const noexcept { return large[1] == 1 && small[1] == 1; }
+};
+
+struct problem : tensors {
+    conv_weights::activations activations = conv_weights::activations::f32;
+    bool dot_bf16 = false;  // relaxed precision, bf16 activations, and a target with dot products of their pairs
+
+    [[nodiscard]] constexpr bool is_f32() const noexcept { return activations == conv_weights::activations::f32; }
+
+    /// The same problem with the sides swapped, which 1x1 kernels of one group allow.
+    [[nodiscard]] constexpr problem with_swapped_sides() const noexcept {
+        problem p = *this;
+        p.sides = conv_weights::sides::swapped;
+        std::swap(p.small_channels, p.large_channels);
+        std::swap(p.small, p.large);
+        std::swap(p.weights[0], p.weights[1]);
+        return p;
+    }
+
+    /// The same problem with lines that are contiguous in both tensors collapsed to one, where kernels are 1x1. It changes the
+    /// chunks, and so the order of sums: strict sums keep their lines.
+    [[nodiscard]] constexpr problem with_collapsed_lines() const noexcept {
+        problem p = *this;
+        if (batch == 0 || is_empty()) return p;  // extents of empty tensors know no bounds
+        shape::axis& line = p.axes[2];
+        for (const std::size_t outer : {1U, 0U}) {
+            if (!line.is_unit() || !p.axes[outer].is_unit() || !continues(small[outer + 2], line.small, small[4]) ||
+                !continues(large[outer + 2], line.small, large[4]))
+                break;
+            line.small = line.large = line.small * p.axes[outer].small;
+            p.axes[outer] = shape::axis{};
+        }
+        return p;
+    }
+};
+
+}  // namespace detail::conv_weights
+GRADKERN_ISA_NAMESPACE_END
