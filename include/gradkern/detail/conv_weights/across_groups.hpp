@@ -23,19 +23,16 @@ namespace detail::conv_weights {
     return p.groups * p.small_channels <= simd::lanes ? simd::lanes : narrow_lanes;
 }
 
-struct across_groups_plan : tap_rows_plan {
-    using tap_rows_plan::tap_rows_plan;
-};
-
-[[nodiscard]] constexpr across_groups_plan make_across_groups(const problem& p) noexcept {
+[[nodiscard]] constexpr tap_rows_plan outline_across_groups(const problem& p) noexcept {
     const std::int64_t width = group_panel_lanes(p);
-    across_groups_plan plan(p, width, source::packed, source::packed, p.large_channels * width);
-    plan.lay_out(target.weight_gradients.sums_of_group_taps);
-    return plan;
+    return {p, algorithm::across_groups, width, source::packed, source::packed, p.large_channels * width};
+}
+[[nodiscard]] constexpr tap_rows_plan make_across_groups(const problem& p) noexcept {
+    return outline_across_groups(p).with_tasks_of(target.weight_gradients.sums_of_group_taps);
 }
 
 [[nodiscard]] constexpr bool fits_across_groups(const problem& p) noexcept {
-    return p.groups > 1 && make_across_groups(p).is_bounded();
+    return p.groups > 1 && outline_across_groups(p).is_bounded();
 }
 
 [[nodiscard]] constexpr bool is_across_groups_profitable(const problem& p) noexcept {
@@ -61,12 +58,10 @@ inline void add_lines_across_groups(const tap_rows_plan& p, const plane_lines& l
                       sum);
 }
 
+/// Of depthwise, too.
 template <class T>
-void add_task(const across_groups_plan& p, const T* large, const T* small, std::int64_t task,
-              std::byte* slice) noexcept {
-    add_tap_rows<T>(p, {pack_across_groups<T>, add_lines_across_groups, add_lines_across_groups}, large, small, task,
-                    slice);
-}
+inline constexpr tap_rows_steps<T> across_groups_steps{pack_across_groups<T>, add_lines_across_groups,
+                                                       add_lines_across_groups};
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

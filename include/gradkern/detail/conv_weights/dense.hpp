@@ -30,7 +30,7 @@ struct dense_plan : dense_tasks {
 }
 [[nodiscard]] constexpr dense_plan make_least_dense(const problem& p) noexcept {
     dense_plan plan(p, source::in_place);
-    plan.lay_out_least(0);
+    plan.lay_out(0, scratch_use::least);
     return plan;
 }
 

@@ -17,8 +17,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/dense_tiles.hpp>
-#include <gradkern/detail/conv_weights/windows.hpp>
+#include <gradkern/detail/conv_weights/dense_packed.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/target.hpp>
 

@@ -12,6 +12,7 @@
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -23,7 +24,7 @@ struct dense_tasks : task_plan {
 
     constexpr dense_tasks() noexcept = default;
     /// Tasks that are fast.
-    constexpr explicit dense_tasks(const problem& p) noexcept
+    GRADKERN_NOINLINE constexpr explicit dense_tasks(const problem& p) noexcept
         : task_plan(p, p.small_channels, panel_lanes(p.small_channels)) {
         // 1x1: each number of the large side is used once for each panel, so that many are wanted, and larger sums, which are
         // read and written once a chunk, are better than sides that are packed more often. Not in NCX, where nothing is transposed,
@@ -52,7 +53,8 @@ struct dense_tasks : task_plan {
     }
     /// Tasks with the least scratch: one vector of lanes, and as many channels as fit the stack, with a buffer for their
     /// pixels where the large side is packed.
-    constexpr dense_tasks(const problem& p, source large_from) noexcept : task_plan(p, p.small_channels, simd::lanes) {
+    GRADKERN_NOINLINE constexpr dense_tasks(const problem& p, source large_from) noexcept
+        : task_plan(p, p.small_channels, simd::lanes) {
         slice_layout slice(true);
         static_cast<void>(slice.reserve<float>(chunk_pixels() * least_lanes));
         static_cast<void>(slice.reserve<stretch>(chunk_lines()));
@@ -67,24 +69,15 @@ struct dense_tasks : task_plan {
     }
 
     /// Lays out a slice with `packed_floats` of the large side.
-    constexpr void lay_out(std::int64_t packed_floats) noexcept {
-        slice_layout slice;
-        at_small =
-            slice.reserve<float>(small_source == source::in_place ? 0 : task_panels * chunk_pixels() * panel_width);
+    GRADKERN_NOINLINE constexpr void lay_out(std::int64_t packed_floats,
+                                             scratch_use scratch = scratch_use::fast) noexcept {
+        const bool least = scratch == scratch_use::least;
+        const std::int64_t width = least ? least_lanes : panel_width;
+        slice_layout slice(least);
+        at_small = slice.reserve<float>(small_source == source::in_place ? 0 : task_panels * chunk_pixels() * width);
         at_large = slice.reserve<float>(packed_floats);
         at_list = slice.reserve<stretch>(chunk_lines());
-        reserve_sums(slice);
-    }
-    /// The same with the least scratch.
-    constexpr void lay_out_least(std::int64_t packed_floats) noexcept {
-        slice_layout slice(true);
-        at_small = slice.reserve<float>(chunk_pixels() * least_lanes);
-        at_list = slice.reserve<stretch>(chunk_lines());
-        at_large = slice.reserve<float>(packed_floats);
-        const std::int64_t sums = task_channels * taps() * least_lanes;
-        at_sum = slice.reserve<float>(sums);
-        at_total = slice.reserve<float>(has_two_levels() ? sums : 0);
-        slice_bytes = slice.bytes();
+        reserve_sums(slice, sum_floats / panel_width * width);
     }
 
     [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {

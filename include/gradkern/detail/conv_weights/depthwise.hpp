@@ -18,20 +18,17 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-struct depthwise_plan : across_groups_plan {
-    using across_groups_plan::across_groups_plan;
-};
-
-[[nodiscard]] constexpr depthwise_plan make_depthwise(const problem& p) noexcept {
+[[nodiscard]] constexpr tap_rows_plan outline_depthwise(const problem& p) noexcept {
     const source from = p.is_f32() && p.has_neighbouring_channels() ? source::in_place : source::packed;
     const std::int64_t width = group_panel_lanes(p);
-    depthwise_plan plan(p, width, from, from, width);
-    plan.lay_out(target.weight_gradients.sums_of_group_taps);
-    return plan;
+    return {p, algorithm::depthwise, width, from, from, width};
+}
+[[nodiscard]] constexpr tap_rows_plan make_depthwise(const problem& p) noexcept {
+    return outline_depthwise(p).with_tasks_of(target.weight_gradients.sums_of_group_taps);
 }
 
 [[nodiscard]] constexpr bool fits_depthwise(const problem& p) noexcept {
-    return p.is_depthwise() && make_depthwise(p).is_bounded();
+    return p.is_depthwise() && outline_depthwise(p).is_bounded();
 }
 
 }  // namespace detail::conv_weights

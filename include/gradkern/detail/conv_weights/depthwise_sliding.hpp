@@ -21,22 +21,19 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-struct depthwise_sliding_plan : tap_rows_plan {
-    using tap_rows_plan::tap_rows_plan;
-};
-
-[[nodiscard]] constexpr depthwise_sliding_plan make_depthwise_sliding(const problem& p) noexcept {
+[[nodiscard]] constexpr tap_rows_plan outline_depthwise_sliding(const problem& p) noexcept {
     const bool in_place = p.activations != activations::packed_16bit && p.has_neighbouring_channels();
     const source from = in_place ? source::in_place : source::packed;
-    depthwise_sliding_plan plan(p, simd::lanes, from, from, simd::lanes);
-    plan.lay_out(target.weight_gradients.sums_of_group_taps);
-    return plan;
+    return {p, algorithm::depthwise_sliding, simd::lanes, from, from, simd::lanes};
+}
+[[nodiscard]] constexpr tap_rows_plan make_depthwise_sliding(const problem& p) noexcept {
+    return outline_depthwise_sliding(p).with_tasks_of(target.weight_gradients.sums_of_group_taps);
 }
 
 [[nodiscard]] constexpr bool fits_depthwise_sliding(const problem& p) noexcept {
     const shape::axis& columns = p.axes[2];
     return p.is_depthwise() && columns.kernel == sliding_sum_taps && columns.dilation == 1 &&
-           columns.stride <= most_sliding_stride && make_depthwise_sliding(p).is_bounded();
+           columns.stride <= most_sliding_stride && outline_depthwise_sliding(p).is_bounded();
 }
 
 /// The call of a line of the windows, but for rows and sums.
@@ -111,13 +108,8 @@ void add_lines_sliding(const tap_rows_plan& p, const plane_lines& l, float* sum)
 }
 
 template <class T>
-void add_task(const depthwise_sliding_plan& p, const T* large, const T* small, std::int64_t task,
-              std::byte* slice) noexcept {
-    add_tap_rows<T>(p,
-                    {pack_across_groups<T>, add_lines_sliding<operand::vector>, add_lines_sliding<lane_operand<T>>,
-                     p.large_source == source::in_place ? INT64_MAX : 1},
-                    large, small, task, slice);
-}
+inline constexpr tap_rows_steps<T> depthwise_sliding_steps{pack_across_groups<T>, add_lines_sliding<operand::vector>,
+                                                           add_lines_sliding<lane_operand<T>>, INT64_MAX};
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

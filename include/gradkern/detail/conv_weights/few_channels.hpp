@@ -20,19 +20,20 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-struct few_channels_plan : tap_rows_plan {
-    using tap_rows_plan::tap_rows_plan;
-};
-
-[[nodiscard]] constexpr few_channels_plan make_few_channels(const problem& p) noexcept {
-    few_channels_plan plan(p, panel_lanes(p.small_channels), p.is_f32() ? source::in_place : source::packed,
-                           p.is_f32() && p.small[1] == 1 ? source::in_place : source::packed, p.large_channels);
-    plan.lay_out(target.weight_gradients.sums_of_taps);
-    return plan;
+[[nodiscard]] constexpr tap_rows_plan outline_few_channels(const problem& p) noexcept {
+    return {p,
+            algorithm::few_channels,
+            panel_lanes(p.small_channels),
+            p.is_f32() ? source::in_place : source::packed,
+            p.is_f32() && p.small[1] == 1 ? source::in_place : source::packed,
+            p.large_channels};
+}
+[[nodiscard]] constexpr tap_rows_plan make_few_channels(const problem& p) noexcept {
+    return outline_few_channels(p).with_tasks_of(target.weight_gradients.sums_of_taps);
 }
 
 [[nodiscard]] constexpr bool fits_few_channels(const problem& p) noexcept {
-    return p.groups == 1 && make_few_channels(p).is_bounded();
+    return p.groups == 1 && outline_few_channels(p).is_bounded();
 }
 
 /// Not without borders, nor of very many taps, whose sums are read and written for each line, nor where packing puts channels
@@ -43,7 +44,7 @@ struct few_channels_plan : tap_rows_plan {
     const bool row_taps = p.axes[0].kernel * p.axes[1].kernel > 1 && p.taps() <= 128;
     const bool rows_stay = p.is_f32() || p.large[1] == 1 || p.large_channels == 1;
     if (p.dot_bf16 || p.large_channels > 4 || !row_taps || !borders || !rows_stay) return false;
-    const few_channels_plan plan = make_few_channels(p);
+    const tap_rows_plan plan = make_few_channels(p);
     return plan.at_sum + plan.sum_bytes() <= stack_slice || dense_slice_bytes(p) > stack_slice;
 }
 
@@ -64,11 +65,8 @@ inline void add_lines_of_few_channels(const tap_rows_plan& p, const plane_lines&
 }
 
 template <class T>
-void add_task(const few_channels_plan& p, const T* large, const T* small, std::int64_t task,
-              std::byte* slice) noexcept {
-    add_tap_rows<T>(p, {pack_few_channels<T>, add_lines_of_few_channels, add_lines_of_few_channels}, large, small, task,
-                    slice);
-}
+inline constexpr tap_rows_steps<T> few_channels_steps{pack_few_channels<T>, add_lines_of_few_channels,
+                                                      add_lines_of_few_channels};
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

@@ -21,10 +21,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-struct grouped_plan : tap_rows_plan {
-    using tap_rows_plan::tap_rows_plan;
-};
-
 /// Whether tiles in place would miss L1 again and again: pixels a multiple of a power of two apart lie in few of its sets, which do
 /// not hold those that the row taps of a line read, each several times.
 [[nodiscard]] constexpr bool misses_l1_in_place(const problem& p) noexcept {
@@ -37,18 +33,19 @@ struct grouped_plan : tap_rows_plan {
            reads >= 4 * few(p.axes[1].stride) * few(p.axes[2].stride);
 }
 
-[[nodiscard]] constexpr grouped_plan make_grouped(const problem& p) noexcept {
+[[nodiscard]] constexpr tap_rows_plan outline_grouped(const problem& p) noexcept {
     const bool in_place = p.is_f32() && p.has_neighbouring_channels() && !misses_l1_in_place(p);
     const source from = in_place ? source::in_place : source::packed;
     const std::int64_t width = group_panel_lanes(p);
-    grouped_plan plan(p, width, from, from, width);
-    plan.lay_out(target.weight_gradients.sums_of_shared_taps);
-    return plan;
+    return {p, algorithm::grouped, width, from, from, width};
+}
+[[nodiscard]] constexpr tap_rows_plan make_grouped(const problem& p) noexcept {
+    return outline_grouped(p).with_tasks_of(target.weight_gradients.sums_of_shared_taps);
 }
 
 [[nodiscard]] constexpr bool fits_grouped(const problem& p) noexcept {
     return p.groups > 1 && p.small_channels == p.large_channels && has_outer(p.small_channels) &&
-           make_grouped(p).is_bounded();
+           outline_grouped(p).is_bounded();
 }
 
 /// Each lane has one number of its group: the kernel finds the others in the register.
@@ -94,9 +91,7 @@ inline void add_lines_of_groups(const tap_rows_plan& p, const plane_lines& l, fl
 }
 
 template <class T>
-void add_task(const grouped_plan& p, const T* large, const T* small, std::int64_t task, std::byte* slice) noexcept {
-    add_tap_rows<T>(p, {pack_grouped<T>, add_lines_of_groups, add_lines_of_groups}, large, small, task, slice);
-}
+inline constexpr tap_rows_steps<T> grouped_steps{pack_grouped<T>, add_lines_of_groups, add_lines_of_groups};
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

@@ -10,7 +10,6 @@
 
 #include <gradkern/detail/bias/select.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/run.hpp>
 #include <gradkern/detail/conv_weights/select.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>

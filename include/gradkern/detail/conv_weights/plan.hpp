@@ -1,7 +1,12 @@
-// The plan of a weight gradient: that of the path that computes it.
+// The plan of a weight gradient, that of the path that computes it, and its run.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include <gradkern/detail/config.hpp>
@@ -14,12 +19,23 @@
 #include <gradkern/detail/conv_weights/few_channels.hpp>
 #include <gradkern/detail/conv_weights/grouped.hpp>
 #include <gradkern/detail/run/select.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/executor.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-using plan = std::variant<dense_plan, dense_packed_plan, dense_bf16_plan, few_channels_plan, grouped_plan,
-                          depthwise_sliding_plan, depthwise_plan, across_groups_plan>;
+using plan = std::variant<dense_plan, dense_packed_plan, dense_bf16_plan, tap_rows_plan>;
+
+/// Computes the sums of one task of the paths whose rows are taps.
+template <class T>
+void add_task(const tap_rows_plan& p, const T* large, const T* small, std::int64_t task, std::byte* slice) noexcept {
+    const tap_rows_steps<T>& steps = p.path == algorithm::few_channels        ? few_channels_steps<T>
+                                     : p.path == algorithm::grouped           ? grouped_steps<T>
+                                     : p.path == algorithm::depthwise_sliding ? depthwise_sliding_steps<T>
+                                                                              : across_groups_steps<T>;
+    add_tap_rows(p, steps, large, small, task, slice);
+}
 
 /// What the plans of all paths share.
 [[nodiscard]] inline const task_plan& tasks_of(const plan& p) noexcept {
@@ -50,6 +66,25 @@ using plan = std::variant<dense_plan, dense_packed_plan, dense_bf16_plan, few_ch
         split = path;
     });
     return split;
+}
+
+/// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
+template <class T, class G>
+void run(const plan& planned, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
+         executor_ref executor) noexcept {
+    const task_plan& tasks = tasks_of(planned);
+    if (tasks.sides == sides::swapped) std::swap(large, small);
+    const slices memory(workspace, tasks.slice_bytes);
+    const plan split = split_for(planned, std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
+    run_tasks(executor, count_tasks(split), memory, [&](std::byte* slice, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) {
+            with_plan(split, [&](const auto& path) {
+                const float* const sums = path.clear_sums(slice);
+                add_task(path, large, small, task, slice);
+                store_task(path, sums, task, diff_weights);
+            });
+        }
+    });
 }
 
 }  // namespace detail::conv_weights

@@ -24,20 +24,23 @@
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
 struct tap_rows_plan : task_plan {
+    algorithm path = algorithm::automatic;
     source large_source = source::packed;
     std::int64_t pixel_floats = 0;  // of the large side, packed
     std::int64_t at_chunk = 0;
 
     constexpr tap_rows_plan() noexcept = default;
-    constexpr tap_rows_plan(const tensors& t, std::int64_t width, source large_from, source small_from,
-                            std::int64_t floats) noexcept
-        : task_plan(t, t.groups * t.small_channels, width), large_source(large_from), pixel_floats(floats) {
+    /// `width`: lanes of a panel; `floats`: pixel_floats.
+    GRADKERN_NOINLINE constexpr tap_rows_plan(const tensors& t, algorithm name, std::int64_t width, source large_from,
+                                              source small_from, std::int64_t floats) noexcept
+        : task_plan(t, t.groups * t.small_channels, width), path(name), large_source(large_from), pixel_floats(floats) {
         small_source = small_from;
     }
 
@@ -53,7 +56,7 @@ struct tap_rows_plan : task_plan {
     /// Sums of one panel.
     [[nodiscard]] constexpr std::int64_t panel_floats() const noexcept { return taps() * large_channels * panel_width; }
     /// Floats of the large side that are packed at a time.
-    [[nodiscard]] constexpr std::int64_t packed_floats() const noexcept {
+    [[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t packed_floats() const noexcept {
         if (large_source == source::in_place && (groups == 1 || has_whole_panels())) return 0;
         const std::array<std::int64_t, 3> extent{1, std::min(chunk_lines(), axes[1].small),
                                                  std::min(chunk_positions, axes[2].small)};
@@ -66,8 +69,14 @@ struct tap_rows_plan : task_plan {
         return packed_floats() <= target.weight_gradients.most_packed;
     }
 
-    /// Lays out tasks of panels with at most `sums` sums, where channels are neighbours: there panels read parts of the same pages.
-    constexpr void lay_out(std::int64_t sums) noexcept {
+    /// The same with tasks and a slice: panels with at most `sums` sums, where channels are neighbours, which read parts of the same
+    /// pages.
+    [[nodiscard]] constexpr tap_rows_plan with_tasks_of(std::int64_t sums) const noexcept {
+        tap_rows_plan plan = *this;
+        plan.lay_out(sums);
+        return plan;
+    }
+    GRADKERN_NOINLINE constexpr void lay_out(std::int64_t sums) noexcept {
         if (has_neighbouring_channels()) {
             const std::int64_t fit = std::min(panels, sums / std::max<std::int64_t>(panel_floats(), 1));
             task_panels = shape::even_part(panels, std::clamp<std::int64_t>(fit, 1, 16));
@@ -79,7 +88,7 @@ struct tap_rows_plan : task_plan {
         at_large = slice.reserve<float>(packed_floats());
         at_chunk = slice.reserve<float>(sum_floats);
         at_list = slice.reserve<stretch>(chunk_lines());
-        reserve_sums(slice);
+        reserve_sums(slice, sum_floats);
     }
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return panel_groups(); }
@@ -118,7 +127,7 @@ struct tap_rows_steps {
     void (*add_lines)(const tap_rows_plan&, const plane_lines&, float* sum) noexcept;
     /// The same where it is read in place.
     void (*add_lines_in_place)(const tap_rows_plan&, const plane_lines&, float* sum) noexcept;
-    std::int64_t fused_panels = 1;  // whole panels that these take at most
+    std::int64_t fused_panels = 1;  // whole panels that it takes at most
 };
 
 /// How the rows of a tile become sums.
@@ -155,8 +164,7 @@ GRADKERN_NOINLINE inline void add_lines_by_rows(const tap_rows_plan& p, const pl
                 (h.first_position - l.at.h) * l.line_step + (w.first - l.chunk.first_column) * l.column_step;
             for (std::int64_t i = 0; i < h.positions; ++i)
                 l.list[i] = {i * h.read_per_position * l.stride[3], i * l.line_step + b_first, w.columns()};
-            std::array<std::int64_t, 4>
-                t{};  // plane tap, row tap, column tap, channel: the row's number, innermost last
+            std::array<std::int64_t, 4> t{};  // of a row: plane tap, row tap, column tap, channel
             split_rows(
                 planes.count * h.taps * w.taps * tiles.channels, tiles.most, tiles.unit, [&](std::ptrdiff_t count) {
                     std::array<const float*, most_rows> a;
@@ -248,10 +256,11 @@ void add_tap_rows(const tap_rows_plan& p, const tap_rows_steps<T>& steps, const 
     const std::int64_t first_panel = task * p.task_panels;
     const std::int64_t panels = std::min(p.task_panels, p.panels - first_panel);
     const std::int64_t whole_panels = p.lanes_of(first_panel, panels) / p.panel_width;
+    const std::int64_t most = p.large_source == source::in_place ? steps.fused_panels : 1;
     own::fill(chunk_sum, chunk_sum + p.sum_floats, 0.0F);
     for (std::int64_t i = 0; i < p.chunks.count; ++i) {
         for (std::int64_t panel = 0, fused = 0; panel < panels; panel += fused) {
-            fused = std::clamp<std::int64_t>(whole_panels - panel, 1, steps.fused_panels);
+            fused = std::clamp<std::int64_t>(whole_panels - panel, 1, most);
             add_panels(p, steps, large, small, p.chunks[i], first_panel + panel, fused, slice,
                        chunk_sum + panel * p.panel_floats());
         }

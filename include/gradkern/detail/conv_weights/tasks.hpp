@@ -58,10 +58,10 @@ struct task_plan : tensors {
     [[nodiscard]] constexpr std::int64_t chunk_pixels() const noexcept {
         return std::min(chunk_positions, chunks.lines * axes[2].small);
     }
-    /// Lays out the sums, the last arrays of a slice.
-    constexpr void reserve_sums(slice_layout& slice) noexcept {
-        at_sum = slice.reserve<float>(sum_floats);
-        at_total = slice.reserve<float>(has_two_levels() ? sum_floats : 0);
+    /// Lays out the sums, `floats` of each level: the last arrays of a slice.
+    constexpr void reserve_sums(slice_layout& slice, std::int64_t floats) noexcept {
+        at_sum = slice.reserve<float>(floats);
+        at_total = slice.reserve<float>(has_two_levels() ? floats : 0);
         slice_bytes = slice.bytes();
     }
 
