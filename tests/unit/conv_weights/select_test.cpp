@@ -1,0 +1,199 @@
+// Which path plans a weight gradient. Nothing is run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <gradkern/detail/conv_weights/select.hpp>
+
+#include "support/random.hpp"
+
+namespace gradkern_test {
+namespace {
+
+using namespace gradkern::detail::conv_weights;
+using gradkern::algorithm;
+using gradkern::plan_options;
+namespace simd = gradkern::detail::simd;
+
+static_assert(std::is_trivially_copyable_v<plan>);
+
+/// A problem with square windows of "same" size where `pad` allows, in NXC or NCX.
+struct layer {
+    std::int64_t groups = 1, large = 64, small = 64;  // channels of a group
+    std::int64_t size = 28, kernel = 3, stride = 1, dilation = 1, pad = 1, batch = 2;
+    activations type = activations::f32;
+    bool nxc = true;
+    bool dot_bf16 = false;
+
+    [[nodiscard]] problem make() const {
+        problem p;
+        const std::int64_t out = (size + 2 * pad - (kernel - 1) * dilation - 1) / stride + 1;
+        for (const std::size_t i : {1U, 2U}) p.axes[i] = {size, out, kernel, stride, dilation, pad, pad};
+        p.batch = batch;
+        p.groups = groups;
+        p.large_channels = large;
+        p.small_channels = small;
+        p.large = strides(groups * large, size);
+        p.small = strides(groups * small, out);
+        p.weights = {large * kernel * kernel, kernel * kernel, kernel * kernel, kernel, 1};
+        p.activations = type;
+        p.dot_bf16 = dot_bf16;
+        return p;
+    }
+
+private:
+    [[nodiscard]] gradkern::shape::canonical_strides strides(std::int64_t channels, std::int64_t extent) const {
+        const std::int64_t plane = extent * extent;
+        if (nxc) return {plane * channels, 1, plane * channels, extent * channels, channels};
+        return {plane * channels, plane, plane, extent, 1};
+    }
+};
+
+algorithm chosen(const layer& l) { return choose(l.make(), {}).row->name; }
+bool is_refused(const layer& l, algorithm wanted) { return choose(l.make(), {.algorithm = wanted}).row == nullptr; }
+
+TEST(conv_weights_select, each_row_has_its_layers) {
+    EXPECT_EQ(chosen({.large = 3}), algorithm::few_channels);
+    EXPECT_EQ(chosen({.large = 3, .nxc = false}), algorithm::few_channels);
+    if (gradkern::detail::has_outer(4)) {
+        EXPECT_EQ(chosen({.groups = 32, .large = 4, .small = 4}), algorithm::grouped);
+    }
+    if (simd::lanes >= 4) {
+        EXPECT_EQ(chosen({.groups = 64, .large = 1, .small = 1}), algorithm::depthwise_sliding);
+        EXPECT_EQ(chosen({.groups = 64, .large = 1, .small = 1, .kernel = 5, .pad = 2}), algorithm::depthwise);
+        EXPECT_EQ(chosen({.groups = 16, .large = 3, .small = 2}), algorithm::across_groups);
+    }
+    EXPECT_EQ(chosen({.dot_bf16 = true}), algorithm::dense_bf16);
+    EXPECT_EQ(chosen({.nxc = false}), algorithm::dense);
+    EXPECT_EQ(chosen({.stride = 2}), algorithm::dense);
+    EXPECT_EQ(chosen({}), algorithm::dense_packed) << "transposed";
+    EXPECT_EQ(chosen({.large = 1024, .kernel = 1, .pad = 0}), algorithm::dense_packed) << "pixels far apart";
+    EXPECT_EQ(chosen({.type = activations::packed_16bit, .nxc = false}), algorithm::dense_packed);
+}
+
+TEST(conv_weights_select, rows_that_do_not_fit_are_refused) {
+    const layer groups{.groups = 16, .large = 3, .small = 2};
+    const layer depthwise{.groups = 64, .large = 1, .small = 1};
+    EXPECT_TRUE(is_refused(groups, algorithm::few_channels));
+    EXPECT_TRUE(is_refused(groups, algorithm::grouped));
+    EXPECT_TRUE(is_refused(groups, algorithm::depthwise));
+    EXPECT_TRUE(is_refused(groups, algorithm::depthwise_sliding));
+    EXPECT_TRUE(is_refused({}, algorithm::across_groups));
+    EXPECT_TRUE(is_refused({}, algorithm::dense_bf16));
+    EXPECT_TRUE(is_refused({.type = activations::packed_16bit}, algorithm::dense));
+    for (layer l : {layer{.kernel = 5, .pad = 2}, layer{.dilation = 2, .pad = 2}, layer{.stride = 3}}) {
+        l.groups = depthwise.groups;
+        l.large = l.small = 1;
+        EXPECT_TRUE(is_refused(l, algorithm::depthwise_sliding));
+        EXPECT_FALSE(is_refused(l, algorithm::depthwise));
+    }
+    EXPECT_FALSE(is_refused(depthwise, algorithm::across_groups));
+    EXPECT_FALSE(is_refused(groups, algorithm::dense_packed));
+}
+
+// Windows far apart, whose lines would be packed with all that lies between.
+TEST(conv_weights_select, packing_buffers_are_bounded) {
+    layer far{.large = 4, .small = 4, .size = 900, .dilation = 400, .pad = 0, .type = activations::packed_16bit};
+    EXPECT_TRUE(is_refused(far, algorithm::few_channels));
+    far.groups = 64;
+    EXPECT_TRUE(is_refused(far, algorithm::across_groups));
+    EXPECT_TRUE(is_refused(far, algorithm::grouped));
+    far.large = far.small = 1;
+    EXPECT_TRUE(is_refused(far, algorithm::depthwise));
+    EXPECT_EQ(chosen(far), algorithm::dense_packed);
+}
+
+TEST(conv_weights_select, sides_of_1x1_kernels_are_swapped_where_lanes_would_be_empty) {
+    constexpr std::int64_t lanes = simd::lanes;
+    const layer l{.large = 8 * lanes, .small = lanes / 4 + 1, .kernel = 1, .pad = 0};
+    if (lanes < 4) GTEST_SKIP() << "too few lanes to be empty";
+    EXPECT_EQ(tasks_of(choose(l.make(), {}).plan).sides, sides::swapped);
+    EXPECT_EQ(tasks_of(choose(l.make(), {.scratch = gradkern::scratch_use::least}).plan).sides, sides::as_given);
+    layer other = l;
+    std::swap(other.large, other.small);
+    EXPECT_EQ(tasks_of(choose(other.make(), {}).plan).sides, sides::as_given);
+    other = l;
+    other.kernel = 3;
+    EXPECT_EQ(tasks_of(choose(other.make(), {}).plan).sides, sides::as_given);
+}
+
+TEST(conv_weights_select, nothing_to_write_takes_any_row_and_no_task) {
+    for (const path& row : paths) {
+        const choice c = choose(layer{.large = 0}.make(), {.algorithm = row.name});
+        ASSERT_NE(c.row, nullptr);
+        EXPECT_EQ(c.row->name, row.name);
+        EXPECT_EQ(count_tasks(c.plan), 0);
+        EXPECT_EQ(tasks_of(c.plan).slice_bytes, 0);
+    }
+}
+
+TEST(conv_weights_select, contiguous_lines_of_1x1_kernels_collapse) {
+    const problem p = layer{.kernel = 1, .pad = 0}.make().with_collapsed_lines();
+    EXPECT_EQ(p.axes[2].small, 28 * 28);
+    EXPECT_EQ(p.axes[1].small, 1);
+    EXPECT_EQ(layer{}.make().with_collapsed_lines().axes, layer{}.make().axes) << "3x3";
+    problem gaps = layer{.kernel = 1, .pad = 0}.make();
+    gaps.small[3] += 64;
+    EXPECT_EQ(gaps.with_collapsed_lines().axes, gaps.axes);
+}
+
+layer random_layer(random_source& random) {
+    const auto channels = [&] { return random.pick<std::int64_t>({1, 1, 2, 3, 4, 5, 8, 8, 16, 17, 24, 33, 64, 200}); };
+    layer l{.groups = random.chance(1, 2) ? 1 : random.integer(2, 40), .large = channels(), .small = channels()};
+    l.size = random.integer(6, 40);
+    l.kernel = random.integer(1, 5);
+    l.stride = random.integer(1, 3);
+    l.pad = random.integer(0, 2);
+    l.batch = random.integer(0, 9);
+    l.type = random.pick({activations::f32, activations::native_16bit, activations::packed_16bit});
+    l.nxc = random.chance(1, 2);
+    l.dot_bf16 = l.type != activations::f32 && random.chance(1, 3);
+    return l;
+}
+
+// Forced or not: what is chosen is a row that fits; the least scratch is that of dense tasks, and fits the stack.
+TEST(conv_weights_select, every_problem_has_a_row) {
+    random_source random("conv_weights.select");
+    for (int i = 0; i < 2000; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const layer l = random_layer(random);
+        const problem p = l.make();
+        const choice fast = choose(p, {});
+        ASSERT_NE(fast.row, nullptr);
+        EXPECT_GT(tasks_of(fast.plan).slice_bytes, 0);
+        for (const path& row : paths) {
+            const choice forced = choose(p, {.algorithm = row.name});
+            EXPECT_TRUE(forced.row == nullptr || forced.row->name == row.name);
+            EXPECT_TRUE(forced.row != nullptr || row.name != fast.row->name);
+        }
+        const choice least = choose(p, {.scratch = gradkern::scratch_use::least});
+        ASSERT_NE(least.row, nullptr);
+        if (p.dot_bf16) continue;
+        EXPECT_EQ(least.row->name, p.is_f32() ? algorithm::dense : algorithm::dense_packed);
+        EXPECT_LE(tasks_of(least.plan).slice_bytes, gradkern::detail::call_scratch * gradkern::detail::least_times);
+    }
+}
+
+// More workers get more tasks, and no slice grows.
+TEST(conv_weights_select, workers_share_out_panels_and_channels_but_no_sum) {
+    random_source random("conv_weights.workers");
+    for (int i = 0; i < 500; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const choice c = choose(random_layer(random).make(), {});
+        for (const std::int64_t workers : {1, 2, 3, 8, 100}) {
+            const plan split = split_for(c.plan, workers);
+            EXPECT_GE(count_tasks(split), count_tasks(c.plan));
+            EXPECT_LE(tasks_of(split).sum_floats, tasks_of(c.plan).sum_floats);
+            EXPECT_EQ(tasks_of(split).chunks.count, tasks_of(c.plan).chunks.count);
+            EXPECT_TRUE(workers > 1 || count_tasks(split) == count_tasks(c.plan));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace gradkern_test
