@@ -1,11 +1,12 @@
-// Bias gradients: db[c] = sum over n and all pixels of diff_dst, in the chunks of order/summation.hpp. Two paths share one loop:
+// Bias gradients: db[c] = sum over n and all pixels of diff_dst, in the chunks of order/summation.hpp. Two paths share
+// one loop:
 //
-//   loops      task (a panel of channels) > chunk of at most 256 pixels, summed from +0 in row-major order; 32 chunks are added up,
-//              and so are these sums > pixel: one vector load and add per vector of lanes
+//   loops      task (a panel of channels) > chunk of at most 256 pixels, summed from +0 in row-major order; 32 chunks
+//              are added up, and so are these sums > pixel: one vector load and add per vector of lanes
 //   lanes      channels
 //   dense          taken where channels are neighbours: pixels are read in place. Gain over dense_packed: not measured
-//   dense_packed   else: channels innermost, piece by piece. A piece only feeds the chunk's running sums, so that its length is no part
-//                  of the order of summation
+//   dense_packed   else: channels innermost, piece by piece. A piece only feeds the chunk's running sums, so that its
+//                  length is no part of the order of summation
 //   zoo        dense all layers in NXC, dense_packed all in NCX
 //   delete     never: the only path of each layout
 #pragma once

@@ -2,11 +2,11 @@
 //
 //   loops      tap_rows.hpp; tile of rows (plane tap, row tap, column tap, l)
 //   lanes      channels s of the small side over all groups; a row is a vector: channel l of each lane's own group
-//   taken      groups whose small side fills half of a vector at most and whose large side fills one at most, unless each number
-//              would be packed too often
+//   taken      groups whose small side fills half of a vector at most and whose large side fills one at most, unless
+//              each number would be packed too often
 //   gains      over dense, whose lanes would be the channels of one group: not measured
-//   zoo        @zoo across_groups@
-//   delete     when grouped takes groups of all sizes
+//   zoo        none; its tiles are those of depthwise
+//   delete     with depthwise
 #pragma once
 
 #include <cstddef>

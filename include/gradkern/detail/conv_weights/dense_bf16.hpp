@@ -1,13 +1,14 @@
-// dense_bf16: the same as dense_packed by dot products of pairs of bf16 pixels (pack/pairs.hpp), with relaxed precision.
+// dense_bf16: the same as dense_packed by dot products of pairs of bf16 pixels (pack/pairs.hpp), with relaxed
+// precision.
 //
-//   loops      task > chunk > column taps, for which both sides are packed by pairs > plane tap > channels l > row tap > panel > tile >
-//              pair of pixels. A pair lies in one line: the last one of an odd line has a zero
+//   loops      task > chunk > column taps, for which both sides are packed by pairs > plane tap > channels l > row tap
+//              > panel > tile > pair of pixels. A pair lies in one line: the last one of an odd line has a zero
 //   lanes      channels s of one group; each row is one pair of the large side, broadcast to all lanes
-//   taken      precision::relaxed where the target has these dot products; the large side of 1x1 kernels in NCX is read in place
-//              where all lines are whole pairs
-//   gains      over dense_packed, the stem 11 -> 7 ms, 3x3 128@28 in NCX 7.7 -> 5.7 (against packing each tap by itself;
-//              7159cb5:bench/LIMITS.md, "Bf16, relaxed precision, with dot products"); 256->64 in place 1.4 -> 1.0
-//   zoo        @zoo dense_bf16@
+//   taken      precision::relaxed where the target has these dot products; the large side of 1x1 kernels in NCX is read
+//              in place where all lines are whole pairs
+//   gains      over dense_packed, the stem 11 -> 7 ms, 3x3 128@28 in NCX 7.7 -> 5.7 (against packing each tap by
+//              itself; bench/LIMITS.md of 7159cb5); 256->64 in place 1.4 -> 1.0
+//   zoo        205 layers, where precision is relaxed
 //   delete     when strict sums are as fast
 #pragma once
 
@@ -34,8 +35,8 @@ struct dense_bf16_plan : dense_tasks {
 
 [[nodiscard]] constexpr std::int64_t pairs_of(std::int64_t pixels) noexcept { return pixels / 2 + pixels % 2; }
 
-/// Whether pairs of the large side may be read in place: of 1x1 kernels, whole numbers of them in each line and from one to the next
-/// along every axis.
+/// Whether pairs of the large side may be read in place: of 1x1 kernels, whole numbers of them in each line and from
+/// one to the next along every axis.
 [[nodiscard]] constexpr bool has_pairs_in_place(const problem& p) noexcept {
     const auto even = [](std::int64_t extent, std::int64_t step) { return extent <= 1 || step % 2 == 0; };
     return p.has_unit_axes() && p.large[4] == 1 && even(2, p.axes[2].small) && even(p.batch, p.large[0]) &&
@@ -101,8 +102,8 @@ void pack_line_pairs(const dense_bf16_plan& p, const T* from, std::int64_t lines
     }
 }
 
-/// Packs the lines that some taps of a column meet in a chunk, each line once for all row taps. Pairs begin with the first pixel
-/// inside.
+/// Packs the lines that some taps of a column meet in a chunk, each line once for all row taps. Pairs begin with the
+/// first pixel inside.
 template <class T>
 [[nodiscard]] large_view pack_window_pairs(const dense_bf16_plan& p, const T* large, const line_window& w,
                                            const tap_group& columns, std::int64_t channels, const packed_rows& rows,

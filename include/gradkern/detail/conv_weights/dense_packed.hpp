@@ -1,14 +1,14 @@
 // dense_packed: the same as dense from a packing buffer, which holds windows of lines once for all taps.
 //
-//   loops      task > chunk > plane tap > channels l packed at a time > column taps > row tap > panel > tile > pixel. Where no window
-//              fits: task > chunk > column taps > plane tap > channels l > row tap, whose pixels are packed > panel > tile > pixel
+//   loops      task > chunk > plane tap > channels l packed at a time > column taps > row tap > panel > tile > pixel.
+//              Where no window fits: task > chunk > column taps > plane tap > channels l > row tap, whose pixels are
+//              packed > panel > tile > pixel
 //   lanes      channels s of one group
-//   taken      16 bits, which packing widens; f32 in NXC whose pixels lie far apart, or whose numbers meet so many lanes and taps
-//              that rows of pixels, transposed, gain more than they cost
-//   gains      over dense, NXC, f32, Granite Rapids AVX-512 (7159cb5:bench/LIMITS.md, "Weight gradients in NXC, dense"): transposed 3x3
-//              of 64 to 512 channels 1.04 to 1.14 times as fast, 1x1 of 512 and more 1.05 to 1.09; pixels far apart,
-//              2048->512@7 7.7 -> 5.4 ms
-//   zoo        @zoo dense_packed@
+//   taken      16 bits, which packing widens; f32 in NXC whose pixels lie far apart, or whose numbers meet so many
+//              lanes and taps that rows of pixels, transposed, gain more than they cost
+//   gains      over dense, f32 in NXC, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.08 in
+//              the mean of 14 layers (1.01 to 1.16)
+//   zoo        141 layers in f32 (NXC), about 200 in 16 bits
 //   delete     never: 16 bits need it
 #pragma once
 
@@ -37,8 +37,8 @@ enum class window_order : std::uint8_t { channels, pixels };
     return channels * (order == window_order::pixels ? row_pitch(pixels) : pixels);
 }
 
-/// Floats of the buffer: the pixels of one tap at least. A window for all taps has no more than the tensor, and no more than are
-/// read.
+/// Floats of the buffer: the pixels of one tap at least. A window for all taps has no more than the tensor, and no more
+/// than are read.
 [[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t window_buffer_floats(const dense_tasks& p,
                                                                             window_order order) noexcept {
     constexpr std::int64_t most = target.weight_gradients.packed_window;
@@ -94,8 +94,9 @@ struct dense_packed_plan : dense_tasks {
     return p.large[1] == 1 && p.axes[2].stride_in(p.large[4]) >= target.weight_gradients.far_pixels;
 }
 
-/// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To transpose a number
-/// takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense needs no workspace.
+/// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
+/// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense
+/// needs no workspace.
 [[nodiscard]] GRADKERN_NOINLINE constexpr bool is_transposing_profitable(const problem& p) noexcept {
     constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
     if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
@@ -123,8 +124,8 @@ struct dense_packed_plan : dense_tasks {
     return plan;
 }
 
-/// How many channels of the windows of a chunk are packed at a time; 0 where that is more work than to pack the pixels of each tap, or
-/// more than the buffer holds.
+/// How many channels of the windows of a chunk are packed at a time; 0 where that is more work than to pack the pixels
+/// of each tap, or more than the buffer holds.
 [[nodiscard]] inline std::int64_t window_channels(const dense_packed_plan& p, const chunk_grid::chunk& c,
                                                   std::int64_t channels) noexcept {
     // Tiles read many channels with a stride between pixels more slowly than the same moved together.
@@ -140,7 +141,8 @@ struct dense_packed_plan : dense_tasks {
     }
 }
 
-/// Packs `channels` channels of a window: rows of pixels as they lie in memory, or transposed to such rows, or pixels of channels.
+/// Packs `channels` channels of a window: rows of pixels as they lie in memory, or transposed to such rows, or pixels
+/// of channels.
 template <class T>
 [[nodiscard]] large_view pack_window(const dense_packed_plan& p, const T* large, const line_window& w,
                                      std::int64_t channels, float* packed) noexcept {

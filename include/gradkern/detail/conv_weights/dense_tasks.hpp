@@ -1,5 +1,5 @@
-// What the paths whose tiles have channels for rows plan alike: dense, dense_packed, dense_bf16. Tasks are some panels of lanes of one
-// group x a range of its large-side channels.
+// What the paths whose tiles have channels for rows plan alike: dense, dense_packed, dense_bf16. Tasks are some panels
+// of lanes of one group x a range of its large-side channels.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,9 @@ struct dense_tasks : task_plan {
     /// Tasks that are fast.
     GRADKERN_NOINLINE constexpr explicit dense_tasks(const problem& p) noexcept
         : task_plan(p, p.small_channels, panel_lanes(p.small_channels)) {
-        // 1x1: each number of the large side is used once for each panel, so that many are wanted, and larger sums, which are
-        // read and written once a chunk, are better than sides that are packed more often. Not in NCX, where nothing is transposed,
-        // on CPUs of 2 MB of L2: those were up to 7 % slower.
+        // 1x1: each number of the large side is used once for each panel, so that many are wanted, and larger sums,
+        // which are read and written once a chunk, are better than sides that are packed more often. Not in NCX, where
+        // nothing is transposed, on CPUs of 2 MB of L2: those were up to 7 % slower.
         const auto& block = target.weight_gradients;
         const bool wide = taps() == 1 && (large[1] == 1 || !target.cache.two_mb_l2);
         const std::int64_t sums = wide ? block.sums_of_1x1 : block.sums;
@@ -42,8 +42,8 @@ struct dense_tasks : task_plan {
         sum_floats = task_panels * task_channels * channel_sums;
         // Few channels leave a tile most of its rows: taps fill them.
         if (task_channels < 2 * tile_rows) task_taps = std::min(axes[2].kernel, channel_block / task_channels);
-        // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that are
-        // contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides.
+        // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels
+        // that are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides.
         const std::int64_t rest = small_channels % panel_width;
         const bool whole = rest == 0 || fills_tile(rest);
         const bool few_tiles = taps() * large_channels <= 4 * tile_rows;
@@ -51,8 +51,8 @@ struct dense_tasks : task_plan {
         if (p.is_f32() && small[1] == 1 && whole && (few_tiles || close || small[4] == panel_width))
             small_source = source::in_place;
     }
-    /// Tasks with the least scratch: one vector of lanes, and as many channels as fit the stack, with a buffer for their
-    /// pixels where the large side is packed.
+    /// Tasks with the least scratch: one vector of lanes, and as many channels as fit the stack, with a buffer for
+    /// their pixels where the large side is packed.
     GRADKERN_NOINLINE constexpr dense_tasks(const problem& p, source large_from) noexcept
         : task_plan(p, p.small_channels, simd::lanes) {
         slice_layout slice(true);
@@ -84,8 +84,8 @@ struct dense_tasks : task_plan {
         return shape::ceil_div(large_channels, task_channels);
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return groups * panel_groups() * channel_ranges(); }
-    /// Makes smaller tasks for more workers than there are tasks. Not for one: tasks of fewer channels each pack the small side for
-    /// themselves.
+    /// Makes smaller tasks for more workers than there are tasks. Not for one: tasks of fewer channels each pack the
+    /// small side for themselves.
     constexpr void split_for(std::int64_t workers) noexcept {
         if (workers == 1 || tasks() == 0 || tasks() >= workers) return;
         const std::int64_t ranges = shape::ceil_div(workers, tasks() / channel_ranges());

@@ -1,5 +1,5 @@
-// The loops that dense, dense_packed and dense_bf16 share, below the taps: panel of lanes > tile of rows (column tap, channel l) >
-// pixels of a chunk that lie inside for these taps, in line segments.
+// The loops that dense, dense_packed and dense_bf16 share, below the taps: panel of lanes > tile of rows (column tap,
+// channel l) > pixels of a chunk that lie inside for these taps, in line segments.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-/// What tiles read of the large side: the tensor, or what is packed of it. Offsets of a pixel, as in the tensor, count from `origin`.
+/// What tiles read of the large side: the tensor, or what is packed of it. Offsets of a pixel, as in the tensor, count
+/// from `origin`.
 struct large_view {
     const float* data = nullptr;
     shape::canonical_strides stride{};
@@ -39,9 +40,9 @@ struct line_terms {
     std::int64_t first = 0;   // to its first term
 };
 
-/// Fills the list with the inside pixels of one tap in a chunk, in the columns [first, last) of each line: `a` on the large side, `b`
-/// on the small one. Segments whose terms on the large side are `a_step` apart, and contiguous on both, become one; 0: each stays in
-/// its line. Returns how many there are.
+/// Fills the list with the inside pixels of one tap in a chunk, in the columns [first, last) of each line: `a` on the
+/// large side, `b` on the small one. Segments whose terms on the large side are `a_step` apart, and contiguous on both,
+/// become one; 0: each stays in its line. Returns how many there are.
 [[nodiscard]] inline std::ptrdiff_t fill_list(const dense_tasks& p, const large_view& large, const chunk_grid::chunk& c,
                                               const std::array<std::int64_t, 3>& tap, std::int64_t first,
                                               const line_terms& terms, std::int64_t a_step, stretch* list) noexcept {
@@ -91,7 +92,8 @@ struct dense_tiles {
     }
     [[nodiscard]] bool are_one_and_a_half() const noexcept { return has_twins && kernels == twin_tiles; }
 
-    /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second half.
+    /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second
+    /// half.
     GRADKERN_NOINLINE void double_halves(float* packed) const noexcept {
         constexpr std::ptrdiff_t half = simd::lanes / 2;
         GRADKERN_NO_UNROLL
@@ -112,8 +114,8 @@ struct dense_tiles {
         if constexpr (has_twins) double_halves(packed);
     }
 
-    /// Adds the terms in the list, `segments` of them, to the sums of `taps` neighbouring taps from number `tap` on, in `channels`
-    /// channels from `first_channel` on, whose first row is at `from`.
+    /// Adds the terms in the list, `segments` of them, to the sums of `taps` neighbouring taps from number `tap` on, in
+    /// `channels` channels from `first_channel` on, whose first row is at `from`.
     GRADKERN_NOINLINE void add(std::ptrdiff_t segments, std::int64_t tap, std::int64_t taps, std::int64_t first_channel,
                                std::int64_t channels, const float* from, const row_steps& step) const noexcept {
         for (std::int64_t panel = 0; panel < task.panels; ++panel) {
@@ -149,8 +151,8 @@ struct dense_tiles {
         }
     }
 
-    /// Adds all taps of plane `plane_tap` of the kernel in a chunk, where one source serves them all: column taps, those that meet the
-    /// same pixels together > row taps.
+    /// Adds all taps of plane `plane_tap` of the kernel in a chunk, where one source serves them all: column taps,
+    /// those that meet the same pixels together > row taps.
     GRADKERN_NOINLINE void add_plane(const chunk_grid::chunk& c, std::int64_t plane_tap, std::int64_t first_channel,
                                      std::int64_t channels, const large_view& view) const noexcept {
         const row_steps step{p.axes[2].stride_in(view.stride[4]), view.stride[1],
@@ -190,9 +192,9 @@ struct dense_tiles {
     return last + 1;
 }
 
-/// Packs the pixels of some column taps and one tap of each other axis, segment by segment: pack(offset in the tensor, pixels, offset in
-/// the buffer). A term has `term_pixels` pixels and takes `term_floats` of the buffer. `collapse`: segments may pass the end of
-/// their lines. Returns how many segments the list has.
+/// Packs the pixels of some column taps and one tap of each other axis, segment by segment: pack(offset in the tensor,
+/// pixels, offset in the buffer). A term has `term_pixels` pixels and takes `term_floats` of the buffer. `collapse`:
+/// segments may pass the end of their lines. Returns how many segments the list has.
 template <class Pack>
 [[nodiscard]] std::ptrdiff_t pack_tap(const dense_tiles& tiles, const chunk_grid::chunk& c,
                                       const std::array<std::int64_t, 3>& tap, const tap_group& columns,

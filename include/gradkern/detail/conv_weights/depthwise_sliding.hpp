@@ -1,13 +1,16 @@
 // depthwise_sliding: one channel a group; each number is read once for all column taps.
 //
-//   loops      tap_rows.hpp down to lines; then line > plane tap > three row taps > vector of lanes, of all panels of a task where
-//              they are read in place > output, whose terms go to the sums of all column taps (micro/sliding_sums.hpp)
+//   loops      tap_rows.hpp down to lines; then line > plane tap > three row taps > vector of lanes, of all panels of a
+//              task where they are read in place > output, whose terms go to the sums of all column taps
+//              (micro/sliding_sums.hpp)
 //   lanes      groups
 //   taken      windows of three columns, neither dilated nor of a stride above two
-//   gains      over depthwise, Zen 5, NXC (7159cb5:bench/LIMITS.md, "Depthwise"): 3x3 144@56 1.8 -> 0.8 ms; bf16 2.1 -> 0.46, stride 2
-//              0.74 -> 0.19
-//   zoo        @zoo depthwise_sliding@
-//   delete     when windows of three columns are rare
+//   gains      over depthwise, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: x3d_dw_108
+//              NXC 0.96 -> 0.70 ms, xception_sep_256 NCX 0.93 -> 0.78. Small planes of stride 2 lose:
+//              coatnet_like_dw_64_s2 NXC 0.014 -> 0.028. Zen 5, bf16 (bench/LIMITS.md of 7159cb5): 3x3 144@56 2.1 ->
+//              0.46, stride 2 0.74 -> 0.19
+//   zoo        21 layers: depthwise 3x3 and 3x3x3
+//   delete     when depthwise reads each number once for all column taps
 #pragma once
 
 #include <algorithm>

@@ -29,15 +29,17 @@ namespace detail {
 /// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
 class planned_weight_gradient {
 public:
-    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is
+    /// accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const std::int64_t tasks = conv_weights::count_tasks(conv_weights::split_for(plan_, workers));
-        return std::max(workspace_for(conv_weights::tasks_of(plan_).slice_bytes, std::min<std::int64_t>(workers, tasks)),
-                        workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(workers, bias_plan_.tasks())));
+        return std::max(
+            workspace_for(conv_weights::tasks_of(plan_).slice_bytes, std::min<std::int64_t>(workers, tasks)),
+            workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(workers, bias_plan_.tasks())));
     }
 
-    /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many taps,
-    /// whatever else there is.
+    /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many
+    /// taps, whatever else there is.
     [[nodiscard]] bool is_small() const noexcept { return conv_weights::tasks_of(plan_).taps() <= 96; }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.

@@ -2,8 +2,8 @@
 //
 //     dw[s, l, k]  =  sum over n, o with p(o, k) inside of  small[n, s, o] * large[n, channel(s, l), p(o, k)]
 //
-// where s counts the channels of the small side over all groups and l those of the large side in the group of s. The pixels o
-// are summed in chunks (order/summation.hpp). No path and no number of workers splits a sum.
+// where s counts the channels of the small side over all groups and l those of the large side in the group of s. The
+// pixels o are summed in chunks (order/summation.hpp). No path and no number of workers splits a sum.
 #pragma once
 
 #include <array>
@@ -79,8 +79,8 @@ struct problem : tensors {
         return p;
     }
 
-    /// The same problem with lines that are contiguous in both tensors collapsed to one, where kernels are 1x1. It changes the
-    /// chunks, and so the order of sums: strict sums keep their lines.
+    /// The same problem with lines that are contiguous in both tensors collapsed to one, where kernels are 1x1. It
+    /// changes the chunks, and so the order of sums: strict sums keep their lines.
     [[nodiscard]] constexpr problem with_collapsed_lines() const noexcept {
         problem p = *this;
         if (batch == 0 || is_empty()) return p;  // extents of empty tensors know no bounds

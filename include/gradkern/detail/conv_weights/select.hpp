@@ -32,8 +32,9 @@ inline constexpr std::array<path, 8> paths{{
     {algorithm::dense_packed, always, always, make_path<make_dense_packed>},
 }};
 
-/// Whether 1x1 kernels take a tenth less time with the sides swapped: either may lie in the lanes. Where channels lie apart, those in
-/// the lanes are transposed, which takes a number about as long as a multiply-add a vector; else empty lanes decide.
+/// Whether 1x1 kernels take a tenth less time with the sides swapped: either may lie in the lanes. Where channels lie
+/// apart, those in the lanes are transposed, which takes a number about as long as a multiply-add a vector; else empty
+/// lanes decide.
 [[nodiscard]] constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
     constexpr std::int64_t bound = std::int64_t{1} << 30;  // products stay below 2^62, those of empty tensors, too
@@ -59,8 +60,8 @@ struct choice {
     return {};
 }
 
-/// Chooses the path, and plans it. The least scratch is that of dense tasks, whatever `options.algorithm` names; bits of relaxed
-/// results depend on the path, which stays.
+/// Chooses the path, and plans it. The least scratch is that of dense tasks, whatever `options.algorithm` names; bits
+/// of relaxed results depend on the path, which stays.
 [[nodiscard]] constexpr choice choose(const problem& given, const plan_options& options) noexcept {
     if (given.is_empty()) return choose_for_nothing(options.algorithm);
     const bool least = options.scratch == scratch_use::least && !given.dot_bf16;

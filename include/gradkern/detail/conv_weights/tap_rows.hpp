@@ -1,5 +1,5 @@
-// What the paths whose tiles have taps for rows share: few_channels, grouped, depthwise, across_groups, depthwise_sliding. The
-// channels l of a group are too few to fill the rows of a tile. Loops, outermost first:
+// What the paths whose tiles have taps for rows share: few_channels, grouped, depthwise, across_groups,
+// depthwise_sliding. The channels l of a group are too few to fill the rows of a tile. Loops, outermost first:
 //
 //     task       some panels of lanes s, over all groups
 //     chunk      at most 256 pixels of the small side, packed or in place
@@ -69,8 +69,8 @@ struct tap_rows_plan : task_plan {
         return packed_floats() <= target.weight_gradients.most_packed;
     }
 
-    /// The same with tasks and a slice: panels with at most `sums` sums, where channels are neighbours, which read parts of the same
-    /// pages.
+    /// The same with tasks and a slice: panels with at most `sums` sums, where channels are neighbours, which read
+    /// parts of the same pages.
     [[nodiscard]] constexpr tap_rows_plan with_tasks_of(std::int64_t sums) const noexcept {
         tap_rows_plan plan = *this;
         plan.lay_out(sums);
@@ -92,7 +92,8 @@ struct tap_rows_plan : task_plan {
     }
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return panel_groups(); }
-    /// Makes smaller tasks for several workers: three at least. Not for one: tasks of fewer panels read parts of all lines.
+    /// Makes smaller tasks for several workers: three at least. Not for one: tasks of fewer panels read parts of all
+    /// lines.
     constexpr void split_for(std::int64_t workers) noexcept {
         if (workers == 1 || panels == 0) return;
         const std::int64_t wanted = std::max<std::int64_t>(workers, 3);
@@ -101,8 +102,8 @@ struct tap_rows_plan : task_plan {
     }
 };
 
-/// Neighbouring lines of a plane for some lanes, and where tiles read both sides. Offsets of the large side are those of a tensor
-/// with the strides `stride`, counted from `origin`; those of the small side count from the first pixel.
+/// Neighbouring lines of a plane for some lanes, and where tiles read both sides. Offsets of the large side are those
+/// of a tensor with the strides `stride`, counted from `origin`; those of the small side count from the first pixel.
 struct plane_lines {
     chunk_grid::chunk chunk;
     line_position at;

@@ -1,7 +1,8 @@
 // What the tasks of all paths share: panels of lanes, chunks of pixels, the arrays in a slice of the workspace.
 //
-// The lanes of every tile are channels s of the small side, so that there are no horizontal sums. A task computes the sums of some
-// panels of lanes, chunk by chunk: a chunk's sums begin at zero, and chunks are added up on two levels (order/summation.hpp).
+// The lanes of every tile are channels s of the small side, so that there are no horizontal sums. A task computes the
+// sums of some panels of lanes, chunk by chunk: a chunk's sums begin at zero, and chunks are added up on two levels
+// (order/summation.hpp).
 #pragma once
 
 #include <algorithm>
@@ -129,8 +130,8 @@ struct line_position {
     }
 };
 
-/// Calls f(offset of the first pixel, pixels) for the columns [first, last) of the lines of a chunk of the small side. `collapse`:
-/// lines of a plane that are contiguous in memory are one.
+/// Calls f(offset of the first pixel, pixels) for the columns [first, last) of the lines of a chunk of the small side.
+/// `collapse`: lines of a plane that are contiguous in memory are one.
 template <class F>
 void for_each_line(const tensors& t, const chunk_grid::chunk& c, std::int64_t first, std::int64_t last, bool collapse,
                    const F& f) noexcept {
