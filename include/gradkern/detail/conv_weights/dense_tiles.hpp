@@ -118,12 +118,13 @@ struct dense_tiles {
     /// `channels` channels from `first_channel` on, whose first row is at `from`.
     GRADKERN_NOINLINE void add(std::ptrdiff_t segments, std::int64_t tap, std::int64_t taps, std::int64_t first_channel,
                                std::int64_t channels, const float* from, const row_steps& step) const noexcept {
+        const std::int64_t channel_sums = p.channel_sums();
         for (std::int64_t panel = 0; panel < task.panels; ++panel) {
             const std::int64_t lanes = std::min(p.panel_width, task.lanes - panel * p.panel_width);
             const tile_function* const tiles = kernels(lanes);
             const std::ptrdiff_t rows = are_one_and_a_half() ? twin_rows : rows_at_most(lanes);
             float* const panel_sum =
-                sum + (panel * p.task_channels + first_channel) * p.channel_sums() + tap * p.panel_width;
+                sum + (panel * p.task_channels + first_channel) * channel_sums + tap * p.panel_width;
             std::int64_t t = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
@@ -132,7 +133,7 @@ struct dense_tiles {
                 std::array<float*, most_rows_of_any> to;
                 for (std::ptrdiff_t row = 0; row < count; ++row) {
                     a[static_cast<std::size_t>(row)] = from + t * step.tap + channel * step.channel;
-                    to[static_cast<std::size_t>(row)] = panel_sum + t * p.panel_width + channel * p.channel_sums();
+                    to[static_cast<std::size_t>(row)] = panel_sum + t * p.panel_width + channel * channel_sums;
                     if (++channel < channels) continue;
                     channel = 0;
                     ++t;
@@ -219,13 +220,14 @@ void store_task(const dense_tasks& p, const float* sum, std::int64_t number, G* 
     const dense_task task(p, number);
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
+    const std::int64_t channel_sums = p.channel_sums();
     G* const to = diff_weights + (task.group * p.small_channels + task.first_lane) * p.weights[0] +
                   task.first_channel * p.weights[1];
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
         for (std::int64_t panel = 0; panel < task.panels; ++panel)
-            f(sum + panel * p.task_channels * p.channel_sums(),
-              std::min(p.panel_width, task.lanes - panel * p.panel_width), to + panel * p.panel_width * p.weights[0]);
+            f(sum + panel * p.task_channels * channel_sums, std::min(p.panel_width, task.lanes - panel * p.panel_width),
+              to + panel * p.panel_width * p.weights[0]);
     };
     const bool taps_contiguous =
         p.weights[4] == 1 && (kh == 1 || p.weights[3] == kw) && (p.axes[0].kernel == 1 || p.weights[2] == kw * kh);
@@ -234,9 +236,8 @@ void store_task(const dense_tasks& p, const float* sum, std::int64_t number, G* 
         const bool one_row = p.weights[1] == p.taps();
         for_each_panel([&](const float* from, std::int64_t lanes, G* dw) {
             for (std::int64_t l = 0; l < (one_row ? 1 : task.channels); ++l)
-                unpack_lanes(from + l * p.channel_sums(), p.panel_width, lanes,
-                             (one_row ? task.channels : 1) * p.taps(), dw + l * p.weights[1], p.weights[0], 1,
-                             p.accumulate);
+                unpack_lanes(from + l * channel_sums, p.panel_width, lanes, (one_row ? task.channels : 1) * p.taps(),
+                             dw + l * p.weights[1], p.weights[0], 1, p.accumulate);
         });
         return;
     }
@@ -253,7 +254,7 @@ void store_task(const dense_tasks& p, const float* sum, std::int64_t number, G* 
                         for (std::int64_t next = some; next < std::min(2 * some, task.channels - l); ++next)
                             for (std::int64_t j = 0; j < lanes; j += simd::line_elements<G>)
                                 simd::prefetch_to_write(row, next * p.weights[1] + j * p.weights[0]);
-                        unpack_lanes(from + l * p.channel_sums() + tap * p.panel_width, p.channel_sums(), lanes,
+                        unpack_lanes(from + l * channel_sums + tap * p.panel_width, channel_sums, lanes,
                                      std::min(some, task.channels - l), row, p.weights[0], p.weights[1], p.accumulate);
                     });
 }

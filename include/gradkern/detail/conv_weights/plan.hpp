@@ -59,13 +59,15 @@ void add_task(const tap_rows_plan& p, const T* large, const T* small, std::int64
     return in_place ? "in place" : "packed";
 }
 /// The same plan with tasks for so many workers.
-[[nodiscard]] GRADKERN_NOINLINE inline plan split_for(const plan& p, std::int64_t workers) noexcept {
-    plan split = p;
-    with_plan(p, [&](auto path) GRADKERN_INLINE_LAMBDA {
-        path.split_for(workers);
-        split = path;
-    });
-    return split;
+[[nodiscard]] GRADKERN_NOINLINE inline plan split_for(plan p, std::int64_t workers) noexcept {
+    const auto split = [&](auto* path) GRADKERN_INLINE_LAMBDA {
+        if (path != nullptr) path->split_for(workers);
+    };
+    split(std::get_if<dense_plan>(&p));
+    split(std::get_if<dense_packed_plan>(&p));
+    split(std::get_if<dense_bf16_plan>(&p));
+    split(std::get_if<tap_rows_plan>(&p));
+    return p;
 }
 
 /// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
