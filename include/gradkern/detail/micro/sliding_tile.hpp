@@ -1,10 +1,10 @@
 // Micro-kernels of depthwise layers whose windows slide along the columns: rows of the tile are neighbouring columns of a
 // line, so that each number is read once for all column taps and not once for each,
 //
-//     c[i][j]  =  sum over stretches e, k in [0, taps) of  a[first + e.a + (i + k) * a_step + j] * b[e.b + k * b_step + j]
+//     c[i][j]  =  sum over segments e, k in [0, taps) of  a[first + e.a + (i + k) * a_step + j] * b[e.b + k * b_step + j]
 //
-// without the terms whose column i + k is outside: borders are tiles like all others. A stretch is the column taps of one line
-// of the window, or of several that follow one another in memory. Terms are added in the order of register_tile, so that the
+// without the terms whose column i + k is outside: borders are tiles like all others. A segment is the column taps of one line
+// of the window, or of several that follow one another in memory. Terms are added in the order of register_tile.hpp, so that the
 // bits are the same.
 #pragma once
 
@@ -15,25 +15,25 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
-#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/micro/tile_sums.hpp>
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Numbers of column taps for which there are kernels. Lines of three are too short to pay for asking which columns are inside.
+/// Numbers of column taps for which there are kernels. Lines of three are too short: it takes longer to tell which columns are inside than it saves.
 [[nodiscard]] constexpr bool can_slide(std::int64_t taps) noexcept { return taps == 5 || taps == 7; }
 
-/// Rows of a tile at most: with the weights of a line, and a number, they stay in registers. 14 make even parts of the lines
-/// of most networks.
+/// Rows of a tile at most: with the weights of a line, and a number, they stay in registers. 14 divide the lines of most networks
+/// evenly.
 [[nodiscard]] constexpr int sliding_rows(std::int64_t taps) noexcept {
     return most_sliding_rows > 8 || taps < 7 ? most_sliding_rows : 6;
 }
 
-/// Asks for the lines of a tile of outputs, and those of inputs that are read soon.
+/// Prefetches the lines of a tile of outputs, and those of inputs that are read soon.
 template <class Number>
-GRADKERN_NOINLINE void ask_for_rows(const tile_call& call, const Number* source, std::ptrdiff_t a_at,
-                                    std::ptrdiff_t c_at) noexcept {
+GRADKERN_NOINLINE void prefetch_sliding_rows(const tile_call& call, const Number* source, std::ptrdiff_t a_at,
+                                             std::ptrdiff_t c_at) noexcept {
     GRADKERN_DETAIL_KEEP_CALLS();
     for (std::ptrdiff_t i = 0; i < call.rows; ++i, a_at += call.a_step) {
         for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += simd::line_elements<Number>) {
@@ -47,12 +47,12 @@ GRADKERN_NOINLINE void ask_for_rows(const tile_call& call, const Number* source,
 template <operand A, int Rows>
 GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec (&acc)[bound(Rows)],
                                           std::ptrdiff_t b_at, std::ptrdiff_t c_at) noexcept {
-    if constexpr (is_half<A>) {
-        constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    if constexpr (is_native_16bit<A>) {
+        constexpr std::ptrdiff_t width = simd::lanes;
         alignas(64) float sums[bound(Rows * width)];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) simd::store(sums + i * width, acc[i]);
-        store_rows<A>(call, sums, width, b_at, c_at);
+        finish_16bit_rows<A>(call, sums, width, b_at, c_at);
     } else {
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
@@ -67,7 +67,7 @@ template <operand A, int Taps, int Rows>
 GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     using simd::vec;
     using number = row_number<A>;
-    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t width = simd::lanes;
     const auto* const source = reinterpret_cast<const number*>(call.a[0]);
     const std::ptrdiff_t step = call.a_step;
     std::ptrdiff_t a_at = call.a_first;  // of a tile
@@ -75,12 +75,12 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     std::ptrdiff_t c_at = 0;
     for (std::ptrdiff_t tile = call.tiles; tile != 0;
          --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
-        if (!call.quiet) ask_for_rows(call, source, a_at + Taps / 2 * step, c_at);
+        if (!call.quiet) prefetch_sliding_rows(call, source, a_at + Taps / 2 * step, c_at);
         for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += width) {
             vec acc[bound(Rows)];
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) acc[i] = simd::zero();
-            for (const stretch* e = call.list; e != call.list + call.count; ++e) {
+            for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
                 std::ptrdiff_t at = a_at + e->a + lane;
                 const float* b = call.b + (b_at + e->b + lane);
                 GRADKERN_NO_UNROLL
@@ -106,8 +106,8 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     }
 }
 
-/// Rows of the kernel for so many: few kernels, since each is compiled for three types. Of seven taps one serves fewer rows as
-/// quickly, since columns that are outside are left out.
+/// Rows of the kernel for so many: few kernels, since each is compiled for three types. Of seven taps one kernel serves fewer
+/// rows as fast, since columns that are outside are left out.
 [[nodiscard]] constexpr int sliding_kernel_rows(int rows, int taps) noexcept {
     const int most = sliding_rows(taps);
     return taps < 7 && rows <= most / 2 ? most / 2 : most;

@@ -1,23 +1,30 @@
-// What the tiles of register_tile.hpp and sliding_tile.hpp are called with: how rows are read, and where everything is.
+// What the tiles of this folder are called with. A tile is rows x lanes of sums that stay in registers while a list of segments
+// of the K dimension is walked:
+//
+//     c[i][j]  (set | add | resume)  sum over segments e, k in [0, e.length) of  product(i, j, e.a + k * a_step, e.b + k * b_step)
+//
+// The operand (tile_operands.hpp) says what the product is. Terms are added one after the other by fused multiply-adds, in the
+// order of the list. So the bits depend on the list alone, never on the shape of the tile; those of bf16 pairs depend on the
+// target, too. Layouts, ranks and operators are settled before a tile is called, and so are element types that are not widened in
+// registers: the number of bodies stays small.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/simd.hpp>
-#include <gradkern/half.hpp>
+#include <gradkern/detail/micro/tile_operands.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// A stretch of a reduction: offsets in elements from a row pointer and from b, and its number of terms.
-struct stretch {
+/// A segment of the K dimension: offsets in elements from a row pointer and from b, and its number of terms.
+struct k_segment {
     std::ptrdiff_t a = 0;
     std::ptrdiff_t b = 0;
     std::ptrdiff_t length = 0;
 };
+using stretch = k_segment;
 
 /// What becomes of the values c holds before the call.
 enum class tile_mode : std::uint8_t {
@@ -26,59 +33,9 @@ enum class tile_mode : std::uint8_t {
     resume  ///< the sum continues from c as if the call before had not ended
 };
 
-/// How a row's operand is read.
-enum class operand : std::uint8_t { scalar, vector, f16, bf16, quad, shared, outer, half, pair, octet };
-
-/// Whether a and c are rows of 16-bit numbers.
-template <operand A>
-inline constexpr bool is_half = A == operand::f16 || A == operand::bf16;
-
-/// How tiles read rows of type T that have a number for each lane: 16 bits as they are, where that takes few instructions.
-template <class T>
-inline constexpr operand lane_operand = !simd::widens_quickly<T>                     ? operand::vector
-                                        : element_traits<T>::type == data_type::f16  ? operand::f16
-                                        : element_traits<T>::type == data_type::bf16 ? operand::bf16
-                                                                                     : operand::vector;
-
-/// Whether the lanes of a group share its numbers.
-template <operand A>
-inline constexpr bool is_shared = A == operand::quad || A == operand::shared || A == operand::octet;
-
-/// Whether a row has a vector of sums for each number of a group, or each of half of them.
-template <operand A>
-inline constexpr bool is_outer = A == operand::outer || A == operand::half;
-
-/// Whether what lies in place of a float are two bf16 numbers.
-template <operand A>
-inline constexpr bool is_paired = A == operand::pair || A == operand::octet;
-
-/// What offsets in rows count.
-template <operand A>
-using row_number = std::conditional_t<is_half<A>, std::uint16_t, float>;
-
-/// A vector of a row.
-template <operand A>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_lanes(const row_number<A>* row) noexcept {
-    if constexpr (A == operand::f16) {
-        return simd::widen_f16(row);
-    } else if constexpr (A == operand::bf16) {
-        return simd::widen_bf16(row);
-    } else {
-        return simd::load(row);
-    }
-}
-template <operand A>
-GRADKERN_ALWAYS_INLINE void store_lanes(row_number<A>* row, simd::vec value) noexcept {
-    if constexpr (A == operand::f16) {
-        simd::narrow_f16(value, row);
-    } else {
-        simd::narrow_bf16(value, row);
-    }
-}
-
-/// Arguments of a tile; offsets and steps in elements.
+/// Arguments of a tile; offsets and steps in elements. Pointers are f32 in name only where rows have 16 bits.
 struct tile_call {
-    const stretch* list = nullptr;  ///< `count` stretches
+    const k_segment* list = nullptr;  ///< `count` segments
     std::ptrdiff_t count = 0;
     std::ptrdiff_t rows = 0;          ///< the kernel's, or less by up to its row_unit - 1
     const float* const* a = nullptr;  ///< one pointer a row
@@ -86,15 +43,17 @@ struct tile_call {
     const float* b = nullptr;
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
-    std::ptrdiff_t c_step = 0;  ///< operand::outer, half: between the results of a row
-    std::ptrdiff_t group = 0;   ///< operand::shared: how many lanes share numbers, 2 or 8
-    bool rounds = false;  ///< operand::pair, octet: c holds bf16 numbers, which c_next and c_ahead count; set alone
+    std::ptrdiff_t c_step = 0;  ///< operand::outer, outer_half: between the results of a row
+    std::ptrdiff_t group = 0;   ///< operand::shared: lanes of a group, 2 or 8
+    bool rounds = false;  ///< operand::pair, pair_group_8: c holds bf16, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
-    std::ptrdiff_t a_ahead = 0;  ///< from a row pointer to what another tile will read soon, and from c to what it will
-    std::ptrdiff_t c_ahead = 0;  ///< write: lines so far apart that no CPU fetches them by itself. May leave the tensor
-    bool quiet = false;          ///< rows that are vectors: no line is asked for
-    std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
+    /// Prefetch distances, from a row pointer to what another tile will read soon, and from c to what it will write: lines so far
+    /// apart that no CPU fetches them by itself. The addresses may leave the tensor.
+    std::ptrdiff_t a_ahead = 0;
+    std::ptrdiff_t c_ahead = 0;
+    bool quiet = false;        ///< rows that are vectors: no prefetch
+    std::ptrdiff_t tiles = 1;  ///< so many tiles one after the other, each that far behind its predecessor:
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
@@ -103,6 +62,8 @@ struct tile_call {
     std::uint32_t inside = 0;    ///< which columns from that on are inside, a bit each,
     std::ptrdiff_t lanes = 0;    ///< and lanes of a tile
 };
+
+using tile_function = void (*)(const tile_call&) noexcept;
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -1,60 +1,100 @@
-// What a register tile (register_tile.hpp) makes of the numbers that lanes share, by how its rows are read (tile_call.hpp).
+// How tiles read their rows: the operands, and what a kernel does with each.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// f(integral_constant 0) ... f(integral_constant N - 1), where numbers must be constants.
-template <int N, class F>
-GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
-    [&]<int... I>(std::integer_sequence<int, I...>) GRADKERN_INLINE_LAMBDA {
-        (f(std::integral_constant<int, I>{}), ...);
-    }
-    (std::make_integer_sequence<int, N>{});
-}
+/// How a row is read. Each has its product in the header named here.
+enum class operand : std::uint8_t {
+    scalar,        ///< register_tile.hpp: a number, broadcast to all lanes
+    vector,        ///< a number for each lane
+    f16,           ///< so, of 16 bits, as c is
+    bf16,          ///< so
+    group_4,       ///< group_tile.hpp: four numbers for each four lanes, broadcast within the group
+    shared,        ///< group_2 or group_8, as call.group says
+    outer,         ///< outer_tile.hpp: four or eight numbers, each of which has its own vector of sums
+    outer_half,    ///< so, four of groups of eight
+    pair,          ///< as scalar, of two bf16 numbers in place of a float (pack/pairs.hpp)
+    pair_group_8,  ///< as group_4, of pairs: eight channels
+    group_2,
+    group_8,
+    // Former names.
+    quad = group_4,
+    half = outer_half,
+    octet = pair_group_8
+};
 
-/// Where each lane finds the first number of its group of two, then the second one.
-inline constexpr auto places_of_two = [] {
-    std::array<std::int32_t, 2 * simd::lanes> places{};
-    auto next = places.begin();
-    for (std::int32_t l = 0; l < 2; ++l)
-        for (std::int32_t j = 0; j < static_cast<std::int32_t>(simd::lanes); ++j)
-            *next++ = (j / 2 * 2 + l) % static_cast<std::int32_t>(simd::lanes);
-    return places;
-}();
-
-/// operand::outer, half: number L of each N at `a` in all lanes of theirs.
-template <operand A, int N, int L>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec group_number(const float* a) noexcept {
-    static_assert(N == 4 || N == 8);
-    if constexpr (A == operand::half) {
-        return simd::quad_lane<L>(simd::quad_of_two<0>(a));
-    } else if constexpr (N == 4) {
-        return simd::quad_lane<L>(simd::load(a));
-    } else {
-        return simd::quad_lane<L % 4>(simd::quad_of_two<L / 4>(a));
-    }
-}
-
-/// What all lanes share: a number, or a pair.
+/// Whether rows are broadcast to all lanes: a number, or a pair.
 template <operand A>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec shared_number(const float* a) noexcept {
+inline constexpr bool is_broadcast = A == operand::scalar || A == operand::pair;
+
+/// Whether a and c are rows of 16-bit numbers.
+template <operand A>
+inline constexpr bool is_native_16bit = A == operand::f16 || A == operand::bf16;
+
+/// Whether numbers are broadcast within the group.
+template <operand A>
+inline constexpr bool is_group = A == operand::group_2 || A == operand::group_4 || A == operand::group_8 ||
+                                 A == operand::shared || A == operand::pair_group_8;
+
+/// Whether each number of a group has its own vector of sums.
+template <operand A>
+inline constexpr bool is_outer = A == operand::outer || A == operand::outer_half;
+
+/// Whether what lies in place of a float are two bf16 numbers.
+template <operand A>
+inline constexpr bool is_paired = A == operand::pair || A == operand::pair_group_8;
+
+/// How tiles read rows of type T that have a number for each lane: 16 bits as they are, where that takes few instructions.
+template <class T>
+inline constexpr operand lane_operand = !simd::widens_quickly<T>                     ? operand::vector
+                                        : element_traits<T>::type == data_type::f16  ? operand::f16
+                                        : element_traits<T>::type == data_type::bf16 ? operand::bf16
+                                                                                     : operand::vector;
+
+/// What offsets in rows count.
+template <operand A>
+using row_number = std::conditional_t<is_native_16bit<A>, std::uint16_t, float>;
+
+/// A vector of a row.
+template <operand A>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_lanes(const row_number<A>* row) noexcept {
+    if constexpr (A == operand::f16) {
+        return simd::widen_f16(row);
+    } else if constexpr (A == operand::bf16) {
+        return simd::widen_bf16(row);
+    } else {
+        return simd::load(row);
+    }
+}
+template <operand A>
+GRADKERN_ALWAYS_INLINE void store_lanes(row_number<A>* row, simd::vec value) noexcept {
+    if constexpr (A == operand::f16) {
+        simd::narrow_f16(value, row);
+    } else {
+        simd::narrow_bf16(value, row);
+    }
+}
+
+/// A number, or a pair, in all lanes.
+template <operand A>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec broadcast_number(const float* a) noexcept {
     if constexpr (is_paired<A>) {
         return simd::broadcast_pair(a);
     } else {
         return simd::broadcast(*a);
     }
 }
+
 /// c and the product of numbers, or of pairs.
 template <operand A>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec add_product(simd::vec a, simd::vec b, simd::vec c) noexcept {
@@ -64,6 +104,10 @@ template <operand A>
         return simd::fma(a, b, c);
     }
 }
+
+// Former names.
+template <operand A>
+inline constexpr bool is_half = is_native_16bit<A>;
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -1,5 +1,5 @@
-// How large the tiles of register_tile.hpp and sliding_tile.hpp are: rows and vectors that the registers of a target hold, for
-// which of them there are kernels, how wide panels of weights are, and how rows are shared out to tiles.
+// How large the tiles of this folder are: rows and vectors that the registers of a target hold, for which of them there are
+// kernels, how wide panels of weights are, and how rows are shared out to tiles.
 #pragma once
 
 #include <algorithm>
@@ -7,37 +7,37 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/micro/tile_operands.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-// Rows x vectors of the widest tiles, whose rows are numbers that lanes share.
+// Rows x vectors of the widest tiles, whose rows are broadcast.
 inline constexpr int tile_rows = target.tile.rows;
 inline constexpr int tile_vectors = target.tile.vectors;
-inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * simd::lanes;
 
 // Narrow tiles serve few lanes, and rows that are vectors: each of those is read for one product, however wide the tile.
 inline constexpr int narrow_rows = target.tile.narrow_rows;
 inline constexpr int narrow_vectors = target.tile.narrow_vectors;
-inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * simd::lanes;
 
 // Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
 // in memory, for want of registers to widen in. A row fills half a line of the cache, with AVX2 as with AVX-512.
-inline constexpr int half_vectors = simd::lanes < 16 ? 2 : 1;
-inline constexpr int half_rows = 8 / half_vectors;
-inline constexpr std::ptrdiff_t half_lanes = half_vectors * static_cast<std::ptrdiff_t>(simd::lanes);
+inline constexpr int native_16bit_vectors = simd::lanes < 16 ? 2 : 1;
+inline constexpr int native_16bit_rows = 8 / native_16bit_vectors;
+inline constexpr std::ptrdiff_t native_16bit_lanes = native_16bit_vectors * simd::lanes;
 
-// Tiles of one vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
-inline constexpr int lone_rows = narrow_rows < 8 ? 12 : narrow_rows;
+// Tiles of a single vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
+inline constexpr int single_vector_rows = narrow_rows < 8 ? 12 : narrow_rows;
 
-// Tiles whose lanes share numbers keep a vector of these for each row beside its sums, of which there are eight with 16
-// registers, as many as a CPU has multiply-adds under way.
-inline constexpr int shared_rows = narrow_rows < 8 ? 4 : narrow_rows;
+// Tiles of groups keep a vector of numbers for each row beside its sums, of which there are eight with 16 registers, as many as a
+// CPU has multiply-adds under way.
+inline constexpr int group_rows = narrow_rows < 8 ? 4 : narrow_rows;
 
-inline constexpr int most_rows = std::max({tile_rows, narrow_rows, lone_rows, half_rows});
+inline constexpr int most_rows = std::max({tile_rows, narrow_rows, single_vector_rows, native_16bit_rows});
 
 // Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
 inline constexpr int most_sliding_rows = target.tile.sliding_rows;
@@ -47,39 +47,29 @@ inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
 /// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
 /// vector, which serve what is left of wider ones.
 template <operand A>
-inline constexpr int row_unit = is_half<A>     ? half_rows / 2
-                                : is_shared<A> ? shared_rows
-                                               : 2;
+inline constexpr int row_unit = is_native_16bit<A> ? native_16bit_rows / 2
+                                : is_group<A>      ? group_rows
+                                                   : 2;
 
 /// How many rows the kernel for `rows` of them has, where kernels have multiples of `unit`, and two at least: a
-/// lone row is computed twice, which spares a kernel.
+/// single row is computed twice, which spares a kernel.
 [[nodiscard]] constexpr int kernel_rows(int rows, int unit) noexcept {
     return std::max((rows + unit - 1) / unit * unit, 2);
 }
 
-/// Whether so many lanes may share their numbers. Groups of eight need two vectors of two quads or more.
-[[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept {
-    return (group == 2 || group == 4 || group == 8) && group <= static_cast<std::ptrdiff_t>(simd::lanes);
+/// Whether there are tiles of groups of so many lanes. Groups of eight need two vectors of two quads or more.
+[[nodiscard]] constexpr bool has_group_tiles(std::ptrdiff_t group) noexcept {
+    return (group == 2 || group == 4 || group == 8) && group <= simd::lanes;
 }
-
-/// Whether rows are numbers that lanes share.
-template <operand A>
-inline constexpr bool shares_numbers = A == operand::scalar || A == operand::pair;
 
 /// How many rows tiles of a panel of `lanes` have at most.
 [[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes) noexcept {
-    if (lanes <= static_cast<std::ptrdiff_t>(simd::lanes)) return lone_rows;
+    if (lanes <= simd::lanes) return single_vector_rows;
     return lanes > narrow_lanes ? tile_rows : narrow_rows;
 }
 
-/// The same where rows are read so.
-template <operand A>
-[[nodiscard]] constexpr int most_rows_of(std::ptrdiff_t lanes) noexcept {
-    return is_half<A> ? half_rows : is_shared<A> ? shared_rows : rows_at_most(lanes);
-}
-
 // operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector. Where eight fill
-// a vector, operand::half takes four of them at a time: three rows share a vector of b then.
+// a vector, operand::outer_half takes four of them at a time: three rows share a vector of b then.
 inline constexpr int most_outer = simd::lanes > 8 && narrow_vectors == 2 ? 8 : 4;
 [[nodiscard]] constexpr int outer_sums(std::ptrdiff_t group) noexcept {
     return static_cast<int>(std::min<std::ptrdiff_t>(group, most_outer));
@@ -88,7 +78,7 @@ inline constexpr int most_outer = simd::lanes > 8 && narrow_vectors == 2 ? 8 : 4
     return narrow_rows * narrow_vectors / outer_sums(group);
 }
 template <int Group>
-inline constexpr operand outer_operand = Group > most_outer ? operand::half : operand::outer;
+inline constexpr operand outer_operand = Group > most_outer ? operand::outer_half : operand::outer;
 /// Whether there are kernels for weight gradients of such groups.
 [[nodiscard]] constexpr bool has_outer(std::ptrdiff_t group) noexcept {
     return simd::lanes >= 8 && (group == 4 || (group == 8 && (most_outer == 8 || simd::lanes == 8)));
@@ -98,15 +88,50 @@ inline constexpr operand outer_operand = Group > most_outer ? operand::half : op
 template <int Group>
 inline constexpr bool outer_adjoins = Group == 8 && most_outer == 8;
 
+/// Whether there are kernels of so many vectors for rows read as A.
+template <operand A>
+[[nodiscard]] constexpr bool has_tile_vectors(int vectors) noexcept {
+    switch (A) {
+        case operand::scalar:
+        case operand::pair: return vectors <= tile_vectors;
+        case operand::vector: return vectors <= narrow_vectors;
+        case operand::f16:
+        case operand::bf16: return vectors == native_16bit_vectors;
+        case operand::group_4: return vectors <= narrow_vectors && has_group_tiles(4);
+        case operand::group_8: return vectors == narrow_vectors && has_group_tiles(8);
+        case operand::group_2:
+        case operand::shared: return vectors == narrow_vectors && has_group_tiles(2);
+        case operand::pair_group_8: return vectors == 2 && has_group_tiles(4);
+        case operand::outer: return vectors == 4 || (vectors == 8 && most_outer == 8);
+        case operand::outer_half: return vectors == 4;
+    }
+    return false;
+}
+/// How many rows these have at most.
+template <operand A>
+[[nodiscard]] constexpr int most_rows_of(int vectors) noexcept {
+    return is_native_16bit<A> ? native_16bit_rows
+           : is_group<A>      ? group_rows
+           : is_outer<A>      ? outer_rows(vectors)
+                              : rows_at_most(vectors * simd::lanes);
+}
+/// Whether there is a kernel of so many rows and vectors, where those of several vectors have multiples of `unit` rows.
+template <operand A>
+[[nodiscard]] constexpr bool has_tile_shape(int rows, int vectors, int unit) noexcept {
+    if (vectors == 1) unit = row_unit<A>;
+    if (is_outer<A>) unit = vectors / 4;
+    return has_tile_vectors<A>(vectors) && rows >= 2 && rows % unit == 0 &&
+           rows <= kernel_rows(most_rows_of<A>(vectors), unit);
+}
+
 /// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
 [[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
-    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
-    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + lanes - 1) / lanes, 1, most));
+    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + simd::lanes - 1) / simd::lanes, 1, most));
 }
 
 /// Whether the kernels for `lanes_used` lanes read and write no others.
 [[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used) noexcept {
-    return lanes_used == kernel_vectors(lanes_used) * static_cast<std::ptrdiff_t>(simd::lanes);
+    return lanes_used == kernel_vectors(lanes_used) * simd::lanes;
 }
 
 /// Vectors of the panels of `channels` where each panel has `width` lanes.
@@ -116,12 +141,11 @@ inline constexpr bool outer_adjoins = Group == 8 && most_outer == 8;
     return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
 }
 
-/// Lanes of the panels of `channels` that share numbers: those of the widest tiles, or of narrow ones, where the widest
-/// leave more than an eighth of the work empty, or `narrow` asks for it.
+/// Lanes of the panels of `channels` where rows are broadcast: those of the widest tiles, or of narrow ones, where the widest
+/// leave more than an eighth of the work empty, or `narrow` says so.
 [[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels,
                                                                      bool narrow = false) noexcept {
-    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
-    if (channels <= 2 * lanes) return kernel_vectors(channels) * lanes;
+    if (channels <= 2 * simd::lanes) return kernel_vectors(channels) * simd::lanes;
     const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };
     return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
 }
@@ -136,9 +160,9 @@ GRADKERN_ALWAYS_INLINE void split_runs(std::ptrdiff_t rows, std::ptrdiff_t most,
     const std::ptrdiff_t size = units / tiles;
     for (std::ptrdiff_t larger = units % tiles; rows > 0; larger = 0) {
         const std::ptrdiff_t count = std::min(rows, (size + (larger > 0 ? 1 : 0)) * unit);
-        const std::ptrdiff_t alike = larger > 0 ? larger : rows / count;
-        f(count, alike);
-        rows -= count * alike;
+        const std::ptrdiff_t equal = larger > 0 ? larger : rows / count;
+        f(count, equal);
+        rows -= count * equal;
     }
 }
 
@@ -149,6 +173,13 @@ GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most,
         for (; tiles > 0; --tiles) f(count);
     });
 }
+
+// Former names.
+inline constexpr int half_vectors = native_16bit_vectors;
+inline constexpr int half_rows = native_16bit_rows;
+inline constexpr std::ptrdiff_t half_lanes = native_16bit_lanes;
+inline constexpr int shared_rows = group_rows;
+[[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept { return has_group_tiles(group); }
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

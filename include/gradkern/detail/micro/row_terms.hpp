@@ -1,0 +1,128 @@
+// The terms of register tiles whose rows are broadcast, or have a number for each lane. For rows i, lanes j, and terms at ka of a
+// row and kb of b:
+//
+//     c[i][j]  (set | add | resume)  sum of a[i][ka]     * b[kb + j]     operand::scalar
+//                                           a[i][ka]     . b[kb + j]     operand::pair: of two products
+//                                           a[i][ka + j] * b[kb + j]     operand::vector
+//                                                                        operand::f16, bf16: so, but a and c have 16 bits, and a
+//                                                                        bias is added behind the sum; no resume
+#pragma once
+
+#include <cstddef>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
+#include <gradkern/detail/micro/tile_operands.hpp>
+#include <gradkern/detail/micro/tile_sums.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Whether rows lie side by side in memory.
+[[nodiscard]] inline bool rows_are_contiguous(const float* const* a, std::ptrdiff_t rows) noexcept {
+    for (std::ptrdiff_t i = 1; i < rows; ++i)
+        if (a[i] != a[0] + i) return false;
+    return true;
+}
+
+/// Whether a tile adds several terms an iteration.
+template <operand A, int Rows, int Vectors>
+inline constexpr bool unrolls_terms =
+    A == operand::scalar&& Vectors > 1 && Rows >= Vectors&& target.tile.unrolled_terms > 1;
+
+/// One of several terms of an iteration.
+template <int Rows, int Vectors>
+GRADKERN_ALWAYS_INLINE void add_unrolled_term(tile_sums<Rows, Vectors>& sums, const float* const* a, std::ptrdiff_t at,
+                                              const float* b) noexcept {
+    constexpr int loaded_twice = Vectors == 2 && target.quirk.reload_broadcasts ? Rows / 2 : 0;  // rows
+    simd::vec bv[bound(Vectors)];
+    GRADKERN_UNROLL
+    for (int v = 0; v < Vectors; ++v)  // kept: of few rows g++ would read it again for each
+        bv[v] = simd::keep(simd::load(b + v * simd::lanes));
+    GRADKERN_UNROLL
+    for (int i = 0; i < loaded_twice; ++i) {
+        GRADKERN_UNROLL
+        for (int v = 0; v < Vectors; ++v) sums.at[i][v] = simd::fma_broadcast(a[i] + at, bv[v], sums.at[i][v]);
+    }
+    GRADKERN_UNROLL
+    for (int i = loaded_twice; i < Rows; ++i) {
+        const simd::vec x = simd::broadcast(a[i][at]);
+        GRADKERN_UNROLL
+        for (int v = 0; v < Vectors; ++v) sums.at[i][v] = simd::fma(x, bv[v], sums.at[i][v]);
+    }
+}
+
+/// One term of fewer rows than vectors. The few numbers wait in registers, not the many vectors: 16 registers do not hold those,
+/// and g++ would read them once for each row.
+template <operand A, int Rows, int Vectors>
+GRADKERN_ALWAYS_INLINE void add_wide_term(tile_sums<Rows, Vectors>& sums, const float* const* a, std::ptrdiff_t at,
+                                          const float* b) noexcept {
+    simd::vec x[bound(Rows)];
+    GRADKERN_UNROLL
+    for (int i = 0; i < Rows; ++i) x[i] = broadcast_number<A>(a[i] + at);
+    GRADKERN_UNROLL
+    for (int v = 0; v < Vectors; ++v) {
+        const simd::vec bv = simd::keep(simd::load(b + v * simd::lanes));
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) sums.at[i][v] = add_product<A>(x[i], bv, sums.at[i][v]);
+    }
+}
+
+/// One term.
+template <operand A, int Rows, int Vectors>
+GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors>& sums, const row_number<A>* const* a, std::ptrdiff_t at,
+                                     const float* b) noexcept {
+    simd::vec bv[bound(Vectors)];
+    GRADKERN_UNROLL
+    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * simd::lanes);
+    GRADKERN_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+        simd::vec x = simd::zero();
+        if constexpr (is_broadcast<A>) x = broadcast_number<A>(a[i] + at);
+        GRADKERN_UNROLL
+        for (int v = 0; v < Vectors; ++v) {
+            if constexpr (!is_broadcast<A>) x = load_lanes<A>(a[i] + at + v * simd::lanes);
+            sums.at[i][v] = add_product<A>(x, bv[v], sums.at[i][v]);
+        }
+    }
+}
+
+/// Terms k in [0, left) of a segment. `contiguous`: rows lie side by side, which then are all prefetched `a_ahead` from the first.
+template <operand A, int Rows, int Vectors>
+GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors>& sums, const row_map& row, bool contiguous,
+                                          std::ptrdiff_t a_ahead, const row_number<A>** a, std::ptrdiff_t a_step,
+                                          const float* b, std::ptrdiff_t b_step, std::ptrdiff_t left) noexcept {
+    if constexpr (unrolls_terms<A, Rows, Vectors>) {
+        constexpr int terms = target.tile.unrolled_terms;
+        for (; a_step == 1 && left >= terms; left -= terms) {
+            GRADKERN_UNROLL
+            for (int k = 0; k < terms; ++k, b += b_step) add_unrolled_term(sums, a, k, b);
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) a[i] += terms;
+        }
+        if (contiguous) {
+            GRADKERN_NO_UNROLL
+            for (; left != 0; --left, a[0] += a_step, b += b_step) {
+                simd::prefetch(a[0], a_ahead);
+                GRADKERN_UNROLL
+                for (int i = 1; i < Rows; ++i) a[i] = a[0] + row[i];
+                add_unrolled_term(sums, a, 0, b);
+            }
+        }
+    }
+    // The eight terms an iteration that clang likes spill, too (60 GF/s).
+    std::ptrdiff_t at = 0;
+    GRADKERN_NO_UNROLL
+    for (; left != 0; --left, at += a_step, b += b_step) {
+        if constexpr (is_broadcast<A> && Rows < Vectors) {
+            add_wide_term<A>(sums, a, at, b);
+        } else {
+            add_term<A>(sums, a, at, b);
+        }
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
