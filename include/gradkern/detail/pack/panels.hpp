@@ -1,4 +1,4 @@
-// Moving numbers into the order the register tile reads them, always as f32: lanes innermost.
+// Packing into panels: numbers in the order that tiles read them, lanes innermost, always as f32; and the way back.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,7 @@ GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) no
     store_element(to, accumulate ? load_element(to) + value : value);
 }
 
-/// Elements from a read or a write of packing to what is prefetched then: `lanes` planes at once are more than a CPU follows by
-/// itself.
+/// Prefetch distance of packing and unpacking, in elements: a vector of rows at once is more streams than a CPU follows by itself.
 template <class T>
 inline constexpr auto packed_row_ahead = static_cast<std::ptrdiff_t>(target.prefetch.packed_row /
                                                                      static_cast<std::int64_t>(sizeof(T)));
@@ -39,7 +38,7 @@ struct strided_rows {
     }
 };
 
-/// What a row is read by: the first n of a vector of elements, and one. Rows of pairs have their own (pack/pairs.hpp).
+/// How a row is read: the first n of a vector of elements, and one. Rows of pairs have their own (pack/pairs.hpp).
 template <class T>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_row(const T* row, std::ptrdiff_t n) noexcept {
     return simd::load_wide_partial(row, n);
@@ -53,12 +52,12 @@ GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row, std::ptrdiff_t step) noex
     simd::prefetch(row, step);
 }
 
-/// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers; +0 for x behind the
-/// first `columns`, which are not read.
+/// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers. Columns x behind the first
+/// `columns` are not read: there out is +0.
 template <class Row>
-GRADKERN_ALWAYS_INLINE void turn_square(const Row& row, std::ptrdiff_t columns, float* out,
-                                        std::ptrdiff_t out_step) noexcept {
-    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t columns, float* out,
+                                            std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::lanes;
     float square[block * block];
     for (std::ptrdiff_t i = 0; i < block; ++i) simd::store(square + i * block, load_row(row(i), columns));
     simd::transpose(square, block, out, out_step);
@@ -69,19 +68,20 @@ GRADKERN_ALWAYS_INLINE void turn_square(const Row& row, std::ptrdiff_t columns, 
 template <class T, class Row>
 inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
                          std::ptrdiff_t out_step) noexcept {
-    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t block = simd::lanes;
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
-    constexpr std::ptrdiff_t worth = simd::has_first_words ? 3 : 2;  // parts of rows are one masked load
-    const std::ptrdiff_t whole = worth * count >= block ? lanes / block * block : 0;
+    // Blocks of fewer columns are faster element by element. Where a part of a row is one masked load, those of a third are not.
+    constexpr std::ptrdiff_t blocks_of_part = simd::has_first_words ? 3 : 2;
+    const std::ptrdiff_t whole = blocks_of_part * count >= block ? lanes / block * block : 0;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         for (std::ptrdiff_t j = 0; j < whole; j += block) {
             if (count < block) {
-                float turned[block * block];
-                turn_square([&](std::ptrdiff_t i) { return row(j + i); }, count, turned, block);
+                float transposed[block * block];
+                transpose_block([&](std::ptrdiff_t i) { return row(j + i); }, count, transposed, block);
                 for (std::ptrdiff_t x = 0; x < count; ++x)
-                    simd::store(out + x * out_step + j, simd::load(turned + x * block));
+                    simd::store(out + x * out_step + j, simd::load(transposed + x * block));
                 continue;
             }
             std::array<decltype(row(0)), static_cast<std::size_t>(block)> rows;
@@ -99,8 +99,8 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                 } else {
                     if (x % simd::line_elements<T> < block)
                         for (const auto& from : rows) prefetch_row(from, x + packed_row_ahead<T>);
-                    turn_square([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
-                                out_step);
+                    transpose_block([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
+                                    out_step);
                 }
             }
         }
@@ -124,12 +124,12 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
 }
 
 /// out[x * out_step + j] = source[x * source_step + j] for lanes j in [0, lanes), x in [0, count): two vectors of some
-/// positions at a time. A whole position at a time is a copy of memory, for which g++ has loops half as fast. Lines are
-/// asked for ahead, since a CPU does not follow parts of positions.
+/// pixels at a time. A whole pixel at a time is a copy of memory, for which g++ has loops half as fast. Lines are
+/// prefetched, since a CPU does not follow parts of pixels.
 template <class T>
-inline void pack_neighbours(const T* source, std::ptrdiff_t lanes, std::ptrdiff_t source_step, std::ptrdiff_t count,
-                            float* out, std::ptrdiff_t out_step) noexcept {
-    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
+                                  std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::lanes;
     constexpr std::ptrdiff_t piece = 16;
     const std::ptrdiff_t ahead = count > piece ? piece * source_step : 0;
     for (std::ptrdiff_t begin = 0; begin < count; begin += piece) {
@@ -157,8 +157,8 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
                        std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
     if (lane_step == 1 && source_step == lanes && out_step == lanes) {
         simd::widen(source, out, count * lanes);
-    } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // a few elements are moved sooner than a part of a vector
-        pack_neighbours(source, lanes, source_step, count, out, out_step);
+    } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // fewer elements are faster one by one
+        pack_contiguous_lanes(source, lanes, source_step, count, out, out_step);
     } else if (source_step == 1) {
         pack_columns<T>(strided_rows<T>{source, lane_step}, lanes, count, out, out_step);
     } else {
@@ -174,7 +174,7 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
 template <class T>
 inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
                        std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
-    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t block = simd::lanes;
     if (source_step <= 1 || source_step > block / 2 || lanes < block || count < block) {
         pack_lanes(source, lane_step, lanes, source_step, count, out, out_step);
         return;
@@ -184,10 +184,10 @@ inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
         const std::ptrdiff_t j = std::min(next_lane, lanes - block);  // the last block overlaps, here and below
         for (std::ptrdiff_t next = 0; next < elements; next += block) {
             const std::ptrdiff_t begin = std::min(next, elements - block);
-            float turned[block * block];
-            turn_square(strided_rows<T>{source + j * lane_step + begin, lane_step}, block, turned, block);
+            float transposed[block * block];
+            transpose_block(strided_rows<T>{source + j * lane_step + begin, lane_step}, block, transposed, block);
             for (std::ptrdiff_t x = shape::ceil_div(begin, source_step); x * source_step < begin + block; ++x)
-                simd::store(out + x * out_step + j, simd::load(turned + (x * source_step - begin) * block));
+                simd::store(out + x * out_step + j, simd::load(transposed + (x * source_step - begin) * block));
         }
     }
 }
@@ -199,63 +199,75 @@ inline void clear_lanes(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_
     for (std::ptrdiff_t x = 0; x < count; ++x) own::fill(out + x * out_step + first, out + x * out_step + last, 0.0F);
 }
 
+/// unpack_lanes where lanes are neighbours in memory: a tile's rows, often a few vectors. No calls.
+template <class T>
+GRADKERN_ALWAYS_INLINE void unpack_contiguous_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes,
+                                                    std::ptrdiff_t count, T* out, std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::lanes;
+    for (std::ptrdiff_t x = 0; x < count; ++x) {
+        const float* const from = in + x * in_step;
+        T* const to = out + x * out_step;
+        std::ptrdiff_t j = 0;
+        for (; j + block <= lanes; j += block) simd::store_narrow(to + j, simd::load(from + j));
+        if (j < lanes) simd::store_narrow_partial(to + j, simd::load_partial(from + j, lanes - j), lanes - j);
+    }
+}
+
+/// unpack_lanes where columns are neighbours in memory, a block of lanes at a time; returns how many lanes are done. Of fewer
+/// columns than a vector has, a part of each vector.
+template <class T>
+GRADKERN_ALWAYS_INLINE std::ptrdiff_t unpack_columns(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes,
+                                                     std::ptrdiff_t count, T* out, std::ptrdiff_t lane_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::lanes;
+    std::ptrdiff_t j = 0;
+    for (; count < block && 2 * count >= block && j + block <= lanes; j += block) {
+        float square[block * block] = {};
+        float transposed[block * block];
+        for (std::ptrdiff_t x = 0; x < count; ++x) simd::store(square + x * block, simd::load(in + x * in_step + j));
+        simd::transpose(square, block, transposed, block);
+        for (std::ptrdiff_t i = 0; i < block; ++i)
+            simd::store_narrow_partial(out + (j + i) * lane_step, simd::load(transposed + i * block), count);
+    }
+    for (; count >= block && j + block <= lanes; j += block) {
+        for (std::ptrdiff_t next = 0; next < count; next += block) {
+            const std::ptrdiff_t x = std::min(next, count - block);  // the last block overlaps
+            const float* const from = in + x * in_step + j;
+            T* const to = out + j * lane_step + x;
+            if (x % simd::line_elements<T> < block)  // once a line
+                for (std::ptrdiff_t i = 0; i < block; ++i)
+                    simd::prefetch_to_write(to, i * lane_step + packed_row_ahead<T>);
+            if constexpr (std::is_same_v<T, float>) {
+                simd::transpose(from, in_step, to, lane_step);
+            } else {
+                float square[block * block];
+                simd::transpose(from, in_step, square, block);
+                for (std::ptrdiff_t i = 0; i < block; ++i)
+                    simd::store_narrow(to + i * lane_step, simd::load(square + i * block));
+            }
+        }
+    }
+    return j;
+}
+
 /// The way back: out[j * lane_step + x * out_step] = in[x * in_step + j], or that plus the previous value.
 template <class T>
 inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
                          std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
-    constexpr auto block = static_cast<std::ptrdiff_t>(simd::lanes);
     std::ptrdiff_t j = 0;
     if (!accumulate) {
         if (lane_step == 1 && in_step == lanes && out_step == lanes) {
             simd::narrow(in, out, count * lanes);
             return;
         }
-        if (lane_step == 1) {  // a tile's rows, often a few vectors: no calls
-            for (std::ptrdiff_t x = 0; x < count; ++x) {
-                const float* const from = in + x * in_step;
-                T* const to = out + x * out_step;
-                std::ptrdiff_t first = 0;
-                for (; first + block <= lanes; first += block) simd::store_narrow(to + first, simd::load(from + first));
-                if (first < lanes)
-                    simd::store_narrow_partial(to + first, simd::load_partial(from + first, lanes - first),
-                                               lanes - first);
-            }
+        if (lane_step == 1) {
+            unpack_contiguous_lanes(in, in_step, lanes, count, out, out_step);
             return;
         }
         if (lanes == 1 && in_step == 1 && out_step == 1) {
             simd::narrow(in, out, count);
             return;
         }
-        if (out_step == 1 && count < block && 2 * count >= block) {  // short rows: a part of each vector
-            for (; j + block <= lanes; j += block) {
-                float square[block * block] = {};
-                float turned[block * block];
-                for (std::ptrdiff_t x = 0; x < count; ++x)
-                    simd::store(square + x * block, simd::load(in + x * in_step + j));
-                simd::transpose(square, block, turned, block);
-                for (std::ptrdiff_t i = 0; i < block; ++i)
-                    simd::store_narrow_partial(out + (j + i) * lane_step, simd::load(turned + i * block), count);
-            }
-        } else if (out_step == 1 && count >= block) {
-            for (; j + block <= lanes; j += block) {
-                for (std::ptrdiff_t x = 0; x < count; x += block) {
-                    x = std::min(x, count - block);
-                    const float* const from = in + x * in_step + j;
-                    T* const to = out + j * lane_step + x;
-                    if (x % simd::line_elements<T> < block)
-                        for (std::ptrdiff_t i = 0; i < block; ++i)
-                            simd::prefetch_to_write(to, i * lane_step + packed_row_ahead<T>);
-                    if constexpr (std::is_same_v<T, float>) {
-                        simd::transpose(from, in_step, to, lane_step);
-                    } else {
-                        float square[block * block];
-                        simd::transpose(from, in_step, square, block);
-                        for (std::ptrdiff_t i = 0; i < block; ++i)
-                            simd::store_narrow(to + i * lane_step, simd::load(square + i * block));
-                    }
-                }
-            }
-        }
+        if (out_step == 1) j = unpack_columns(in, in_step, lanes, count, out, lane_step);
     }
     for (; j < lanes; ++j) {
         T* lane = out + j * lane_step;
@@ -271,7 +283,7 @@ inline void unpack_lanes(const double* in, std::ptrdiff_t in_step, std::ptrdiff_
     const std::ptrdiff_t most = static_cast<std::ptrdiff_t>(rounded.size()) / in_step;
     for (std::ptrdiff_t x = 0; x < count; x += most) {
         const std::ptrdiff_t here = std::min(most, count - x);
-        for (std::ptrdiff_t i = 0; i < here * in_step; ++i)
+        for (std::ptrdiff_t i = 0; i < (here - 1) * in_step + lanes; ++i)
             rounded[static_cast<std::size_t>(i)] = static_cast<float>(in[x * in_step + i]);
         unpack_lanes(rounded.data(), in_step, lanes, here, out + x * out_step, lane_step, out_step, accumulate);
     }
