@@ -38,10 +38,10 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 
 /// A planned forward transposed convolution. It is a value: copy it, and share it between threads.
 template <class T, class Bias = T>
-class conv_transpose_plan : public detail::gather_operator<T, Bias> {
+class conv_transpose_plan : public detail::conv_operator<T, Bias> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    conv_transpose_plan() noexcept : detail::gather_operator<T, Bias>("conv_transpose") {}
+    conv_transpose_plan() noexcept : detail::conv_operator<T, Bias>("conv_transpose") {}
 
     /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
     /// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
@@ -123,10 +123,10 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 
 /// A planned data gradient of a transposed convolution. It is a value: copy it, and share it between threads.
 template <class T>
-class conv_transpose_backward_data_plan : public detail::gather_operator<T, T> {
+class conv_transpose_backward_data_plan : public detail::conv_operator<T, T> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    conv_transpose_backward_data_plan() noexcept : detail::gather_operator<T, T>("conv_transpose_backward_data") {}
+    conv_transpose_backward_data_plan() noexcept : detail::conv_operator<T, T>("conv_transpose_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
     ///

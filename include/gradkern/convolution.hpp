@@ -5,16 +5,17 @@
 // side has one position per window (shape/convolution.hpp):
 //
 //     operator                          engine   reads                       writes      outputs lie on
-//     convolution                       gather   src, weights, bias          dst         small side
-//     convolution_backward_data         gather   diff_dst, weights           diff_src    large side
+//     convolution                       conv     src, weights, bias          dst         small side
+//     convolution_backward_data         conv     diff_dst, weights           diff_src    large side
 //     convolution_backward_weights      weights  src, diff_dst               weights     -
-//     conv_transpose                    gather   src, weights, bias          dst         large side
-//     conv_transpose_backward_data      gather   diff_dst, weights           diff_src    small side
+//     conv_transpose                    conv     src, weights, bias          dst         large side
+//     conv_transpose_backward_data      conv     diff_dst, weights           diff_src    small side
 //     conv_transpose_backward_weights   weights  diff_dst, src               weights     -
 //     bias_backward                     sum      diff_dst                    diff_bias   -
 //
-// Each engine's header begins with its loops, below detail/: gather in conv/gather.hpp, with positions in the lanes in
-// conv/positions.hpp; weights in conv_weights/select.hpp, the table of its paths; sum in bias/sums.hpp. What a plan may choose from is `algorithm` in options.hpp, what it has chosen says describe().
+// Each engine is a folder of detail/ with a table of its paths, whose files begin with their loops: conv/select.hpp for conv,
+// conv_weights/select.hpp for weights; sum is bias/sums.hpp. What a plan may choose from is `algorithm` in options.hpp, what it
+// has chosen says describe().
 //
 // Below, p(o, k) = o * stride - pads_begin + k * dilation on every spatial axis. Taps with p outside [0, I) are skipped, never
 // multiplied by zero. g counts groups; ic and oc count the ICg and OCg channels of a group.
@@ -50,10 +51,10 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 
 /// A planned forward convolution. It is a value: copy it, and share it between threads.
 template <class T, class Bias = T>
-class convolution_plan : public detail::gather_operator<T, Bias> {
+class convolution_plan : public detail::conv_operator<T, Bias> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    convolution_plan() noexcept : detail::gather_operator<T, Bias>("convolution") {}
+    convolution_plan() noexcept : detail::conv_operator<T, Bias>("convolution") {}
 
     /// dst[n, g*OCg+oc, o] = bias[g*OCg+oc] + sum over ic, k of src[n, g*ICg+ic, p(o,k)] * weights(g*OCg+oc, ic, k).
     ///
@@ -126,10 +127,10 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 
 /// A planned data gradient of a convolution. It is a value: copy it, and share it between threads.
 template <class T>
-class convolution_backward_data_plan : public detail::gather_operator<T, T> {
+class convolution_backward_data_plan : public detail::conv_operator<T, T> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    convolution_backward_data_plan() noexcept : detail::gather_operator<T, T>("convolution_backward_data") {}
+    convolution_backward_data_plan() noexcept : detail::conv_operator<T, T>("convolution_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
     /// diff_dst[n, g*OCg+oc, o] * weights(g*OCg+oc, ic, k).

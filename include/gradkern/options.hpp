@@ -53,8 +53,20 @@ enum class precision : std::uint8_t {
 enum class algorithm : std::uint8_t {
     automatic,  ///< the plan chooses
     // Convolutions.
-    dense,         ///< lanes hold output channels of one group; activations are read in place
-    dense_packed,  ///< the same from a packing buffer of bounded size, channels innermost
+    dense,              ///< lanes hold output channels of one group; activations are read in place
+    dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
+    depthwise,          ///< one channel in each group: lanes hold channels
+    depthwise_sliding,  ///< the same where windows slide along the columns: each number is read once for all column taps
+    grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
+    across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
+    // Forward passes, and data gradients, of convolutions alone.
+    fill,              ///< there are no channels to sum over: outputs are the bias, or 0
+    depthwise_planes,  ///< one channel in each group: lanes hold pixels of a plane
+    pointwise,         ///< 1x1 kernels: lanes hold pixels
+    narrow_output,     ///< few output channels: lanes hold pixels of a line
+    // Weight gradients of convolutions alone.
+    few_channels,  ///< one group: lanes share its few input channels
+    dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
     // max_pool_backward_from_indices.
     sums_in_place,  ///< gradients are added to diff_src itself
     sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
@@ -69,16 +81,6 @@ enum class algorithm : std::uint8_t {
     scatter_form,          ///< each window adds its gradient to a sum in scratch; src is read in place
     scatter_form_packed,   ///< the same from a packing buffer
     scatter_form_strided,  ///< the same element by element, for planes and kernels of any size
-    depthwise,          ///< one channel in each group: lanes hold channels
-    depthwise_sliding,  ///< the same where windows slide along the columns: each number is read once for all column taps
-    grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
-    across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
-    // Weight gradients of convolutions alone.
-    few_channels,  ///< one group: lanes share its few input channels
-    dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
-    dense_staged,          // (old name)
-    channelwise,           // (old name)
-    positionwise,          // (old name)
 };
 /// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
@@ -107,6 +109,10 @@ enum class algorithm : std::uint8_t {
         case algorithm::across_groups: return "across_groups";
         case algorithm::few_channels: return "few_channels";
         case algorithm::dense_bf16: return "dense_bf16";
+        case algorithm::fill: return "fill";
+        case algorithm::depthwise_planes: return "depthwise_planes";
+        case algorithm::pointwise: return "pointwise";
+        case algorithm::narrow_output: return "narrow_output";
         default: return "unknown";
     }
 }

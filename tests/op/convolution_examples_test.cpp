@@ -284,6 +284,7 @@ TEST_P(convolution_example, comes_out_in_every_layout) {
                     out.poison();
                     const planned p = make_plan<float, float, float>(c, first.const_view(), second.const_view(), {},
                                                                      out.view(), {.algorithm = a});
+                    if (refuses_algorithm(p.status)) continue;
                     ASSERT_TRUE(p.status.ok()) << gk::to_string(p.status);
                     const guarded_bytes workspace(p.workspace_bytes(1));
                     ASSERT_TRUE(p.run({workspace.data(), workspace.size()}, {}).ok());
@@ -318,6 +319,7 @@ TEST(convolution_examples, an_empty_batch_gives_empty_data_and_zero_weights) {
                 c.writes_weights() ? gk::tensor_view<const float>(nullptr, c.second()) : weights.const_view();
             const planned p =
                 make_plan<float, float, float>(c, {nullptr, c.first()}, second, {}, out.view(), {.algorithm = a});
+            if (refuses_algorithm(p.status)) continue;
             ASSERT_TRUE(p.status.ok()) << gk::to_string(p.status);
             std::vector<std::byte> workspace(p.workspace_bytes(1));
             const gk::status s = p.run(workspace, {});

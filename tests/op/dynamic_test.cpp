@@ -468,6 +468,7 @@ void sums_of_nothing(random_source& random, const conv_case& c) {
     test_tensor<G> out(c.result());
     for (const gk::algorithm a : all_algorithms) {
         const gk::status s = t.run(c, out, a);
+        if (refuses_algorithm(s)) continue;
         ASSERT_TRUE(s.ok()) << gk::to_string(s);
         ASSERT_TRUE(out.equals(expected)) << static_cast<int>(a);
         ASSERT_TRUE(out.surroundings_intact());

@@ -83,7 +83,9 @@ TYPED_TEST(relaxed, integers_are_exact) {
         for (const gk::algorithm a : all_algorithms) {
             SCOPED_TRACE(static_cast<int>(a));
             test_tensor<TypeParam> out(c.result(), strided ? random_output_strides(random, c.result()) : gk::extents{});
-            ASSERT_TRUE(t.run(c, out, a).ok());
+            const gk::status s = t.run(c, out, a);
+            if (refuses_algorithm(s)) continue;
+            ASSERT_TRUE(s.ok()) << gk::to_string(s);
             ASSERT_TRUE(out.equals(expected));
             ASSERT_TRUE(out.surroundings_intact());
         }
@@ -101,7 +103,9 @@ TYPED_TEST(relaxed, reals_keep_twice_the_bound) {
         for (const gk::algorithm a : all_algorithms) {
             SCOPED_TRACE(static_cast<int>(a));
             test_tensor<TypeParam> out(c.result());
-            ASSERT_TRUE(t.run(c, out, a).ok());
+            const gk::status s = t.run(c, out, a);
+            if (refuses_algorithm(s)) continue;
+            ASSERT_TRUE(s.ok()) << gk::to_string(s);
             ASSERT_TRUE(within_bound(c, t, out));
         }
     }

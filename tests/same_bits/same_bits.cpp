@@ -326,6 +326,7 @@ std::uint64_t run(const problem& p, const variant& v) {
     const auto must = [&](const status& s) {
         if (!s) fail(p, s);
     };
+    const auto must_run = [&](const auto& call) { must(forced_if_it_fits(options, call)); };
     const auto shape_of = [&](const result<extents>& e) {
         if (!e) fail(p, e.error());
         return *e;
@@ -417,11 +418,11 @@ std::uint64_t run(const problem& p, const variant& v) {
         auto w = make_tensor<T>(filter_shape(v.weights, oc, p.in_channels, p.kernel, r), w_axes, base + 2);
         auto dst = make_tensor<T>(shape_of(infer_convolution(src.layout.shape, w.layout.shape, a)), axes, base + 1);
         if (p.kind == op::convolution) {
-            must(convolution<T>(src.in(), w.in(), bias_view, a, dst.out(), options));
+            must_run([&] { return convolution<T>(src.in(), w.in(), bias_view, a, dst.out(), options); });
             return hash_of(dst);
         }
         if (p.kind == op::convolution_backward_data) {
-            must(convolution_backward_data<T>(dst.in(), w.in(), a, src.out(), options));
+            must_run([&] { return convolution_backward_data<T>(dst.in(), w.in(), a, src.out(), options); });
             return hash_of(src);
         }
         const auto gradient = [&]<class G>(G) {
@@ -443,11 +444,11 @@ std::uint64_t run(const problem& p, const variant& v) {
     }
     auto dst = make_tensor<T>(shape_of(dst_shape), axes, base + 1);
     if (p.kind == op::conv_transpose) {
-        must(conv_transpose<T>(src.in(), w.in(), bias_view, a, dst.out(), options));
+        must_run([&] { return conv_transpose<T>(src.in(), w.in(), bias_view, a, dst.out(), options); });
         return hash_of(dst);
     }
     if (p.kind == op::conv_transpose_backward_data) {
-        must(conv_transpose_backward_data<T>(dst.in(), w.in(), a, src.out(), options));
+        must_run([&] { return conv_transpose_backward_data<T>(dst.in(), w.in(), a, src.out(), options); });
         return hash_of(src);
     }
     const auto gradient = [&]<class G>(G) {
@@ -480,8 +481,7 @@ constexpr std::array<algorithm, Rows + 1> with_automatic(const std::array<Path, 
 
 /// The paths that an operator is run through. Where one does not fit, the problem takes the way it does by default.
 std::span<const algorithm> paths_of(op kind) {
-    static constexpr std::array<algorithm, 5> any{algorithm::automatic, algorithm::dense, algorithm::dense_staged,
-                                                  algorithm::channelwise, algorithm::positionwise};
+    static constexpr std::array any{algorithm::automatic};
     static constexpr std::array<algorithm, 4> from_indices{algorithm::automatic, algorithm::sums_in_place,
                                                            algorithm::sums_sliding, algorithm::sums_buffered};
     if (kind == op::max_pool_backward_from_indices) return from_indices;
@@ -496,6 +496,8 @@ std::span<const algorithm> paths_of(op kind) {
     static constexpr std::array bias = with_automatic(detail::bias_paths);
     if (kind == op::convolution_backward_weights || kind == op::conv_transpose_backward_weights) return weights;
     if (kind == op::bias_backward) return bias;
+    static constexpr std::array forward_and_data = with_automatic(detail::conv_paths);
+    if (kind < op::bias_backward) return forward_and_data;
     return any;
 }
 

@@ -25,6 +25,7 @@
 #include <gradkern/ref/conv_transpose.hpp>
 #include <gradkern/ref/convolution.hpp>
 
+#include "support/algorithms.hpp"
 #include "support/executors.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
@@ -47,8 +48,6 @@ inline constexpr std::array all_conv_operators{conv_operator::convolution,
                                                conv_operator::conv_transpose,
                                                conv_operator::conv_transpose_backward_data,
                                                conv_operator::conv_transpose_backward_weights};
-inline constexpr std::array all_algorithms{gk::algorithm::automatic, gk::algorithm::dense, gk::algorithm::dense_staged,
-                                           gk::algorithm::channelwise, gk::algorithm::positionwise};
 
 /// A problem: which operator, the shapes of its three tensors, and the attributes of its family.
 struct conv_case {

@@ -53,7 +53,8 @@ struct prefetch_distances {
     std::int64_t zeroed_sums = 1024;            ///< sums that are zeroed
     std::int64_t rounded_pixels = 16;           ///< pixels of all channels of a panel, whose sums are rounded
     std::int64_t output_tiles = 2;              ///< tiles of as many rows as there are at most
-    std::int64_t gathered_pixels = 8;           ///< pixels of an output whose gradients are gathered one after the other
+    std::int64_t most_lines_ahead = 32 << 10;   ///< bytes of lines that are prefetched at once: L1 holds them
+    std::int64_t gathered_pixels = 8;  ///< pixels of an output whose gradients are gathered one after the other
 };
 
 /// What weight gradients keep in caches, in floats.

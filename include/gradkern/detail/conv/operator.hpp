@@ -1,4 +1,4 @@
-// The common body of the four operators that the gather engine computes: their plans differ in names and roles only.
+// Forward passes and data gradients: the common body of four operators, whose plans differ in names and roles only.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,16 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv/gather.hpp>
-#include <gradkern/detail/conv/make_plan.hpp>
+#include <gradkern/detail/conv/plan.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/select.hpp>
+#include <gradkern/detail/conv/tile_loop.hpp>
+#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
 #include <gradkern/detail/run/operator.hpp>
+#include <gradkern/detail/run/select.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
@@ -24,53 +29,53 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Runs a plan over typed tensors. All checks have passed.
+template <class T>
+void run_conv(const conv_plan& plan, conv_call<T> call, std::span<std::byte> workspace,
+              executor_ref executor) noexcept {
+    std::int64_t slice_bytes = 0;
+    std::int64_t tasks = 0;
+    with_plan(plan, [&](const auto& g) { slice_bytes = g.slice_bytes; });
+    const slices memory(workspace, slice_bytes);
+    call.single_worker = executor.concurrency() == 1 || memory.count() == 1;
+    with_plan(plan, [&](const auto& g) { tasks = g.task_count(call.single_worker); });
+    run_tasks(executor, tasks, memory, [&](std::byte* slice, auto&& next) {
+        with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
+    });
+}
+
 /// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
-class planned_gather {
+class planned_conv {
 public:
-    /// Bytes of workspace that let `lanes` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t lanes = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(lanes, plan_.tasks()));
+    /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
+    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        return workspace_for(summary_.slice_bytes, std::min<std::int64_t>(workers, summary_.tasks));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: no more products per output than
     /// that surely holds.
-    [[nodiscard]] bool is_small() const noexcept {
-        constexpr std::int64_t products = 352;
-        const std::int64_t blocks = plan_.taps() * plan_.channel_blocks();
-        return blocks <= products && blocks * std::min(plan_.terms, channel_block) <= products;
-    }
+    [[nodiscard]] bool is_small() const noexcept { return is_small_; }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        const std::string_view path = plan_.fills          ? "fill"
-                                      : plan_.planewise    ? "planewise"
-                                      : plan_.positionwise ? "positionwise"
-                                      : plan_.shared       ? "channelwise, shared"
-                                      : plan_.sliding      ? "channelwise, sliding"
-                                      : plan_.channelwise  ? "channelwise"
-                                                           : "dense";
-        const bool lanes_are_channels = !plan_.positionwise && !plan_.planewise;
-        out << op_ << ": gather, " << path << (plan_.pairs ? ", dot_bf16" : "") << ", activations "
-            << (plan_.staged && !plan_.points_in_place ? "staged" : "in place") << ", " << plan_.panels << " panels of "
-            << plan_.panel_rows * plan_.panel_width << (lanes_are_channels ? " lanes, " : " channels, ")
-            << plan_.blocks.count() << " blocks, " << plan_.tasks() << " tasks, " << plan_.slice_bytes
-            << " bytes a lane, " << isa_name;
+        out << op_ << ": " << name_of(path_) << (summary_.has_pairs ? ", dot_bf16" : "") << ", activations "
+            << (summary_.in_place ? "in place" : "packed") << ", " << summary_.panels << " panels of "
+            << summary_.panel_channels << " channels, " << summary_.blocks << " blocks, " << summary_.tasks
+            << " tasks, " << summary_.slice_bytes << " bytes a worker, " << isa_name;
         return out.size();
     }
 
 protected:
     /// A plan that nobody made.
-    explicit planned_gather(std::string_view op) noexcept : op_(op) {}
+    explicit planned_conv(std::string_view op) noexcept : op_(op) {}
 
     /// Types of tensors and bias.
     struct element_types {
         std::int64_t bytes;
         std::int64_t bias_bytes;
         data_type bias;
-        bool f32;
-        bool halves;  // tiles of depthwise layers read and write them
-        bool pairs;   // there are dot products of pairs
+        conv_elements elements;
     };
     /// Memory layouts of the tensors, in the order of the arguments of run().
     struct tensors {
@@ -97,17 +102,27 @@ protected:
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
         checks.require_that(scratch_is_countable(reached), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
+        conv_elements elements = types.elements;
+        elements.bf16_pairs = elements.bf16_pairs && options.precision == precision::relaxed;
+        conv_problem problem = make_conv_problem(
+            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
+            shape::filter_strides(t.weights, w_format, transposed), elements, options);
+        problem.bias_type = types.bias;
+        problem.bias_stride = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
+        const conv_path* const path = select_conv_path(problem, options.algorithm);
+        check_path(checks, conv_paths, path, options.algorithm);
+        if (!checks.ok()) return checks.error();
         in_ = tensor_memory(t.in_name, t.in, types.bytes);
         weights_ = tensor_memory("weights", t.weights, types.bytes);
         bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
         out_ = tensor_memory(t.out_name, t.out, types.bytes);
-        plan_ = make_gather_plan(
-            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
-            shape::filter_strides(t.weights, w_format, transposed),
-            {.f32 = types.f32, .halves = types.halves, .pairs = types.pairs && options.precision == precision::relaxed},
-            options);
-        plan_.bias_type = types.bias;
-        plan_.bias_step = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
+        plan_ = path->make(problem, path->name);
+        path_ = path->name;
+        with_plan(plan_, [&](const auto& plan) { summary_ = plan.summary(); });
+        constexpr std::int64_t small_products = 352;
+        const std::int64_t segments = problem.taps() * shape::ceil_div(problem.in_channels, channel_block);
+        is_small_ =
+            segments <= small_products && segments * std::min(problem.in_channels, channel_block) <= small_products;
         return {};
     }
 
@@ -116,15 +131,18 @@ protected:
     tensor_memory weights_{};
     tensor_memory bias_{};
     tensor_memory out_{};
-    gather_plan plan_{};
+    algorithm path_ = algorithm::automatic;
+    bool is_small_ = false;
+    plan_summary summary_{};
+    conv_plan plan_{};
 };
 
-/// One gather operator over tensors of type T with a bias of type Bias.
+/// One operator over tensors of type T with a bias of type Bias.
 template <class T, class Bias>
-class gather_operator : public planned_gather {
+class conv_operator : public planned_conv {
 public:
     /// A plan that nobody made.
-    explicit gather_operator(std::string_view op) noexcept : planned_gather(op) {}
+    explicit conv_operator(std::string_view op) noexcept : planned_conv(op) {}
 
 protected:
     /// Checks memory and plans a checked problem.
@@ -136,9 +154,9 @@ protected:
             return plan_memory({.bytes = sizeof(T),
                                 .bias_bytes = sizeof(Bias),
                                 .bias = element_traits<Bias>::type,
-                                .f32 = std::is_same_v<T, float>,
-                                .halves = is_half<lane_operand<T>>,
-                                .pairs = has_pairs<T>},
+                                .elements = {.is_f32 = std::is_same_v<T, float>,
+                                             .native_16bit = is_half<lane_operand<T>>,
+                                             .bf16_pairs = has_pairs<T>}},
                                t, p, outputs, transposed, format, w_format, options);
         }
         return {};
@@ -150,7 +168,7 @@ protected:
                                    workspace.size(), workspace_bytes(1));
         if (!s) return s;
         if constexpr (takes_elements<T, Bias>)
-            run_gather(plan_, in, weights, bias_.empty() ? nullptr : bias, out, workspace, executor);
+            run_conv(plan_, conv_call<T>{in, weights, bias_.empty() ? nullptr : bias, out, false}, workspace, executor);
         return {};
     }
 };

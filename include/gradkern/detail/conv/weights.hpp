@@ -1,4 +1,4 @@
-// Packs weights for the gather engine (gather.hpp), each panel just before its first use.
+// Panels of packed weights: how they lie in memory, and packing them, each just before its first use.
 #pragma once
 
 #include <algorithm>
@@ -6,16 +6,85 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv/plan.hpp>
-#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
+
+/// Where tiles read an operand.
+enum class source_kind : std::uint8_t {
+    in_place,
+    packed  ///< in a buffer: f32, or pairs
+};
+
+/// Which activations a lane meets, and so which output channels lie in the lanes.
+enum class lane_inputs : std::uint8_t {
+    broadcast,           ///< those of one group, broadcast to all lanes, which are its output channels
+    broadcast_in_group,  ///< those of its own group, which lie in one register; lanes are output channels of all groups
+    own                  ///< a number for each lane; lanes are output channels of all groups
+};
+
+/// What tiles read and write.
+enum class tile_numbers : std::uint8_t {
+    f32,
+    native_16bit,  ///< activations of 16 bits as they are; weights are f32
+    bf16_pairs     ///< two neighbouring channels in place of a float, of both operands (pack/pairs.hpp)
+};
+
+/// The packed weights of a panel of output channels: [block of 64 terms][tap][term][lane], taps in the order in which they are
+/// read. Lengths are in floats; a term is a channel, or a pair of them.
+struct weight_panels {
+    lane_inputs inputs = lane_inputs::broadcast;
+    tile_numbers numbers = tile_numbers::f32;
+    std::int64_t terms = 0;      // of a tap
+    std::int64_t width = 0;      // lanes
+    std::int64_t tap_pitch = 0;  // from tap to tap
+    std::int64_t floats = 0;     // with room for the bias in front
+
+    [[nodiscard]] constexpr bool across_groups() const noexcept { return inputs != lane_inputs::broadcast; }
+    [[nodiscard]] constexpr bool has_pairs() const noexcept { return numbers == tile_numbers::bf16_pairs; }
+    [[nodiscard]] constexpr std::int64_t blocks() const noexcept { return shape::ceil_div(terms, channel_block); }
+    /// Output channels that share panels.
+    [[nodiscard]] constexpr std::int64_t lane_channels(const conv_equation& e) const noexcept {
+        return across_groups() ? e.total_out_channels() : e.out_channels;
+    }
+    /// Groups of eight: packed weights of two vectors are in the order of their sums (register_tile.hpp), half of the
+    /// outputs of each group and then the others.
+    [[nodiscard]] constexpr bool splits_groups(const conv_equation& e) const noexcept {
+        return inputs == lane_inputs::broadcast_in_group && e.in_channels == 8;
+    }
+    /// Where a lane lies then. Four lanes are the longest run.
+    [[nodiscard]] static constexpr std::int64_t split_lane(std::int64_t lane) noexcept {
+        constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+        const std::int64_t in_two = lane & (2 * lanes - 1);
+        return lane - in_two + (in_two & 4) * (lanes / 4) + (in_two & ~std::int64_t{7}) / 2;
+    }
+};
+
+[[nodiscard]] constexpr weight_panels make_weight_panels(const conv_equation& e, lane_inputs inputs,
+                                                         tile_numbers numbers, std::int64_t width) noexcept {
+    weight_panels p{.inputs = inputs, .numbers = numbers, .terms = e.in_channels, .width = width};
+    if (p.has_pairs()) p.terms = shape::ceil_div(e.in_channels, std::int64_t{2});
+    // A multiple of 4 KB would send the stores of all taps to one cache set. Not where there is one block of channels: taps that
+    // are contiguous in both memories are one K segment then.
+    const std::int64_t pitch = std::min(p.terms, channel_block) * width;
+    p.tap_pitch = pitch % 1024 == 0 && p.blocks() > 1 ? pitch + 32 : pitch;
+    p.floats = width + p.blocks() * e.taps() * p.tap_pitch;
+    return p;
+}
+
+/// Floats of a buffer of packed activations: lines of less are too short for a CPU to prefetch them.
+inline constexpr std::int64_t most_packed_floats = 128 * 1024;
+/// Floats of the packed weights of a task, which stay in L2.
+inline constexpr std::int64_t task_weight_floats = 64 * 1024;
 
 /// Element i of an f32, f16 or bf16 array as f32.
 [[nodiscard]] inline float load_as_float(const void* p, data_type type, std::int64_t i) noexcept {
@@ -26,90 +95,123 @@ namespace detail {
     }
 }
 
-/// The weights of one panel, or of neighbouring lanes of it with room for `width`, as [block of 64 k][tap][k][lane], taps
-/// in the order in which they are read.
+/// Packs neighbouring lanes of a panel.
 template <class T>
-inline void pack_weight_panel(const gather_plan& g, const T* w, std::int64_t group, std::int64_t first_lane,
-                              std::int64_t lanes_used, std::int64_t width, float* panel) noexcept {
-    // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
-    if (g.w_out != 1 && !g.channelwise && lanes_used > narrow_lanes) {
-        pack_weight_panel(g, w, group, first_lane, narrow_lanes, narrow_lanes, panel);
-        pack_weight_panel(g, w, group, first_lane + narrow_lanes, lanes_used - narrow_lanes, width - narrow_lanes,
-                          panel + narrow_lanes);
-        return;
+struct weight_packer {
+    const conv_equation& e;
+    const weight_panels& panels;
+    const T* w = nullptr;  // of the first tap and channel of the first lane's group
+    std::int64_t first_lane = 0;
+    std::int64_t used = 0;   // lanes with a channel
+    std::int64_t width = 0;  // lanes that there is room for; those without a channel become 0
+
+    void pack(float* panel) const noexcept {
+        // Along whichever axis of the filter is contiguous, so that pages and lines are read once.
+        const filter_strides& s = e.weights;
+        const std::int64_t kw = e.axes[2].kernel;
+        const std::int64_t kh = e.axes[1].kernel;
+        const bool taps_contiguous =
+            s.tap[2] == 1 && (kh == 1 || s.tap[1] == kw) && (e.axes[0].kernel == 1 || s.tap[0] == kw * kh);
+        for (std::int64_t k = 0; k < panels.terms; k += channel_block) {
+            float* const block = panel + k / channel_block * e.taps() * panels.tap_pitch;
+            const std::int64_t terms = std::min(channel_block, panels.terms - k);
+            if (taps_contiguous && e.taps() > 1) {
+                pack_by_terms(k, terms, block);
+            } else {
+                pack_by_taps(k, terms, block);
+            }
+        }
     }
-    const std::int64_t kd = g.axes[0].kernel;
-    const std::int64_t kh = g.axes[1].kernel;
-    const std::int64_t kw = g.axes[2].kernel;
-    const std::int64_t taps = g.taps();
-    w += g.w_first;
-    // One run of lanes with a uniform step, or one run per group where lanes cross groups of several outputs.
-    // `both`: pairs have a second number.
-    const auto pack = [&](std::int64_t offset, std::int64_t source_step, std::int64_t count, float* out,
-                          std::int64_t out_step, bool both = true) {
-        clear_lanes(g.octets() && lanes_used < width ? 0 : lanes_used, width, count, out, out_step);
+
+private:
+    [[nodiscard]] std::int64_t term_stride() const noexcept { return e.weights.in * (panels.has_pairs() ? 2 : 1); }
+    /// Terms but for a last one that is one number of a pair.
+    [[nodiscard]] std::int64_t whole_terms() const noexcept {
+        return panels.has_pairs() ? e.in_channels / 2 : panels.terms;
+    }
+
+    /// One term after the other, all taps of each.
+    void pack_by_terms(std::int64_t first, std::int64_t count, float* block) const noexcept {
+        const std::int64_t taps = e.taps();
+        const std::int64_t step = e.is_forward() ? panels.tap_pitch : -panels.tap_pitch;
+        // Where a term's weights are one piece, the next term's lie pages apart: prefetched some terms ahead.
+        constexpr std::int64_t terms_ahead = target.prefetch.packed_terms;
+        const bool prefetches = e.weights.out == taps && !panels.across_groups() && panels.terms > terms_ahead;
+        const std::int64_t piece = prefetches ? used * taps : 0;
+        const std::int64_t ahead = prefetches ? terms_ahead * term_stride() + first_lane * e.weights.out : 0;
+        for (std::int64_t k = 0; k < count; ++k) {
+            const std::int64_t from = (first + k) * term_stride();
+            for (std::int64_t i = 0; i < piece; i += simd::line_elements<T>) simd::prefetch(w, from + ahead + i);
+            pack_run(from, 1, taps, block + e.packed_tap(0) * panels.tap_pitch + k * panels.width, step,
+                     first + k < whole_terms());
+        }
+    }
+
+    /// One tap after the other, all terms of each.
+    void pack_by_taps(std::int64_t first, std::int64_t count, float* block) const noexcept {
+        const std::int64_t step = term_stride();
+        const std::int64_t whole = std::min(count, whole_terms() - first);
+        std::int64_t tap = 0;
+        for (std::int64_t d = 0; d < e.axes[0].kernel; ++d)
+            for (std::int64_t h = 0; h < e.axes[1].kernel; ++h)
+                for (std::int64_t x = 0; x < e.axes[2].kernel; ++x, ++tap) {
+                    const std::int64_t from =
+                        first * step + d * e.weights.tap[0] + h * e.weights.tap[1] + x * e.weights.tap[2];
+                    float* const out = block + e.packed_tap(tap) * panels.tap_pitch;
+                    pack_run(from, step, whole, out, panels.width);
+                    if (whole < count)
+                        pack_run(from + whole * step, step, 1, out + whole * panels.width, panels.width, false);
+                }
+    }
+
+    /// All lanes of `count` weights, `step` elements apart. `both`: pairs have a second number.
+    void pack_run(std::int64_t offset, std::int64_t step, std::int64_t count, float* out, std::int64_t out_step,
+                  bool both = true) const noexcept {
+        const bool splits = panels.splits_groups(e);
+        clear_lanes(splits && used < width ? 0 : used, width, count, out, out_step);
+        if (!panels.across_groups()) {
+            pack_lanes_of(w + first_lane * e.weights.out + offset, used, both, step, count, out, out_step);
+            return;
+        }
+        if (e.out_channels == 1) {
+            pack_lanes(w + first_lane * e.weights.group + offset, e.weights.group, used, step, count, out, out_step);
+            return;
+        }
+        for (std::int64_t j = 0; j < used;) {  // a run for each group
+            const std::int64_t group = (first_lane + j) / e.out_channels;
+            const std::int64_t channel = (first_lane + j) % e.out_channels;
+            const std::int64_t run = std::min(used - j, splits ? 4 : e.out_channels - channel);
+            pack_lanes_of(w + group * e.weights.group + channel * e.weights.out + offset, run, true, step, count,
+                          out + (splits ? weight_panels::split_lane(j) : j), out_step);
+            j += run;
+        }
+    }
+
+    /// Lanes of one group.
+    void pack_lanes_of(const T* from, std::int64_t lanes, bool both, std::int64_t step, std::int64_t count, float* out,
+                       std::int64_t out_step) const noexcept {
         if constexpr (has_pairs<T>) {
-            if (g.pairs && !g.channelwise) {
-                pack_pairs<T>({w + group * g.w_group + first_lane * g.w_out + offset, g.w_reduce, both}, g.w_out,
-                              lanes_used, source_step, count, out, out_step);
+            if (panels.has_pairs()) {
+                pack_pairs<T>({from, e.weights.in, both}, e.weights.out, lanes, step, count, out, out_step);
                 return;
             }
         }
-        if (!g.channelwise || g.out_channels == 1) {
-            const std::int64_t step = g.channelwise ? g.w_group : g.w_out;
-            pack_lanes(w + group * g.w_group + first_lane * step + offset, step, lanes_used, source_step, count, out,
-                       out_step);
-        } else {
-            for (std::int64_t j = 0; j < lanes_used;) {
-                const std::int64_t of = (first_lane + j) / g.out_channels;
-                const std::int64_t c = (first_lane + j) % g.out_channels;
-                const std::int64_t run = std::min(lanes_used - j, g.octets() ? 4 : g.out_channels - c);
-                const T* const from = w + of * g.w_group + c * g.w_out + offset;
-                float* const to = out + g.packed_place(j);
-                j += run;
-                if constexpr (has_pairs<T>) {
-                    if (g.pairs) {
-                        pack_pairs<T>({from, g.w_reduce, true}, g.w_out, run, source_step, count, to, out_step);
-                        continue;
-                    }
-                }
-                pack_lanes(from, g.w_out, run, source_step, count, to, out_step);
-            }
-        }
-    };
-    // Walk the filter along whichever axis is contiguous, so that pages and lines are read once.
-    const bool taps_contiguous = g.w_tap[2] == 1 && (kh == 1 || g.w_tap[1] == kw) && (kd == 1 || g.w_tap[0] == kw * kh);
-    const std::int64_t term_step = g.pairs ? 2 * g.w_reduce : g.w_reduce;
-    const std::int64_t pairs = g.pairs ? g.in_channels / 2 : g.terms;  // terms without a last one of one number
-    for (std::int64_t k0 = 0; k0 < g.terms; k0 += channel_block) {
-        const std::int64_t kl = std::min(channel_block, g.terms - k0);
-        float* block = panel + k0 / channel_block * taps * g.tap_pitch;
-        if (taps_contiguous && taps > 1) {
-            const std::int64_t step = g.outputs == shape::side::small ? g.tap_pitch : -g.tap_pitch;
-            // A term's weights, where they are one piece, and the next term's lie pages apart: asked for some terms ahead.
-            constexpr std::int64_t terms_ahead = target.prefetch.packed_terms;
-            const bool asks = g.w_out == taps && !g.channelwise && g.terms > terms_ahead;
-            const std::int64_t piece = asks ? lanes_used * taps : 0;
-            const std::int64_t ahead = asks ? terms_ahead * term_step + group * g.w_group + first_lane * g.w_out : 0;
-            for (std::int64_t k = 0; k < kl; ++k) {
-                const std::int64_t from = (k0 + k) * term_step;
-                for (std::int64_t i = 0; i < piece; i += simd::line_elements<T>) simd::prefetch(w, from + ahead + i);
-                pack(from, 1, taps, block + g.tap_place(0) * g.tap_pitch + k * g.panel_width, step, k0 + k < pairs);
-            }
-            continue;
-        }
-        std::int64_t tap = 0;
-        for (std::int64_t d = 0; d < kd; ++d)
-            for (std::int64_t h = 0; h < kh; ++h)
-                for (std::int64_t x = 0; x < kw; ++x, ++tap) {
-                    const std::int64_t from = k0 * term_step + d * g.w_tap[0] + h * g.w_tap[1] + x * g.w_tap[2];
-                    const std::int64_t whole = std::min(kl, pairs - k0);
-                    float* const out = block + g.tap_place(tap) * g.tap_pitch;
-                    pack(from, term_step, whole, out, g.panel_width);
-                    if (whole < kl)
-                        pack(from + whole * term_step, term_step, 1, out + whole * g.panel_width, g.panel_width, false);
-                }
+        pack_lanes(from, e.weights.out, lanes, step, count, out, out_step);
     }
+};
+
+/// The weights of one panel, whose lanes from `first_lane` on are output channels of `group`, or of all.
+template <class T>
+inline void pack_weight_panel(const conv_equation& e, const weight_panels& panels, const T* weights, std::int64_t group,
+                              std::int64_t first_lane, std::int64_t used, float* panel) noexcept {
+    const T* const w = weights + (e.weights.first + group * e.weights.group);
+    // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
+    const bool in_two = e.weights.out != 1 && !panels.across_groups() && used > narrow_lanes;
+    const std::int64_t first = in_two ? narrow_lanes : used;
+    const std::int64_t width = in_two ? narrow_lanes : panels.width;
+    weight_packer<T>{e, panels, w, first_lane, first, width}.pack(panel);
+    if (in_two)
+        weight_packer<T>{e, panels, w, first_lane + first, used - first, panels.width - width}.pack(panel + width);
 }
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 // Where the register tile's results go: straight into an f32 tensor, or into one of 16 bits by tiles that round themselves,
-// or through a buffer that adds a bias, adds the previous value, converts and scatters to strides. The buffer holds a few
-// tiles, or a staging area all of a block. The type of the tensor is a number and a function here: compiled once.
+// or through a buffer that adds a bias, adds the previous value, converts and scatters to strides. The buffer holds the rows of
+// a few tiles, or all of a block. The type of the tensor is a number and a function here: compiled once.
 #pragma once
 
 #include <algorithm>
@@ -41,46 +41,48 @@ struct output_element {
 template <class T>
 inline constexpr output_element output_element_of{sizeof(T), std::is_same_v<T, float>, &unpack_bytes<T>};
 
+/// What tiles write.
+enum class tile_results : std::uint8_t {
+    sums,         ///< f32: into an f32 tensor as they are, where nothing is added
+    rounded,      ///< elements of a 16-bit tensor, where nothing is added
+    native_16bit  ///< elements of a 16-bit tensor, with bias and previous value
+};
+
 /// The output of a panel of channels at a time.
 class tile_output {
 public:
-    /// Tiles are `width` lanes wide; `out` are the tensor's strides. `halves`: tiles write 16 bits, with bias and previous value;
-    /// `rounds`: without.
+    /// Tiles are `width` lanes wide; `out` are the tensor's strides.
     tile_output(const output_element& element, const shape::canonical_strides& out, std::int64_t width, bool accumulate,
-                bool halves, bool rounds) noexcept
-        : element_(element),
-          out_(out),
-          panel_(width),
-          width_(width),
-          accumulate_(accumulate),
-          halves_(halves),
-          as_they_are_(element.is_f32 || rounds) {}
+                tile_results results) noexcept
+        : element_(element), out_(out), panel_(width), width_(width), accumulate_(accumulate), results_(results) {}
 
-    /// From now on rows wait in `area`, which has room for the outputs of `box`; returns the strides of their offsets. `clear`:
+    /// From now on rows wait in `buffer`, which has room for the outputs of `box`; returns the strides of their offsets. `clear`:
     /// rows that no tile computes are zero.
-    shape::canonical_strides stage(const box_grid::item& box, float* area, bool clear) noexcept {
+    shape::canonical_strides buffer_box(const box_grid::item& box, float* buffer, bool clear) noexcept {
         box_ = {box.first_image, box.last_image - box.first_image, box.first, {}, width_};
         for (std::size_t i = 0; i < 3; ++i) box_.extent[i] = box.last[i] - box.first[i];
-        area_ = area;
+        box_buffer_ = buffer;
         const shape::canonical_strides strides = box_.strides();
-        if (clear) std::memset(area, 0, static_cast<std::size_t>(box_.images * strides[0]) * sizeof(float));
+        if (clear) std::memset(buffer, 0, static_cast<std::size_t>(box_.images * strides[0]) * sizeof(float));
         return strides;
     }
 
-    /// Turns to the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `whole` says
-    /// that tiles write no lanes but these. `bias` may be null; else it has a number for each lane.
-    void turn_to(std::byte* dst, std::int64_t lanes_used, bool whole, const float* bias) noexcept {
+    /// Begins the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `whole` says that
+    /// tiles write no lanes but these. `bias` may be null; else it has a number for each lane.
+    void begin_panel(std::byte* dst, std::int64_t lanes_used, bool whole, const float* bias) noexcept {
         dst_ = dst;
         lanes_ = lanes_used;
         bias_ = bias;
-        direct_ = halves_ || (as_they_are_ && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
+        const bool elements = element_.is_f32 || results_ == tile_results::rounded;
+        direct_ = results_ == tile_results::native_16bit ||
+                  (elements && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
     }
 
     /// From now on rows of the buffer hold `panels` panels side by side, `lanes_used` lanes, whose biases lie `bias_step`
     /// apart; returns false where there would be no room for the rows of a tile, `rows` at most, or these take another way.
-    [[nodiscard]] bool join(std::int64_t panels, std::int64_t lanes_used, std::int64_t bias_step,
+    [[nodiscard]] bool fuse(std::int64_t panels, std::int64_t lanes_used, std::int64_t bias_step,
                             std::ptrdiff_t rows) noexcept {
-        if (direct_ || area_ != nullptr || panels * panel_ > buffer_floats / rows) return false;
+        if (direct_ || box_buffer_ != nullptr || panels * panel_ > buffer_floats / rows) return false;
         width_ = panels * panel_;
         lanes_ = lanes_used;
         bias_step_ = bias_step;
@@ -100,7 +102,7 @@ public:
     };
     /// Where the next `tiles` tiles of `count` rows write. The first tile's rows belong at the offsets `to`; several tiles lie
     /// in one line, `step` from row to row. Those of the tiles before once more where these begin with a later lane of
-    /// joined panels.
+    /// fused panels.
     [[nodiscard]] row_pointers rows(std::ptrdiff_t count, std::ptrdiff_t tiles, const std::int64_t* to,
                                     std::int64_t step, std::int64_t first_lane = 0) noexcept {
         const auto pointer = [&](std::ptrdiff_t i) -> float*& { return pointers_[static_cast<std::size_t>(i)]; };
@@ -108,8 +110,8 @@ public:
             for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = reinterpret_cast<float*>(at(to[i]));
             return {pointers_.data(), count * step};
         }
-        if (area_ != nullptr) {
-            for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = area_ + (to[i] - box_.origin());
+        if (box_buffer_ != nullptr) {
+            for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = box_buffer_ + (to[i] - box_.origin());
             return {pointers_.data(), count * step};
         }
         const std::ptrdiff_t all = count * tiles;
@@ -118,7 +120,7 @@ public:
             for (std::ptrdiff_t i = 0; i < all; ++i) {
                 const std::int64_t place = tiles == 1 ? to[i] : to[0] + i * step;
                 to_[static_cast<std::size_t>(filled_ + i)] = place;
-                if (out_[1] == 1) {  // asked for now, written when the buffer is full
+                if (out_[1] == 1) {  // prefetched now, written when the buffer is full
                     for (std::int64_t byte = 0; byte < lanes_ * element_.bytes; byte += cache_line)
                         simd::prefetch_to_write(at(place), byte);
                 }
@@ -132,8 +134,8 @@ public:
 
     /// Sends the rows in the buffer to the tensor.
     void flush() noexcept {
-        if (area_ != nullptr) {
-            for_each_staged_stretch(box_, out_, area_, [&](std::int64_t offset, std::int64_t count, float* from) {
+        if (box_buffer_ != nullptr) {
+            for_each_staged_stretch(box_, out_, box_buffer_, [&](std::int64_t offset, std::int64_t count, float* from) {
                 add_bias(from, count);
                 element_.unpack(from, width_, lanes_, count, at(offset), out_[1], out_[4], accumulate_);
             });
@@ -169,15 +171,14 @@ private:
     std::byte* dst_ = nullptr;
     shape::canonical_strides out_;
     staging_box box_{};
-    float* area_ = nullptr;
+    float* box_buffer_ = nullptr;
     std::int64_t lanes_ = 0;
     std::int64_t panel_;
-    std::int64_t width_;  // of a row of the buffer: a panel, or those that are joined
+    std::int64_t width_;  // of a row of the buffer: a panel, or those that are fused
     const float* bias_ = nullptr;
     std::int64_t bias_step_ = 0;
     bool accumulate_;
-    bool halves_;
-    bool as_they_are_;  // tiles write elements of the tensor, where nothing is added
+    tile_results results_;
     bool direct_ = false;
     static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows_of_any;
     static constexpr std::ptrdiff_t buffer_floats = std::max<std::ptrdiff_t>(buffer_rows * tile_lanes, 4096);

@@ -1,0 +1,265 @@
+// narrow_output: few output channels, with pixels of a line in the lanes.
+//
+// Loops          block > panel of output channels > class of columns > class of planes > class of rows > image > plane > line >
+//                tile > part > K segment
+// Lanes          neighbouring pixels of a line, which read neighbours. A class of one column has rows in the lanes, where there
+//                are enough: its columns are transposed. Rows of a tile are output channels
+// Packed         activations as [image][plane][row][channel][column]
+// Taken          where output channels would leave many lanes empty: the least multiply-adds of vectors (multiply_adds below)
+// Gains          over dense_packed: not measured
+// Used by        CARD
+// Delete it      when panels of few output channels fill their lanes in another way
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/axes/span.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/pixel_tile.hpp>
+#include <gradkern/detail/conv/pointwise.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/terms.hpp>
+#include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/shape/axis.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// What lies in the lanes where a class has one column.
+enum class lone_columns : std::uint8_t {
+    one_lane,   ///< the column: other lanes are empty
+    transposed  ///< its rows
+};
+
+struct narrow_output_plan : pixel_plan {
+    lone_columns lone = lone_columns::one_lane;
+    std::int64_t at_transposed = 0;
+};
+
+struct narrow_output_path {
+    /// Neighbours have to read neighbours.
+    [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
+        return !p.is_forward() || p.axes[2].stride == 1;
+    }
+
+    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
+        return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || saves_multiply_adds(p);
+    }
+
+    [[nodiscard]] static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
+        narrow_output_plan g{{p}};
+        if (p.out_channels == 0) return g;
+        choose_pixel_panels(g, p);
+        const block_budget budget{
+            .pixels = block_pixels, .floats = most_packed_floats, .pixel_floats = g.panels.terms, .pads_rows = true};
+        g.tasks.blocks = choose_blocks(g, budget);
+        if (p.groups == 1) g.tasks.share_out();
+        const box_grid& blocks = g.tasks.blocks;
+        const bool any = blocks.count() > 0;
+        const bool rows_adjoin = !p.is_forward() || p.axes[1].stride == 1;
+        if (any && 2 * blocks.box(1) >= static_cast<std::int64_t>(simd::lanes) && rows_adjoin)
+            g.lone = lone_columns::transposed;
+        const std::int64_t lines = blocks.images() * reads_at_most(p.axes[0], p.outputs, blocks.box(0)) *
+                                   std::min(p.axes[2].kernel, reads_at_most(p.axes[2], p.outputs, 1)) * g.panels.terms;
+        const std::int64_t pitch = row_pitch(reads_at_most(p.axes[1], p.outputs, blocks.box(1)));
+        slice_layout slice;
+        g.at_packed = slice.reserve<float>(any ? buffer_floats(g, budget, blocks) + most_tile_columns : 0);
+        g.at_transposed =
+            slice.reserve<float>(g.lone == lone_columns::transposed ? lines * pitch + most_tile_columns : 0);
+        g.terms = reserve_terms(slice, g, g.panels.blocks());
+        g.at_weights = slice.reserve<float>(g.tasks.each * g.panel_rows * g.panels.floats);
+        g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
+        return g;
+    }
+
+    /// Whether a kernel of several taps takes fewer multiply-adds of vectors, because output channels would fill few lanes of
+    /// panels. What pixels in the lanes cost besides is measured: activations are packed, those whose channels are neighbours by
+    /// way of a transpose, and lone columns are transposed.
+    [[nodiscard]] static constexpr bool saves_multiply_adds(const conv_problem& p) noexcept {
+        constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+        for (const shape::axis& a : p.axes)
+            if (a.stride != 1) return false;
+        if (p.taps() == 1 || p.taps() * p.out_channels < 36) return false;  // what is packed is used too seldom
+        if (p.in_channels > most_packed_floats / 1024 || p.out_channels > 1024 || p.axes[2].kernel > 16) return false;
+        // Where four lines of outputs read more than the buffer holds, kernels are tall, and blocks so small that lines are packed
+        // again and again.
+        const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, p.extent(2)));
+        const std::int64_t lines_of_four =
+            reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, 4);
+        if (lines_of_four > most_packed_floats / std::max<std::int64_t>(line_floats, 1)) return false;
+
+        const std::int64_t width = panel_lanes(p.out_channels);
+        const std::int64_t rest = p.out_channels % width;
+        const bool waits = narrow_rows < 8 && rest > 0 && rest <= lanes;  // tiles of one vector have too few sums
+        const std::int64_t in_panels =
+            lanes * (2 * panel_vectors(p.out_channels, width) + (waits ? 1 : 0)) * p.extent(2);
+
+        const std::int64_t lone_column = 2 * p.extent(1) >= lanes ? 3 : lanes;  // costs as much as so many others
+        std::int64_t columns = 0;
+        shape::tap_class_walk walk(p.axes[2], p.outputs, 0, p.extent(2));
+        for (shape::tap_class c; walk.next(c);)
+            columns += c.positions > 1 ? shape::ceil_div(c.positions, lanes) * lanes : lone_column;
+        const std::int64_t rows = shape::ceil_div(p.out_channels, std::int64_t{2}) * 2;
+        const std::int64_t percent = (p.in[4] == 1 && p.out[4] == 1 ? 115 : 140) + (p.groups > 1 ? 25 : 0);
+        return 100 * in_panels >= percent * 2 * rows * columns;
+    }
+};
+
+/// Packs the lines of a box of inputs, the first channel of which `src` points to: [image][plane][row][channel][column].
+template <class T>
+inline void pack_lines(const narrow_output_plan& g, const T* src, const staging_box& read, std::int64_t pitch,
+                       float* to) noexcept {
+    const std::int64_t row = g.panels.terms * pitch;
+    for (std::int64_t n = 0; n < read.images; ++n)
+        for (std::int64_t d = 0; d < read.extent[0]; ++d, to += read.extent[1] * row) {
+            const T* const plane = src + (read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
+                                   read.first[1] * g.in[3] + read.first[2] * g.in[4];
+            if (g.in[4] == 1 && !g.panels.has_pairs()) {                         // rows of a channel follow one another
+                constexpr std::int64_t ahead = target.prefetch.packed_channels;  // no CPU prefetches the next channel
+                const std::int64_t elements = read.extent[1] * read.extent[2];
+                for (std::int64_t k = 0; k < g.in_channels; ++k) {
+                    for (std::int64_t i = 0; i < elements && k + ahead < g.in_channels; i += simd::line_elements<T>)
+                        simd::prefetch(plane, (k + ahead) * g.in[1] + i);
+                    pack_lanes(plane + k * g.in[1], 1, read.extent[2], g.in[3], read.extent[1], to + k * pitch, row);
+                }
+                continue;
+            }
+            for (std::int64_t h = 0; h < read.extent[1]; ++h) {
+                const T* const line = plane + h * g.in[3];
+                if (!g.panels.has_pairs()) {
+                    pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to + h * row, pitch);
+                } else if constexpr (has_pairs<T>) {
+                    pack_row_pairs(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to + h * row, pitch);
+                }
+            }
+        }
+}
+
+/// The packed columns that a class of one column reads, as lines: [image][plane][tap][channel][row].
+inline void transpose_columns(const narrow_output_plan& g, const float* packed, const staging_box& read,
+                              std::int64_t pitch, const shape::tap_class& column, float* to,
+                              std::int64_t to_pitch) noexcept {
+    const std::int64_t terms = g.panels.terms;
+    for (std::int64_t plane = 0; plane < read.images * read.extent[0]; ++plane) {
+        for (std::int64_t k = 0; k < terms; ++k)  // the taps of a line of the cache together
+            for (std::int64_t t = 0; t < column.taps; ++t) {
+                const float* const from =
+                    packed + (column.first_read + t * column.read_per_tap - read.first[2] + k * pitch);
+                float* const line = to + (t * terms + k) * to_pitch;
+                for (std::int64_t h = 0; h < read.extent[1]; ++h) line[h] = from[h * terms * pitch];
+            }
+        packed += read.extent[1] * terms * pitch;
+        to += column.taps * terms * to_pitch;
+    }
+}
+
+/// One panel over the outputs of a box whose columns are one class. The inputs `read` begin at `source` with strides `in`;
+/// pixels of `lane_axis`, whose stride there is 1, lie in the lanes. One body for both axes: not inlined.
+template <class T>
+GRADKERN_NOINLINE void compute_columns(const pixel_panel<T>& panel, const float* source, const staging_box& read,
+                                       const shape::canonical_strides& in, std::size_t lane_axis,
+                                       const shape::tap_class& columns, const box_grid::item& box,
+                                       term_list& terms) noexcept {
+    const pixel_plan& g = panel.g;
+    std::array<shape::tap_class, 3> c{{{}, {}, columns}};
+    const shape::tap_class& lane = c[lane_axis];
+    const shape::tap_class& line = c[3 - lane_axis];
+    shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
+    while (planes.next(c[0])) {
+        shape::tap_class_walk rows(g.axes[1], g.outputs, box.first[1], box.last[1]);
+        while (rows.next(c[1])) {
+            list_terms(g, g.panels, c, in, in[1], terms);
+            terms.swap_operands();
+            std::int64_t from = 0;
+            std::int64_t to = 0;
+            for (std::size_t i = 0; i < 3; ++i) {
+                from += (c[i].first_read - read.first[i]) * in[2 + i];
+                to += c[i].first_position * g.out[2 + i];
+            }
+            const std::int64_t step = lane.position_step * g.out[2 + lane_axis];
+            for (std::int64_t n = 0; n < read.images; ++n)
+                for (std::int64_t d = 0; d < c[0].positions; ++d)
+                    for (std::int64_t l = 0; l < line.positions; ++l) {
+                        const float* at = source + from + n * in[0] + d * c[0].read_per_position * in[2] +
+                                          l * line.read_per_position * in[5 - lane_axis];
+                        point_run run{to + (read.first_image + n) * g.out[0] + d * c[0].position_step * g.out[2] +
+                                          l * line.position_step * g.out[5 - lane_axis],
+                                      lane.positions};
+                        while (run.count > 0) {
+                            const std::int64_t done = panel.compute(at, run.count, terms, &run, step);
+                            at += done;
+                            run.offset += done * step;
+                            run.count -= done;
+                        }
+                    }
+        }
+    }
+}
+
+/// One panel over the packed lines of a box, all columns of a class after the other: what a row reads of one is soon gone from L1
+/// in any order. `transposed` has room for the columns that a class of one column reads.
+template <class T>
+inline void compute_lines(const narrow_output_plan& g, const pixel_panel<T>& panel, const float* packed,
+                          std::int64_t pitch, const staging_box& read, const box_grid::item& box, term_list& terms,
+                          float* transposed) noexcept {
+    const auto strides = [&](std::int64_t channel, std::int64_t row, std::int64_t column, std::int64_t plane) {
+        return shape::canonical_strides{read.extent[0] * plane, channel, plane, row, column};
+    };
+    shape::tap_class columns;
+    shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
+    while (walk.next(columns)) {
+        if (columns.positions > 1 || g.lone == lone_columns::one_lane) {
+            const std::int64_t row = g.panels.terms * pitch;
+            compute_columns(panel, packed, read, strides(pitch, row, 1, read.extent[1] * row), 2, columns, box, terms);
+            continue;
+        }
+        const std::int64_t to_pitch = row_pitch(read.extent[1]);
+        const std::int64_t column = g.panels.terms * to_pitch;
+        transpose_columns(g, packed, read, pitch, columns, transposed, to_pitch);
+        columns.first_read = read.first[2];
+        columns.read_per_tap = columns.taps > 1 ? 1 : 0;
+        compute_columns(panel, transposed, read, strides(to_pitch, 1, column, columns.taps * column), 1, columns, box,
+                        terms);
+    }
+}
+
+/// The tasks of a worker.
+template <class T, class Next>
+void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
+    auto* const packed_weights = array_at<float>(slice, g.at_weights);
+    auto* const packed = array_at<float>(slice, g.at_packed);
+    term_list terms(slice, g.terms);
+    const std::int64_t block_tasks = g.tasks.per_block(g.tasks.each);
+    std::int64_t packed_key = -1;   // which (block, group) the buffer holds
+    std::int64_t weights_key = -1;  // of which task of a block the panels are packed
+    for (std::int64_t task = next(); task >= 0; task = next()) {
+        const box_grid::item box = g.tasks.blocks[task / block_tasks];
+        const pixel_task t(g, task);
+        for (std::int64_t j = 0; j < t.rows && weights_key != task % block_tasks; ++j)
+            pack_weight_panel(g, g.panels, call.weights, t.group, t.first_row + j, 1,
+                              packed_weights + j * g.panels.floats);
+        weights_key = task % block_tasks;
+
+        const staging_box read = reads_of(g.axes, g.outputs, box, g.panels.terms);
+        const std::int64_t pitch = row_pitch(read.extent[2]);
+        const std::int64_t key = task / block_tasks * g.groups + t.group;
+        if (packed_key != key) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
+        packed_key = key;
+        for_each_pixel_panel(g, call, t, packed_weights, g.panels.floats, [&](const pixel_panel<T>& panel) {
+            compute_lines(g, panel, packed, pitch, read, box, terms, array_at<float>(slice, g.at_transposed));
+        });
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

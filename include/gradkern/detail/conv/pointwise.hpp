@@ -1,0 +1,213 @@
+// pointwise: 1x1 kernels of stride 1 with pixels in the lanes.
+//
+// Loops          block > panel of output channels > segment of pixels > tile > part > K segment
+// Lanes          neighbouring pixels; those of all lines and images are one line. Rows of a tile are output channels
+// Packed         activations as [channel][pixel], unless they are read in place; weights as a matrix, unless they lie so
+// Taken          where output channels would leave many lanes empty, and where channels lie apart (NCX): nothing is transposed
+// Gains          over dense_packed: not measured
+// Used by        CARD
+// Delete it      when dense_packed transposes NCX activations without loss
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/pixel_tile.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/terms.hpp>
+#include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/points.hpp>
+#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/target.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+struct pointwise_plan : pixel_plan {
+    source_kind source =
+        source_kind::packed;  // of activations: in place, all but the pixels of an image that fill no tile
+    source_kind weights_source = source_kind::packed;
+    std::int64_t segment = 0;  // pixels: columns of a tile at most. Blocks count segments
+
+    [[nodiscard]] constexpr plan_summary summary() const noexcept {
+        plan_summary s = pixel_plan::summary();
+        s.in_place = source == source_kind::in_place;
+        return s;
+    }
+    /// Pixels that blocks take for one line: all of them, or read in place those of an image.
+    [[nodiscard]] constexpr std::int64_t line_pixels() const noexcept {
+        return source == source_kind::in_place ? extent(2) : pixels();
+    }
+    [[nodiscard]] constexpr std::int64_t packed_floats(std::int64_t segments) const noexcept {
+        return row_pitch(segments * segment) * panels.terms;
+    }
+};
+
+struct pointwise_path {
+    [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept { return p.is_pointwise(); }
+
+    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
+        if (p.groups > 1) return false;
+        if (leaves_lanes_empty(p)) return true;
+        if (p.in[1] == 1 || p.out[1] == 1) return false;  // nothing to transpose
+        if (p.pixels() < static_cast<std::int64_t>(simd::lanes) || p.in_channels > most_packed_floats / segment_of(p))
+            return false;
+        if (reads_weights_in_place(p)) return true;
+        // Packing weights for each block takes longer than transposing few activations, and than blocks of few pixels.
+        const bool few_weights = std::min(p.in_channels, p.out_channels) < static_cast<std::int64_t>(simd::lanes);
+        return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * static_cast<std::int64_t>(simd::lanes));
+    }
+
+    [[nodiscard]] static constexpr pointwise_plan make(const conv_problem& p) noexcept {
+        pointwise_plan g{{p}};
+        if (p.out_channels == 0) return g;
+        choose_pixel_panels(g, p);
+        g.segment = segment_of(p);
+        if (p.is_f32 && reads_in_place(p)) g.source = source_kind::in_place;
+        if (reads_weights_in_place(p)) g.weights_source = source_kind::in_place;
+        const bool packed = g.source == source_kind::packed;
+        std::int64_t segments = std::max<std::int64_t>(block_pixels / g.segment, 1);
+        while (segments > 1 && g.packed_floats(segments) > most_packed_floats) --segments;
+        if (g.pixels() > 0) {  // blocks of one line, or of one image
+            const std::int64_t all = shape::ceil_div(g.line_pixels(), g.segment);
+            g.tasks.blocks = box_grid(packed ? 1 : p.batch, {1, 1, all}, {1, 1, shape::even_part(all, segments)});
+        }
+        if (p.groups == 1) g.tasks.share_out();
+        const bool any = g.tasks.blocks.count() > 0;
+        slice_layout slice;
+        g.at_packed =
+            slice.reserve<float>(any ? g.packed_floats(packed ? g.tasks.blocks.box(2) : 1) + most_tile_columns : 0);
+        g.terms = reserve_terms(slice, g, g.panels.blocks());
+        const std::int64_t weights = g.tasks.each * g.panel_rows * g.panels.floats;
+        g.at_weights = slice.reserve<float>(g.weights_source == source_kind::packed ? weights : 0);
+        g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
+        return g;
+    }
+
+    /// Whether lanes of output channels would be mostly empty, whatever the kernel, and pixels are many.
+    [[nodiscard]] static constexpr bool leaves_lanes_empty(const conv_problem& p) noexcept {
+        constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+        return 2 * p.out_channels <= lanes && p.out_channels <= wide_tile_rows && p.in_channels * p.taps() >= 32 &&
+               p.extent(2) >= 4 * lanes;
+    }
+
+private:
+    [[nodiscard]] static constexpr std::int64_t segment_of(const conv_problem& p) noexcept {
+        if (p.out_channels > wide_tile_rows) return tile_lanes;
+        return wide_tile_vectors(static_cast<int>(p.out_channels)) * static_cast<std::int64_t>(simd::lanes);
+    }
+    [[nodiscard]] static constexpr bool reads_weights_in_place(const conv_problem& p) noexcept {
+        return p.is_f32 && p.weights.in == 1;
+    }
+    /// Whether activations are faster in place, each channel on a page of its own: many of them for few outputs, so that to
+    /// copy them takes a good part of the time, and where a CPU waits less for what lies so far apart. Images are one line of
+    /// whole tiles, but for a small rest.
+    [[nodiscard]] static constexpr bool reads_in_place(const conv_problem& p) noexcept {
+        return target.quirk.fast_far_reads && p.out_channels < p.in_channels && p.out_channels <= 128 && p.in[4] == 1 &&
+               p.extent(0) == 1 && p.extent(1) == 1 && p.extent(2) >= 8 * segment_of(p);
+    }
+};
+
+/// One panel over the pixels of a block.
+template <class T>
+inline void compute_pixels(const pixel_panel<T>& panel, std::int64_t segment, const float* source, std::int64_t first,
+                           std::int64_t count, const term_list& terms) noexcept {
+    const pixel_plan& g = panel.g;
+    point_walk outputs(g.batch, g.extents(), g.out, first);
+    std::array<point_run, most_tile_columns> runs;
+    point_run rest;  // of the last run
+    for (std::int64_t at = 0; at < count;) {
+        std::int64_t columns = 0;
+        for (point_run* run = runs.data(); columns < std::min(segment, count - at); ++run) {
+            if (rest.count == 0) rest = outputs.next(count - at - columns);
+            // several tiles, or a part of one
+            const std::int64_t tiles = columns == 0 ? rest.count / segment : 0;
+            *run = {rest.offset, tiles > 0 ? tiles * segment : std::min(rest.count, segment - columns)};
+            rest.offset += run->count * outputs.step();
+            rest.count -= run->count;
+            columns += run->count;
+        }
+        for (const std::int64_t end = at + columns; at < end;) {
+            const std::int64_t done = panel.compute(source + at, end - at, terms, runs.data(), outputs.step());
+            at += done;
+            runs[0].offset += done * outputs.step();
+            runs[0].count -= done;
+        }
+    }
+}
+
+/// Packs the weights of a task.
+template <class T>
+inline void pack_pointwise_weights(const pointwise_plan& g, const pixel_task& t, const T* weights,
+                                   float* packed) noexcept {
+    if (!g.panels.has_pairs()) {  // a matrix
+        const T* const first = weights + (g.weights.first + t.group * g.weights.group + t.first_row * g.weights.out);
+        pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.rows, packed, g.panels.floats);
+        return;
+    }
+    for (std::int64_t j = 0; j < t.rows; ++j)
+        pack_weight_panel(g, g.panels, weights, t.group, t.first_row + j, 1, packed + j * g.panels.floats);
+}
+
+/// The tasks of a worker.
+template <class T, class Next>
+void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
+    auto* const packed_weights = array_at<float>(slice, g.at_weights);
+    auto* const packed = array_at<float>(slice, g.at_packed);
+    term_list terms(slice, g.terms);
+    const std::int64_t block_tasks = g.tasks.per_block(g.tasks.each);
+    std::int64_t packed_key = -1;   // which (block, group) the buffer holds
+    std::int64_t weights_key = -1;  // of which task of a block the panels are packed
+    for (std::int64_t task = next(); task >= 0; task = next()) {
+        const box_grid::item box = g.tasks.blocks[task / block_tasks];
+        const pixel_task t(g, task);
+        const float* weights = packed_weights;
+        std::int64_t weights_step = g.panels.floats;
+        if (g.weights_source == source_kind::packed) {
+            if (weights_key != task % block_tasks) pack_pointwise_weights(g, t, call.weights, packed_weights);
+            weights_key = task % block_tasks;
+        } else if constexpr (std::is_same_v<T, float>) {
+            weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_row * g.weights.out);
+            weights_step = g.weights.out;
+        }
+
+        const T* const from = call.src + t.group * g.in_channels * g.in[1];
+        const std::int64_t in_line = box.first[2] * g.segment;
+        const std::int64_t first = box.first_image * g.line_pixels() + in_line;
+        const std::int64_t count = std::min(box.last[2] * g.segment, g.line_pixels()) - in_line;
+        const auto compute = [&](const float* source, std::int64_t channel_step, std::int64_t begin,
+                                 std::int64_t pixels) {
+            std::array<shape::tap_class, 3> c;
+            for (shape::tap_class& one : c) one.taps = 1;
+            list_terms(g, g.panels, c, {}, channel_step, terms);
+            terms.swap_operands();
+            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<T>& panel) {
+                compute_pixels(panel, g.segment, source, begin, pixels, terms);
+            });
+        };
+        // Pixels are two parts: in place, then packed.
+        std::int64_t in_place = 0;
+        if constexpr (std::is_same_v<T, float> && target.quirk.fast_far_reads) {
+            if (g.source == source_kind::in_place) in_place = count / g.segment * g.segment;
+            if (in_place > 0) compute(from + (box.first_image * g.in[0] + in_line), g.in[1], first, in_place);
+        }
+        if (in_place == count) continue;
+        const std::int64_t pitch = row_pitch(count - in_place);
+        const std::int64_t key = task / block_tasks * g.groups + t.group;
+        if (packed_key != key)
+            stage_points(from, point_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
+                         g.in_channels, g.panels.has_pairs(), packed, pitch);
+        packed_key = key;
+        compute(packed, pitch, first + in_place, count - in_place);
+    }
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

@@ -1,0 +1,174 @@
+// The problem of forward passes and data gradients: one equation for the four operators of the convolution family,
+//
+//     out[n, g * OC + j, q]  =  sum over inside taps t of q, channels k of
+//                               in[n, g * IC + k, read(q, t)] * w[g, k, j, t]        (+ bias[g * OC + j])
+//
+// Outputs of a forward pass lie on the small side, those of a data gradient on the large side (shape/axis.hpp).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/convolution.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Strides of a filter by what its axes do here, in elements.
+struct filter_strides {
+    std::int64_t first = 0;  // offset of the first tap that any output reads
+    std::int64_t group = 0;
+    std::int64_t in = 0;   // between channels that are summed over
+    std::int64_t out = 0;  // between output channels
+    std::array<std::int64_t, 3> tap{};
+};
+
+/// Extents and strides of the equation: what every run reads. Channels are those of a group, strides are in elements.
+struct conv_equation {
+    shape::side outputs = shape::side::small;
+    output_mode output = output_mode::overwrite;
+    std::array<shape::axis, 3> axes{};
+    std::int64_t batch = 0;
+    std::int64_t groups = 1;
+    std::int64_t in_channels = 0;
+    std::int64_t out_channels = 0;
+    shape::canonical_strides in{};
+    shape::canonical_strides out{};
+    filter_strides weights{};
+    data_type bias_type = data_type::f32;
+    std::int64_t bias_stride = 1;
+
+    [[nodiscard]] constexpr bool is_forward() const noexcept { return outputs == shape::side::small; }
+    [[nodiscard]] constexpr bool accumulates() const noexcept { return output == output_mode::accumulate; }
+    [[nodiscard]] constexpr std::int64_t taps() const noexcept {
+        return axes[0].kernel * axes[1].kernel * axes[2].kernel;
+    }
+    /// Taps are packed in the order in which they are read: where a tap of the filter lies.
+    [[nodiscard]] constexpr std::int64_t packed_tap(std::int64_t tap) const noexcept {
+        return is_forward() ? tap : taps() - 1 - tap;
+    }
+    [[nodiscard]] constexpr std::int64_t extent(std::size_t i) const noexcept {
+        return is_forward() ? axes[i].small : axes[i].large;
+    }
+    [[nodiscard]] constexpr std::array<std::int64_t, 3> extents() const noexcept {
+        return {extent(0), extent(1), extent(2)};
+    }
+    /// Pixels of all images.
+    [[nodiscard]] constexpr std::int64_t pixels() const noexcept { return batch * extent(0) * extent(1) * extent(2); }
+    [[nodiscard]] constexpr std::int64_t total_out_channels() const noexcept { return groups * out_channels; }
+    [[nodiscard]] constexpr bool is_depthwise() const noexcept { return in_channels == 1 && out_channels == 1; }
+    /// Whether each output reads one pixel, where it lies itself.
+    [[nodiscard]] constexpr bool is_pointwise() const noexcept {
+        return axes[0].is_unit() && axes[1].is_unit() && axes[2].is_unit();
+    }
+};
+
+/// A checked problem: the equation, and what plans know of elements, options and caches.
+struct conv_problem : conv_equation {
+    bool is_f32 = false;
+    bool native_16bit = false;  // tiles can read and write the elements as they are
+    bool bf16_pairs = false;    // tiles may take channels by pairs (pack/pairs.hpp)
+    scratch_use scratch = scratch_use::fast;
+    std::int64_t bytes = 0;  // of the activations of both sides
+
+    /// Bits of relaxed results depend on the path: those have the scratch of a fast one.
+    [[nodiscard]] constexpr bool takes_least_scratch() const noexcept {
+        return scratch == scratch_use::least && !bf16_pairs;
+    }
+    /// Whether the last cache is likely to hold the activations.
+    [[nodiscard]] constexpr bool is_cached() const noexcept { return bytes <= target.cache.last_level; }
+};
+
+/// Forward: where windows are single pixels, nobody reads those between them. The tensor without them has an axis of stride 1.
+constexpr void drop_unread_pixels(conv_equation& e) noexcept {
+    for (std::size_t i = 0; i < 3; ++i) {
+        shape::axis& a = e.axes[i];
+        if (a.kernel != 1 || a.pad_begin != 0 || a.small == 0 || (a.small - 1) * a.stride >= a.large) continue;
+        if (a.small > 1) e.in[2 + i] *= a.stride;
+        a = {.large = a.small, .small = a.small};
+    }
+}
+
+/// Collapses axes that are contiguous in both memories, where windows are single pixels.
+constexpr void collapse_unit_axes(conv_equation& e) noexcept {
+    shape::axis& last = e.axes[2];
+    for (const std::size_t i : {std::size_t{1}, std::size_t{0}}) {
+        shape::axis& a = e.axes[i];
+        if (!a.is_unit() || !last.is_unit()) return;
+        if (a.large == 1) continue;
+        if (last.large == 1) {  // its strides are nobody's
+            e.in[4] = e.in[2 + i];
+            e.out[4] = e.out[2 + i];
+        } else if (!continues(e.in[2 + i], last.large, e.in[4]) || !continues(e.out[2 + i], last.large, e.out[4])) {
+            return;
+        }
+        const std::int64_t extent = last.large * a.large;
+        last = {.large = extent, .small = extent};
+        a = {};
+    }
+}
+
+/// Bytes of the activations of both sides; INT64_MAX where there are more.
+[[nodiscard]] constexpr std::int64_t activation_bytes(const shape::convolution_problem& p, bool f32) noexcept {
+    shape::checked large(p.large_channels);
+    shape::checked small(p.small_channels);
+    for (const shape::axis& a : p.axes) {
+        large *= a.large;
+        small *= a.small;
+    }
+    const shape::checked bytes = (large + small) * p.batch * p.groups * std::int64_t{f32 ? 4 : 2};
+    return bytes.ok() ? bytes.value() : INT64_MAX;
+}
+
+/// What problems know of element types.
+struct conv_elements {
+    bool is_f32 = false;
+    bool native_16bit = false;
+    bool bf16_pairs = false;
+};
+
+/// The problem of a checked operator. The bias is none.
+[[nodiscard]] constexpr conv_problem make_conv_problem(const shape::convolution_problem& p, shape::side outputs,
+                                                       const shape::canonical_strides& in,
+                                                       const shape::canonical_strides& out,
+                                                       const shape::canonical_strides& weights,
+                                                       const conv_elements& elements,
+                                                       const plan_options& options) noexcept {
+    conv_problem c;
+    const bool forward = outputs == shape::side::small;
+    c.outputs = outputs;
+    c.output = options.output;
+    c.axes = p.axes;
+    c.batch = p.batch;
+    c.groups = p.groups;
+    c.in_channels = forward ? p.large_channels : p.small_channels;
+    c.out_channels = forward ? p.small_channels : p.large_channels;
+    c.in = in;
+    c.out = out;
+    c.weights = {.first = 0,
+                 .group = p.small_channels * weights[0],
+                 .in = weights[forward ? 1 : 0],
+                 .out = weights[forward ? 0 : 1],
+                 .tap = {weights[2], weights[3], weights[4]}};
+    for (std::size_t i = 0; i < 3; ++i) c.weights.first += c.axes[i].drop_outside_taps() * c.weights.tap[i];
+    if (forward) drop_unread_pixels(c);
+    if (in[1] != 1) collapse_unit_axes(c);  // else fused panels prefetch the next line
+    c.is_f32 = elements.is_f32;
+    c.native_16bit = elements.native_16bit;
+    c.bf16_pairs = elements.bf16_pairs;
+    c.scratch = options.scratch;
+    c.bytes = activation_bytes(p, elements.is_f32);
+    return c;
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END

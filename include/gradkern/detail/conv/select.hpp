@@ -1,0 +1,70 @@
+// The table of paths of forward passes and data gradients, fastest first.
+#pragma once
+
+#include <array>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/across_groups.hpp>
+#include <gradkern/detail/conv/dense.hpp>
+#include <gradkern/detail/conv/dense_packed.hpp>
+#include <gradkern/detail/conv/depthwise.hpp>
+#include <gradkern/detail/conv/depthwise_planes.hpp>
+#include <gradkern/detail/conv/depthwise_sliding.hpp>
+#include <gradkern/detail/conv/fill.hpp>
+#include <gradkern/detail/conv/grouped.hpp>
+#include <gradkern/detail/conv/narrow_output.hpp>
+#include <gradkern/detail/conv/plan.hpp>
+#include <gradkern/detail/conv/pointwise.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/run/select.hpp>
+#include <gradkern/options.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+using conv_path = path<conv_problem, conv_plan>;
+
+/// The plan of a path that makes one; paths of tiles share theirs and make a choice.
+[[nodiscard]] GRADKERN_NOINLINE constexpr conv_plan make_conv_plan(const conv_problem& p,
+                                                                   const tile_choice& c) noexcept {
+    return make_tile_plan(p, c);
+}
+template <class Path>
+[[nodiscard]] constexpr conv_plan make_conv_plan_of(const conv_problem& p, algorithm) noexcept {
+    if constexpr (requires { Path::choice(p); }) {
+        return make_conv_plan(p, Path::choice(p));
+    } else {
+        return Path::make(p);
+    }
+}
+
+template <class Path>
+[[nodiscard]] constexpr conv_path conv_row(algorithm name) noexcept {
+    return {name, &Path::fits, &Path::is_profitable, &make_conv_plan_of<Path>};
+}
+
+inline constexpr std::array conv_paths{
+    conv_row<fill_path>(algorithm::fill),
+    conv_row<depthwise_planes_path>(algorithm::depthwise_planes),
+    conv_row<depthwise_sliding_path>(algorithm::depthwise_sliding),
+    conv_row<depthwise_path>(algorithm::depthwise),
+    conv_row<grouped_path>(algorithm::grouped),
+    conv_row<across_groups_path>(algorithm::across_groups),
+    conv_row<pointwise_path>(algorithm::pointwise),
+    conv_row<narrow_output_path>(algorithm::narrow_output),
+    conv_row<dense_path>(algorithm::dense),
+    conv_row<dense_packed_path>(algorithm::dense_packed),
+};
+
+/// The row that serves a problem; null where `wanted` is no row, or does not fit. Least scratch takes a dense row, whichever row
+/// is named.
+[[nodiscard]] constexpr const conv_path* select_conv_path(const conv_problem& p, algorithm wanted) noexcept {
+    bool is_row = wanted == algorithm::automatic;
+    for (const conv_path& row : conv_paths) is_row = is_row || row.name == wanted;
+    if (p.takes_least_scratch() && is_row)
+        wanted = fill_path::fits(p) ? algorithm::fill : p.is_f32 ? algorithm::dense : algorithm::dense_packed;
+    return select_path(conv_paths, p, wanted);
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
