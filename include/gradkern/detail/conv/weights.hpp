@@ -61,7 +61,7 @@ struct weight_panels {
     [[nodiscard]] constexpr bool splits_groups(const conv_equation& e) const noexcept {
         return inputs == lane_inputs::broadcast_in_group && e.in_channels == 8;
     }
-    /// Where a lane lies then. Four lanes are the longest run.
+    /// Where four lanes from a multiple of four on lie then.
     [[nodiscard]] static constexpr std::int64_t split_lane(std::int64_t lane) noexcept {
         constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
         const std::int64_t in_two = lane & (2 * lanes - 1);

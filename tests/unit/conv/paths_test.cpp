@@ -1,0 +1,93 @@
+// Every row of the table of forward passes and data gradients, forced by name, against the reference.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <string_view>
+
+#include "support/conv_cases.hpp"
+#include "support/random.hpp"
+
+namespace gradkern_test {
+namespace {
+
+constexpr conv_operator operators[]{conv_operator::convolution, conv_operator::convolution_backward_data,
+                                    conv_operator::conv_transpose, conv_operator::conv_transpose_backward_data};
+
+// Channels of one and several panels, parts and blocks; windows with borders, strides and dilations; each row fits some.
+const conv_row cases[]{
+    {{}, 2, 1, 17, 5, {9, 40}, 3, 1, 1, 1},     // few channels on one side
+    {{}, 1, 1, 40, 70, {6, 7}, 3, 2, 1, 1},     // several panels, blocks of channels, classes
+    {{}, 1, 1, 3, 66, {10, 35}, 1, 1, 1, 0},    // pixels in the lanes
+    {{}, 3, 1, 20, 33, {3, 4, 9}, 1, 1, 1, 0},  // of planes and images
+    {{}, 2, 19, 1, 1, {9, 18}, 3, 1, 2, 2},     // depthwise
+    {{}, 2, 33, 1, 1, {8, 13}, 3, 2, 1, 1},     //
+    {{}, 1, 35, 1, 1, {8, 31}, 5, 1, 1, 2},     // windows that slide
+    {{}, 1, 18, 1, 1, {40}, 7, 1, 1, 4},        //
+    {{}, 1, 9, 4, 4, {7, 11}, 3, 1, 1, 1},      // groups that lanes share
+    {{}, 2, 17, 2, 2, {9, 10}, 3, 2, 1, 1},     //
+    {{}, 1, 8, 8, 8, {6, 9}, 3, 1, 1, 0},       //
+    {{}, 1, 12, 1, 3, {9, 12}, 3, 1, 1, 1},     // groups of few channels
+    {{}, 1, 3, 7, 10, {5, 6, 7}, 2, 1, 1, 0},   // of many
+};
+
+template <class T>
+class conv_paths : public ::testing::Test {};
+using types = ::testing::Types<float, gk::bfloat16>;
+TYPED_TEST_SUITE(conv_paths, types);
+
+TYPED_TEST(conv_paths, every_row_gives_the_integers_of_the_reference) {
+    random_source random("conv.paths");
+    std::map<std::string_view, int> runs;
+    for (conv_row row : cases) {
+        for (const conv_operator op : operators) {
+            for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+                row.op = op;
+                const conv_case c =
+                    make_case(row, format, random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                SCOPED_TRACE(c.text());
+                const conv_tensors<TypeParam> t(random, c, random.chance(1, 4));
+                t.fill_integers(random);
+                test_tensor<TypeParam> expected(c.result());
+                ASSERT_TRUE(t.reference(c, expected).ok());
+                for (const auto& path : gk::detail::conv_paths) {
+                    SCOPED_TRACE(gk::name_of(path.name));
+                    test_tensor<TypeParam> out(c.result());
+                    const gk::status s = t.run(c, out, path.name);
+                    if (refuses_algorithm(s)) continue;
+                    ASSERT_TRUE(s.ok()) << gk::to_string(s);
+                    ASSERT_TRUE(out.equals(expected));
+                    ASSERT_TRUE(out.surroundings_intact());
+                    ++runs[gk::name_of(path.name)];
+                }
+            }
+        }
+    }
+    for (const auto& path : gk::detail::conv_paths) {
+        const bool has_none = path.name == gk::algorithm::fill ||  // below
+                              (path.name == gk::algorithm::dense && !std::is_same_v<TypeParam, float>);
+        EXPECT_EQ(runs[gk::name_of(path.name)] == 0, has_none) << gk::name_of(path.name);
+    }
+}
+
+// Sums of nothing, by the rows that fit, with and without a bias.
+TYPED_TEST(conv_paths, rows_without_channels_give_the_bias) {
+    for (const auto& path : gk::detail::conv_paths) {
+        SCOPED_TRACE(gk::name_of(path.name));
+        const gk::convolution_attributes a{.strides = {1}, .dilations = {1}};
+        test_tensor<TypeParam> bias(gk::extents{3});
+        bias.fill([](std::int64_t i) { return i + 1; });
+        test_tensor<TypeParam> dst(gk::extents{1, 8, 3});
+        const auto plan = gk::plan_convolution<TypeParam>(gk::extents{1, 8, 0}, gk::extents{1, 0, 3}, bias.layout(), a,
+                                                          dst.layout(), {.algorithm = path.name});
+        if (refuses_algorithm(plan.error())) continue;
+        ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
+        const guarded_bytes workspace(plan->workspace_bytes());
+        ASSERT_TRUE(plan->run(nullptr, nullptr, bias.data(), dst.data(), {workspace.data(), workspace.size()}).ok());
+        for (std::int64_t i = 0; i < dst.count(); ++i) EXPECT_EQ(dst.value(i), static_cast<float>(i % 3 + 1));
+    }
+}
+
+}  // namespace
+}  // namespace gradkern_test

@@ -1,0 +1,204 @@
+// What the paths of convolutions share: problems, packed weights, the order of terms, tasks and blocks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gradkern/detail/conv/panel_tasks.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/terms.hpp>
+#include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/simd.hpp>
+
+namespace {
+
+namespace gk = gradkern;
+namespace detail = gradkern::detail;
+using detail::conv_equation;
+using detail::lane_inputs;
+using detail::tile_numbers;
+using detail::weight_panels;
+using gk::shape::side;
+
+constexpr auto lanes = static_cast<std::int64_t>(detail::simd::lanes);
+
+/// Groups of channels and a 2x3 kernel; the filter is dense as [group][out][in][row][column], each weight its own offset.
+conv_equation small_equation(side outputs, std::int64_t groups, std::int64_t in, std::int64_t out) {
+    conv_equation e;
+    e.outputs = outputs;
+    e.axes = {{{.large = 1, .small = 1}, {.large = 5, .small = 4, .kernel = 2}, {.large = 6, .small = 4, .kernel = 3}}};
+    e.batch = 1;
+    e.groups = groups;
+    e.in_channels = in;
+    e.out_channels = out;
+    e.weights = {.group = out * in * 6, .in = 6, .out = in * 6, .tap = {6, 3, 1}};
+    return e;
+}
+std::vector<float> offsets(const conv_equation& e) {
+    std::vector<float> w(static_cast<std::size_t>(e.groups * e.weights.group));
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i);
+    return w;
+}
+
+TEST(conv_problem, axes_that_are_contiguous_in_both_memories_are_one) {
+    conv_equation e;
+    for (gk::shape::axis& a : e.axes) a = {.large = 4, .small = 4};
+    e.in = {64, 64, 16, 4, 1};
+    e.out = {640, 64, 160, 40, 10};
+    detail::collapse_unit_axes(e);
+    EXPECT_EQ(e.axes[2].large, 64);
+    EXPECT_EQ(e.axes[0].large * e.axes[1].large, 1);
+    EXPECT_TRUE(e.is_pointwise());
+    // a gap between rows of one memory keeps them apart
+    for (gk::shape::axis& a : e.axes) a = {.large = 4, .small = 4};
+    e.in = {80, 80, 20, 5, 1};
+    detail::collapse_unit_axes(e);
+    EXPECT_EQ(e.axes[2].large, 4);
+}
+
+TEST(conv_problem, pixels_between_windows_of_one_are_dropped) {
+    conv_equation e;
+    e.axes[2] = {.large = 9, .small = 3, .stride = 4};
+    e.in = {9, 9, 9, 9, 1};
+    detail::drop_unread_pixels(e);
+    EXPECT_EQ(e.axes[2].large, 3);
+    EXPECT_EQ(e.axes[2].stride, 1);
+    EXPECT_EQ(e.in[4], 4);
+}
+
+TEST(conv_weights_panels, lanes_are_innermost_and_taps_in_the_order_of_reads) {
+    for (const side outputs : {side::small, side::large}) {
+        const conv_equation e = small_equation(outputs, 2, 70, 5);
+        const weight_panels p = detail::make_weight_panels(e, lane_inputs::broadcast, tile_numbers::f32, 8);
+        EXPECT_EQ(p.blocks(), 2);
+        EXPECT_GE(p.tap_pitch, 64 * 8);
+        EXPECT_EQ(p.floats, 8 + 2 * 6 * p.tap_pitch);
+        const std::vector<float> w = offsets(e);
+        std::vector<float> packed(static_cast<std::size_t>(p.floats - 8), -1.0F);
+        detail::pack_weight_panel(e, p, w.data(), 1, 0, 5, packed.data());
+        for (std::int64_t k = 0; k < 70; ++k)
+            for (std::int64_t tap = 0; tap < 6; ++tap)
+                for (std::int64_t j = 0; j < 8; ++j) {
+                    const std::int64_t at = (k / 64 * 6 + e.packed_tap(tap)) * p.tap_pitch + k % 64 * 8 + j;
+                    const std::int64_t from = e.weights.group + j * e.weights.out + k * e.weights.in + tap;
+                    ASSERT_EQ(packed[static_cast<std::size_t>(at)], j < 5 ? static_cast<float>(from) : 0.0F);
+                }
+        EXPECT_EQ(e.packed_tap(0), outputs == side::small ? 0 : 5);
+    }
+}
+
+TEST(conv_weights_panels, lanes_run_across_groups) {
+    const conv_equation e = small_equation(side::small, 5, 2, 3);
+    const weight_panels p = detail::make_weight_panels(e, lane_inputs::own, tile_numbers::f32, 16);
+    EXPECT_EQ(p.lane_channels(e), 15);
+    const std::vector<float> w = offsets(e);
+    std::vector<float> packed(static_cast<std::size_t>(p.floats - 16), -1.0F);
+    detail::pack_weight_panel(e, p, w.data(), 0, 4, 11, packed.data());
+    for (std::int64_t j = 0; j < 11; ++j)
+        EXPECT_EQ(packed[static_cast<std::size_t>(p.tap_pitch + 16 + j)],  // tap 1, channel 1
+                  static_cast<float>((4 + j) / 3 * e.weights.group + (4 + j) % 3 * e.weights.out + e.weights.in + 1));
+}
+
+TEST(conv_weights_panels, groups_of_eight_are_split_in_halves) {
+    if (lanes < 4) return;
+    std::vector<std::int64_t> at(static_cast<std::size_t>(2 * lanes));
+    for (std::int64_t j = 0; j < 2 * lanes; ++j)
+        at[static_cast<std::size_t>(j)] = weight_panels::split_lane(j / 4 * 4) + j % 4;
+    for (std::int64_t j = 0; j < 2 * lanes; ++j)  // first halves lie in the first vector
+        EXPECT_EQ(at[static_cast<std::size_t>(j)] >= lanes, j % 8 >= 4) << j;
+    std::sort(at.begin(), at.end());
+    for (std::int64_t j = 0; j < 2 * lanes; ++j) EXPECT_EQ(at[static_cast<std::size_t>(j)], j);
+}
+
+/// The terms of a class as pairs of offsets, and where parts begin.
+struct listed {
+    std::vector<std::array<std::int64_t, 2>> terms;
+    std::vector<std::size_t> parts;
+};
+listed list_of(const conv_equation& e, const weight_panels& p, const std::array<gk::shape::tap_class, 3>& c) {
+    detail::slice_layout layout;
+    const detail::term_list_layout at = detail::reserve_terms(layout, e, p.blocks());
+    alignas(64) static std::array<std::byte, 1 << 16> slice;
+    detail::term_list list(slice.data(), at);
+    detail::list_terms(e, p, c, {0, 1, 0, 600, 100}, 1, list);
+    listed all;
+    const auto* s = list.segments;
+    for (std::ptrdiff_t part = 0; part < list.part_count; ++part) {
+        all.parts.push_back(all.terms.size());
+        for (std::ptrdiff_t n = 0; n < list.parts[part]; ++n, ++s)
+            for (std::ptrdiff_t k = 0; k < s->length; ++k)
+                all.terms.push_back({s->a + k * list.a_step, s->b + k * list.b_step});
+    }
+    return all;
+}
+
+TEST(conv_terms, blocks_of_channels_then_taps_then_channels_in_parts_of_576) {
+    const conv_equation e = small_equation(side::small, 1, 130, 4);
+    const weight_panels p = detail::make_weight_panels(e, lane_inputs::broadcast, tile_numbers::f32, 8);
+    std::array<gk::shape::tap_class, 3> c;
+    for (std::size_t i = 0; i < 3; ++i)
+        c[i] = {.positions = 1, .taps = e.axes[i].kernel, .read_per_position = 1, .read_per_tap = 1};
+    const listed all = list_of(e, p, c);
+    ASSERT_EQ(all.terms.size(), 130U * 6U);
+    std::size_t n = 0;
+    for (std::int64_t k0 = 0; k0 < 130; k0 += 64)
+        for (std::int64_t tap = 0; tap < 6; ++tap)
+            for (std::int64_t k = k0; k < std::min<std::int64_t>(k0 + 64, 130); ++k, ++n) {
+                EXPECT_EQ(all.terms[n][0], k + tap / 3 * 600 + tap % 3 * 100);
+                EXPECT_EQ(all.terms[n][1], (k0 / 64 * 6 + tap) * p.tap_pitch + (k - k0) * 8);
+            }
+    EXPECT_EQ(all.parts, (std::vector<std::size_t>{0, 576}));
+}
+
+TEST(conv_terms, a_class_without_taps_is_one_empty_part) {
+    const conv_equation e = small_equation(side::large, 1, 3, 4);
+    const weight_panels p = detail::make_weight_panels(e, lane_inputs::broadcast, tile_numbers::f32, 8);
+    std::array<gk::shape::tap_class, 3> c;
+    const listed all = list_of(e, p, c);
+    EXPECT_TRUE(all.terms.empty());
+    EXPECT_EQ(all.parts.size(), 1U);
+}
+
+TEST(conv_tasks, every_panel_of_every_block_has_one_task) {
+    for (const std::int64_t fused : {0, 9, 10})
+        for (const std::int64_t each : {1, 3, 10}) {
+            detail::panel_tasks t;
+            t.blocks = detail::box_grid(2, {1, 1, 8}, {1, 1, 4});
+            t.panels = 10;
+            t.fused = fused == 0 ? 10 : fused;
+            t.each = each;
+            std::vector<int> seen(static_cast<std::size_t>(t.blocks.count() * t.panels));
+            for (std::int64_t task = 0; task < t.count(); ++task) {
+                const auto [first, last] = t.panels_of(task, each);
+                EXPECT_LE(last - first, each);
+                for (std::int64_t p = first; p < last; ++p)
+                    ++seen[static_cast<std::size_t>(task / t.per_block(each) * t.panels + p)];
+            }
+            for (const int times : seen) EXPECT_EQ(times, 1);
+        }
+}
+
+TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {
+    conv_equation e = small_equation(side::small, 1, 4, 4);
+    e.batch = 3;
+    e.axes[2] = {.large = 1002, .small = 1000, .kernel = 3};
+    for (const std::int64_t pixels : {1, 100, 5000})
+        for (const std::int64_t floats : {1 << 8, 1 << 14}) {
+            const detail::block_budget budget{.pixels = pixels, .floats = floats, .pixel_floats = 4};
+            const detail::box_grid blocks = detail::choose_blocks(e, budget);
+            std::int64_t outputs = 0;
+            for (std::int64_t b = 0; b < blocks.count(); ++b) {
+                const auto box = blocks[b];
+                outputs +=
+                    (box.last_image - box.first_image) * (box.last[1] - box.first[1]) * (box.last[2] - box.first[2]);
+            }
+            EXPECT_EQ(outputs, e.pixels());
+            EXPECT_LE(blocks.images() * blocks.box(1) * blocks.box(2), pixels);
+            EXPECT_LE(detail::buffer_floats(e, budget, blocks), floats);
+        }
+}
+
+}  // namespace

@@ -1,0 +1,168 @@
+// Which path a forward pass or a data gradient takes: what each row of the table fits, what forcing one says, what is chosen.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <gradkern/convolution.hpp>
+
+namespace {
+
+namespace gk = gradkern;
+namespace detail = gradkern::detail;
+using gk::algorithm;
+using gk::data_format;
+using gk::errc;
+using gk::extents;
+
+// A plan is copied as bytes.
+static_assert(std::is_trivially_copyable_v<detail::conv_plan>);
+
+/// A convolution of images with padded 3x3 windows, unless `kernel` says otherwise.
+struct layer {
+    std::int64_t in_channels, out_channels, groups;  // of all groups
+    std::int64_t extent = 64;
+    std::int64_t kernel = 3;
+    std::int64_t stride = 1;
+
+    [[nodiscard]] gk::convolution_attributes attributes(data_format f) const {
+        gk::convolution_attributes a;
+        a.strides = {stride, stride};
+        a.dilations = {1, 1};
+        a.pads_begin = a.pads_end = {kernel / 2, kernel / 2};
+        a.groups = groups;
+        a.data_format = f;
+        return a;
+    }
+    [[nodiscard]] extents src(data_format f) const {
+        return f == data_format::ncx ? extents{1, in_channels, extent, extent}
+                                     : extents{1, extent, extent, in_channels};
+    }
+    [[nodiscard]] extents weights() const { return {kernel, kernel, in_channels / groups, out_channels}; }
+    template <class T = float>
+    [[nodiscard]] auto forward(data_format f, const gk::plan_options& options = {}) const {
+        return gk::plan_convolution<T>(src(f), weights(), {}, attributes(f), {}, options);
+    }
+    template <class T = float>
+    [[nodiscard]] auto backward(data_format f, const gk::plan_options& options = {}) const {
+        const extents dst = *gk::infer_convolution(src(f), weights(), attributes(f));
+        return gk::plan_convolution_backward_data<T>(dst, weights(), attributes(f), src(f), options);
+    }
+};
+const layer dense{64, 64, 1};
+const layer image{40, 3, 1};
+const layer strided{8, 3, 1, 64, 3, 2};
+const layer one_by_one{64, 64, 1, 64, 1};
+const layer depthwise{64, 64, 64};
+const layer wide_depthwise{64, 64, 64, 64, 5};
+const layer fours{64, 64, 16};
+const layer multiplier{64, 128, 64};
+const layer nothing{0, 8, 1};
+
+/// The row that describe() names.
+template <class Plan>
+std::string row_of(const gk::result<Plan>& plan) {
+    if (!plan) return std::string(plan.error().argument) + " refused";
+    std::string line(plan->describe({}), ' ');
+    plan->describe(line);
+    line.erase(0, line.find(": ") + 2);
+    return line.substr(0, line.find(','));
+}
+
+TEST(conv_select, every_row_has_a_name_of_its_own_and_the_last_fits_everything) {
+    std::set<std::string_view> names;
+    for (const auto& row : detail::conv_paths) names.insert(gk::name_of(row.name));
+    EXPECT_EQ(names.size(), detail::conv_paths.size());
+    EXPECT_FALSE(names.contains("unknown"));
+    EXPECT_FALSE(names.contains("automatic"));
+    for (const layer& l : {dense, image, strided, one_by_one, depthwise, wide_depthwise, fours, multiplier, nothing})
+        for (const data_format f : {data_format::ncx, data_format::nxc})
+            EXPECT_TRUE(l.forward<gk::bfloat16>(f, {.algorithm = detail::conv_paths.back().name}).has_value());
+}
+
+TEST(conv_select, a_row_is_forced_or_refused) {
+    const struct {
+        algorithm row;
+        layer fits, does_not;
+    } rows[]{
+        {algorithm::fill, nothing, dense},
+        {algorithm::depthwise_planes, depthwise, dense},
+        {algorithm::depthwise_sliding, wide_depthwise, depthwise},
+        {algorithm::depthwise, depthwise, fours},
+        {algorithm::grouped, fours, dense},
+        {algorithm::across_groups, multiplier, depthwise},
+        {algorithm::pointwise, one_by_one, dense},
+        {algorithm::narrow_output, image, strided},
+    };
+    for (const auto& r : rows) {
+        SCOPED_TRACE(gk::name_of(r.row));
+        EXPECT_EQ(row_of(r.fits.forward(data_format::ncx, {.algorithm = r.row})), gk::name_of(r.row));
+        const auto refused = r.does_not.forward(data_format::ncx, {.algorithm = r.row});
+        EXPECT_EQ(refused.error().code, errc::unsupported);
+        EXPECT_EQ(refused.error().argument, "algorithm");
+    }
+    // 16 bits are packed: tiles that broadcast read f32
+    EXPECT_TRUE(dense.forward(data_format::nxc, {.algorithm = algorithm::dense}).has_value());
+    EXPECT_EQ(row_of(dense.forward<gk::float16>(data_format::nxc, {.algorithm = algorithm::dense})),
+              "algorithm refused");
+}
+
+TEST(conv_select, rows_of_other_operators_are_refused) {
+    for (int i = 1; i < 256; ++i) {
+        const auto name = static_cast<algorithm>(i);
+        bool is_row = gk::name_of(name) == "unknown";
+        for (const auto& row : detail::conv_paths) is_row = is_row || row.name == name;
+        if (is_row) continue;
+        for (const gk::scratch_use scratch : {gk::scratch_use::fast, gk::scratch_use::least})
+            EXPECT_EQ(row_of(dense.forward(data_format::nxc, {.algorithm = name, .scratch = scratch})),
+                      "algorithm refused");
+    }
+}
+
+TEST(conv_select, typical_layers_take_their_rows) {
+    constexpr auto ncx = data_format::ncx;
+    constexpr auto nxc = data_format::nxc;
+    EXPECT_EQ(row_of(nothing.forward(nxc)), "fill");
+    EXPECT_EQ(row_of(dense.forward(nxc)), "dense");
+    EXPECT_EQ(row_of(dense.backward(nxc)), "dense");
+    EXPECT_EQ(row_of(dense.forward<gk::bfloat16>(nxc)), "dense_packed");
+    EXPECT_EQ(row_of(layer{64, 256, 1}.forward(ncx)), "dense_packed");
+    EXPECT_EQ(row_of(depthwise.forward(nxc)), "depthwise");
+    EXPECT_EQ(row_of(wide_depthwise.backward(nxc)), "depthwise_sliding");
+    EXPECT_EQ(row_of(fours.forward(nxc)), "grouped");
+    EXPECT_EQ(row_of(fours.backward(ncx)), "grouped");
+    EXPECT_EQ(row_of(one_by_one.forward(nxc)), "dense");
+    EXPECT_EQ(row_of(multiplier.forward(ncx)), "across_groups");
+    if (detail::simd::lanes < 8) return;
+    EXPECT_EQ(row_of(depthwise.forward(ncx)), "depthwise_planes");
+    EXPECT_EQ(row_of(one_by_one.forward(ncx)), "pointwise");
+    EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");
+}
+
+TEST(conv_select, least_scratch_takes_dense_rows_whatever_is_named) {
+    const gk::plan_options least{.scratch = gk::scratch_use::least};
+    for (const layer& l : {dense, depthwise, one_by_one, image}) {
+        EXPECT_EQ(row_of(l.forward(data_format::nxc, least)), "dense");
+        EXPECT_EQ(row_of(l.forward<gk::bfloat16>(data_format::nxc, least)), "dense_packed");
+    }
+    EXPECT_EQ(
+        row_of(dense.forward(data_format::nxc, {.algorithm = algorithm::depthwise, .scratch = gk::scratch_use::least})),
+        "dense");
+}
+
+TEST(conv_select, plans_say_no_more_tasks_than_there_are_blocks_and_panels) {
+    for (const auto& row : detail::conv_paths) {
+        for (const layer& l : {dense, image, one_by_one, depthwise, wide_depthwise, fours, multiplier, nothing}) {
+            const auto plan = l.backward(data_format::ncx, {.algorithm = row.name});
+            if (!plan) continue;
+            EXPECT_GE(plan->workspace_bytes(8), plan->workspace_bytes(1)) << gk::name_of(row.name);
+            EXPECT_LE(plan->workspace_bytes(8), 8 * plan->workspace_bytes(1)) << gk::name_of(row.name);
+        }
+    }
+}
+
+}  // namespace
