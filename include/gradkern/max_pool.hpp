@@ -137,14 +137,14 @@ template <class T>
     checks.addresses("src", src, sizeof(T), false);
     checks.addresses("dst", out, sizeof(T), true);
     checks.addresses("indices", indices, sizeof(std::int64_t), true);
+    if (!checks.ok()) return checks.error();
     detail::require_elements<T>();
     max_pool_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
-    if (checks.ok())
-        plan.paths_ =
-            detail::plan_path(checks, detail::max_pool_paths, {*p, attributes, src, out, indices, options}, options);
+    plan.paths_ =
+        detail::plan_path(checks, detail::max_pool_paths, {*p, attributes, src, out, indices, options}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }
@@ -236,14 +236,14 @@ template <class T>
     checks.addresses("src", src, sizeof(T), false);
     checks.addresses("diff_dst", diff_dst, sizeof(T), false);
     checks.addresses("diff_src", out, sizeof(T), true);
+    if (!checks.ok()) return checks.error();
     detail::require_elements<T>();
     max_pool_backward_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
-    if (checks.ok())
-        plan.paths_ = detail::plan_path(checks, detail::max_pool_backward_paths,
-                                        {*p, attributes, src, diff_dst, out, options}, options);
+    plan.paths_ = detail::plan_path(checks, detail::max_pool_backward_paths,
+                                    {*p, attributes, src, diff_dst, out, options}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }

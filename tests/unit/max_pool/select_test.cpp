@@ -158,6 +158,18 @@ TEST(max_pool_select, a_forced_row_is_looked_at_last) {
     EXPECT_EQ(plan.error().code, errc::invalid_shape);
 }
 
+// Nothing is computed from strides that no address can hold.
+TEST(max_pool_select, strides_out_of_range_are_refused_before_a_row_is_chosen) {
+    const gk::tensor_layout far({2, 9, 9, 20}, {INT64_MIN, 180, 20, 1});
+    const plan_options options{.algorithm = algorithm::dense};
+    const auto forward = gk::plan_max_pool<float>(far, nxc.attributes, {}, {}, options);
+    ASSERT_FALSE(forward);
+    EXPECT_EQ(forward.error().argument, "src");
+    const auto backward = gk::plan_max_pool_backward<float>(nxc.src, nxc.dst(), nxc.attributes, far, options);
+    ASSERT_FALSE(backward);
+    EXPECT_EQ(backward.error().argument, "diff_src");
+}
+
 TEST(max_pool_select, nothing_to_write_has_no_task) {
     const pool no_channels{{2, 0, 9, 9}, window({3, 3}, {2, 2}, data_format::ncx)};
     const pool no_images{{0, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc)};
