@@ -1,5 +1,8 @@
 // Fuzzes avg_pool, avg_pool_backward, max_pool with its indices and max_pool_backward.
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include <gradkern/avg_pool.hpp>
@@ -136,6 +139,19 @@ gk::max_pool_attributes more_attributes(decoder& d, gk::max_pool_attributes a) {
     return a;
 }
 
+/// A row of a table of paths, or the choice of the plan.
+template <class Path, std::size_t Rows>
+gk::algorithm path_of(decoder& d, const std::array<Path, Rows>& table) {
+    const auto i = static_cast<std::size_t>(d.integer(0, Rows));
+    return i == Rows ? gk::algorithm::automatic : table[i].name;
+}
+/// The plan of that path or, where it does not fit, of the one that is chosen.
+template <class Make>
+auto forced_if_it_fits(gk::algorithm path, const Make& make) {
+    const auto plan = make(path);
+    return plan || plan.error().argument != "algorithm" ? plan : make(gk::algorithm::automatic);
+}
+
 template <class T>
 void fuzz_max_pool(decoder& d) {
     auto c = decode_case<gk::max_pool_attributes>(d);
@@ -163,9 +179,12 @@ void fuzz_max_pool(decoder& d) {
     }
     const gk::tensor_layout dst_layout = dst.layout();
     const gk::tensor_layout indices_layout = wants_indices ? indices.layout() : gk::tensor_layout{};
+    const auto plan = forced_if_it_fits(path_of(d, gk::detail::max_pool_paths), [&](gk::algorithm path) {
+        return gk::plan_max_pool<T>(src.layout(), c.attributes, dst_layout, indices_layout,
+                                    {.output = mode, .algorithm = path});
+    });
     const planned_call call =
-        call_of(gk::plan_max_pool<T>(src.layout(), c.attributes, dst_layout, indices_layout, {.output = mode}),
-                [from, to, at](const auto& p, auto ws, auto e) { return p.run(from, to, at, ws, e); });
+        call_of(plan, [from, to, at](const auto& p, auto ws, auto e) { return p.run(from, to, at, ws, e); });
     const std::string details = "max_pool " + c.description() + "\n" + text("src", src.layout()) +
                                 text("dst", dst_layout) + text("indices", indices_layout);
     if (!exercise(d, call, call, memory, call.status && taps_of(c) > most_taps, details)) return;
@@ -205,10 +224,13 @@ void fuzz_max_pool_backward(decoder& d) {
         case 31: dy = dx, memory.bad_pointer = !diff_dst.empty() && !out.empty(); break;
         default: break;
     }
+    const auto plan = forced_if_it_fits(path_of(d, gk::detail::max_pool_backward_paths), [&](gk::algorithm path) {
+        return gk::plan_max_pool_backward<T>(src.layout(), diff_dst.layout(), c.attributes,
+                                             is_omitted ? gk::tensor_layout{} : out_layout,
+                                             {.output = mode, .algorithm = path});
+    });
     const planned_call call =
-        call_of(gk::plan_max_pool_backward<T>(src.layout(), diff_dst.layout(), c.attributes,
-                                              is_omitted ? gk::tensor_layout{} : out_layout, {.output = mode}),
-                [x, dy, dx](const auto& p, auto ws, auto e) { return p.run(x, dy, dx, ws, e); });
+        call_of(plan, [x, dy, dx](const auto& p, auto ws, auto e) { return p.run(x, dy, dx, ws, e); });
     const std::string details = "max_pool_backward " + c.description() + "\n" + text("src", src.layout()) +
                                 text("diff_dst", diff_dst.layout()) + text("diff_src", out_layout);
     // The reference looks for the maximum of a window once for each of its taps.
