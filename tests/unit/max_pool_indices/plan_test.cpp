@@ -364,7 +364,7 @@ TEST(max_pool_indices_look, findings_are_those_of_a_plain_loop) {
                 std::int64_t furthest = 0;
                 for (std::int64_t o = 0; o < g.windows(); ++o) {
                     std::int64_t pixel = std::clamp<std::int64_t>(o - random.integer(0, back), 0, g.plane - 1);
-                    std::int64_t index = n * g.index.per_image + c * g.index.per_channel + pixel * g.index.per_place;
+                    std::int64_t index = n * g.index.per_image + c * g.index.per_channel + pixel * g.index.per_offset;
                     furthest = std::max(furthest, pixel);
                     look_back = std::max(look_back, furthest - pixel);
                     if (holes && random.chance(1, 20)) index = -1;

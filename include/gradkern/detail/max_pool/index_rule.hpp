@@ -11,10 +11,10 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// An index as a linear function of place and channel: place * per_place + channel * per_channel + image * per_image.
+/// An index as a linear function of linear offset and channel: offset * per_offset + channel * per_channel + image * per_image.
 struct index_rule {
-    std::array<std::int64_t, 3> place_steps{};  // places from position to position
-    std::int64_t per_place = 1;
+    std::array<std::int64_t, 3> offset_steps{};  // linear offsets from pixel to pixel
+    std::int64_t per_offset = 1;
     std::int64_t per_channel = 0;
     std::int64_t per_image = 0;
     std::int64_t end = 0;  // all indices are below
@@ -26,11 +26,11 @@ struct index_rule {
         const std::int64_t h = p.axes[1].large;
         const std::int64_t w = p.axes[2].large;
         const std::int64_t plane = d * h * w;
-        place_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
-                                                        : std::array<std::int64_t, 3>{1, d, d * h};
+        offset_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
+                                                         : std::array<std::int64_t, 3>{1, d, d * h};
         const bool channels_inside = base == index_base::image || format == data_format::nxc;
         if (base != index_base::plane) {
-            per_place = channels_inside ? p.channels : 1;
+            per_offset = channels_inside ? p.channels : 1;
             per_channel = channels_inside ? 1 : plane;
         }
         if (base == index_base::tensor) per_image = plane * p.channels;

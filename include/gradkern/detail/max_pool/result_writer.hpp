@@ -51,11 +51,11 @@ struct result_plan {
 
     constexpr result_plan() noexcept = default;
     constexpr result_plan(const max_pool_problem& p, window_access access) noexcept
-        : dst(p.dst), indices(p.indices), index(p.index), offset_steps(p.index.place_steps), output(p.output) {
+        : dst(p.dst), indices(p.indices), index(p.index), offset_steps(p.index.offset_steps), output(p.output) {
         const bool is_strided = access == window_access::strided;
-        if (!is_strided && p.plane() < offset_limit / std::max<std::int64_t>(index.per_place, 1)) {
+        if (!is_strided && p.plane() < offset_limit / std::max<std::int64_t>(index.per_offset, 1)) {
             unit = offset_unit::indices;
-            for (std::int64_t& step : offset_steps) step *= index.per_place;
+            for (std::int64_t& step : offset_steps) step *= index.per_offset;
         }
         if (dst[1] == 1 && output == output_mode::overwrite && !is_strided) values = result_output::with_window;
         if (p.writes_indices)
@@ -183,7 +183,7 @@ private:
     }
     void store_one(std::int64_t* to, std::int64_t window, std::int64_t channel) const noexcept {
         const std::int64_t offset = scratch_.offset_at(window * panel_width_ + channel);
-        const std::int64_t per_offset = plan_.unit == offset_unit::indices ? 1 : plan_.index.per_place;
+        const std::int64_t per_offset = plan_.unit == offset_unit::indices ? 1 : plan_.index.per_offset;
         to[channel * plan_.indices[1] + window * plan_.indices[4]] =
             offset < 0 ? -1 : first_index(channel) + offset * per_offset;
     }

@@ -37,8 +37,8 @@ struct scatter_plan : scatter_tensors {
     enum class stray_mode : std::uint8_t { in_place, buffered } strays{};
     sum_type stray_sums{};
     std::int64_t plane = 0;     // pixels of a plane
-    std::uint64_t inverse = 1;  // of the odd part of index.per_place, modulo 2^64
-    int shift = 0;              // per_place = odd part << shift
+    std::uint64_t inverse = 1;  // of the odd part of index.per_offset, modulo 2^64
+    int shift = 0;              // per_offset = odd part << shift
     std::int64_t width = 1;     // of a panel at most: neighbouring channels, which share lines of memory
     std::int64_t panel_width = 1;
     std::int64_t panels = 0;
@@ -49,7 +49,7 @@ struct scatter_plan : scatter_tensors {
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
 
     /// The pixel of index i in the plane of channel c of image n. For every other index, whatever its value, the result is
-    /// outside [0, plane): subtracting the index of pixel 0 and multiplying by the inverse of per_place modulo 2^64 maps
+    /// outside [0, plane): subtracting the index of pixel 0 and multiplying by the inverse of per_offset modulo 2^64 maps
     /// numbers one to one, and the indices of the plane in order to its pixels.
     struct own_plane {
         std::uint64_t origin;
@@ -74,8 +74,8 @@ struct scatter_plan : scatter_tensors {
             i %= index.per_image;
         }
         if (index.per_channel == 0) return {n, c, i};  // the plane
-        if (index.per_place == 1) return {n, i / plane, i % plane};
-        return {n, i % index.per_place, i / index.per_place};
+        if (index.per_offset == 1) return {n, i / plane, i % plane};
+        return {n, i % index.per_offset, i / index.per_offset};
     }
     /// Offset of a pixel in the memory of a plane of diff_src.
     [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t pixel) const noexcept {
@@ -119,7 +119,7 @@ constexpr void fuse_small_planes(scatter_plan& g, std::int64_t most) noexcept {
     const auto is_dense = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
         return s[4] == 1 && is_one_line(s, extent) && s[1] == extent[0] * extent[1] * extent[2];
     };
-    if (g.index.per_place != 1 || g.index.per_channel != g.plane || g.plane > most / 2 ||
+    if (g.index.per_offset != 1 || g.index.per_channel != g.plane || g.plane > most / 2 ||
         g.order == scatter_plan::pixel_order::column_major || g.channels == 0 || !is_dense(g.diff_src, g.large) ||
         !is_dense(g.diff_dst, g.small) || !is_dense(g.indices, g.small))
         return;
@@ -150,9 +150,9 @@ constexpr void plan_planes(scatter_plan& g, const max_pool_indices_problem& p, a
     g.plane = p.pixels();
     fuse_small_planes(g, most_fused);
     if (g.order == pixel_order::row_major && is_one_line(g.diff_src, g.large)) g.order = pixel_order::one_line;
-    const auto per_place = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_place, 1));
-    g.shift = own::trailing_zeros(per_place);
-    for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_place >> g.shift) * g.inverse;  // Newton's steps
+    const auto per_offset = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_offset, 1));
+    g.shift = own::trailing_zeros(per_offset);
+    for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_offset >> g.shift) * g.inverse;  // Newton's steps
     if (g.diff_src[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
     g.panel_width = g.width;
     g.panels = shape::ceil_div(g.channels, g.panel_width);

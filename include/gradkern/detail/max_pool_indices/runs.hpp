@@ -59,7 +59,7 @@ struct element_run {
     /// The last pixel that indices point to, where all point into the planes of their elements and the largest is among those
     /// of the last pixel.
     [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t last_pixel(const std::int64_t* indices,
-                                                                 std::int64_t per_place) const noexcept {
+                                                                 std::int64_t per_offset) const noexcept {
         std::int64_t last = 0;
         const auto look = [&](std::int64_t apart) GRADKERN_INLINE_LAMBDA {
             const std::int64_t* const index = indices + at;
@@ -71,7 +71,7 @@ struct element_run {
         } else {
             look(at_step);
         }
-        return (last - static_cast<std::int64_t>(own.origin)) / std::max<std::int64_t>(per_place, 1);
+        return (last - static_cast<std::int64_t>(own.origin)) / std::max<std::int64_t>(per_offset, 1);
     }
 
     /// Where the indices of a run point.
@@ -80,7 +80,7 @@ struct element_run {
         std::int64_t last;   // pixel, if so; else 0
         std::int64_t least;  // the same, where it is asked for
     };
-    /// Multiples of per_place become multiples of a power of two, 2^shift: bits below it, and the sign bits of distances
+    /// Multiples of per_offset become multiples of a power of two, 2^shift: bits below it, and the sign bits of distances
     /// from both ends, tell whether there is a stray. Compilers collect bits by vectors, but comparisons one by one.
     template <bool with_least = false>
     [[nodiscard]] GRADKERN_ALWAYS_INLINE reach reach_of(const std::int64_t* indices, std::int64_t first,

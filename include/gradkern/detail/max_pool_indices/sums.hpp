@@ -68,12 +68,12 @@ public:
             if (ahead_ != nullptr && g.windows() > 0) prefetched_each_ = shape::ceil_div(g.plane, g.windows());
         }
         by_largest_ = all_within && g.block == g.plane &&
-                      (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_place);
+                      (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_offset);
     }
 
     /// Whether an index alone tells where to add, whatever the channel of its element.
     [[nodiscard]] bool takes_interleaved() const noexcept {
-        return (ready_ || by_largest_) && pixel_step_ == g_.index.per_place && channel_step_ == g_.index.per_channel;
+        return (ready_ || by_largest_) && pixel_step_ == g_.index.per_offset && channel_step_ == g_.index.per_channel;
     }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
@@ -98,7 +98,7 @@ public:
                 // as many lanes of one pixel as there are elements
                 pack_lanes(gradients + part.from, part.from_step, part.count, 0, 1, wide.data(), most);
             }
-            if (within && pixel_step_ == g_.index.per_place) {
+            if (within && pixel_step_ == g_.index.per_offset) {
                 add_all(part, from, from_step, indices, sums);
             } else {
                 add_those_within(part, from, from_step, indices, sums);
@@ -132,7 +132,7 @@ private:
     /// Zeroes the pixels that the elements of a run point to. Returns whether all are in the block.
     [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
         if (by_largest_) {
-            const std::int64_t last = run.last_pixel(indices, g_.index.per_place);
+            const std::int64_t last = run.last_pixel(indices, g_.index.per_offset);
             if constexpr (!in_place) {
                 if (last >= first_ + pixels_) {
                     slide_to(last - g_.look_back);
