@@ -485,11 +485,8 @@ std::span<const algorithm> paths_of(op kind) {
     static constexpr std::array<algorithm, 4> from_indices{algorithm::automatic, algorithm::sums_in_place,
                                                            algorithm::sums_sliding, algorithm::sums_buffered};
     if (kind == op::max_pool_backward_from_indices) return from_indices;
-    static constexpr std::array<algorithm, 4> max_forward{algorithm::automatic, algorithm::windows,
-                                                          algorithm::windows_packed, algorithm::windows_strided};
-    static constexpr std::array<algorithm, 6> max_backward{
-        algorithm::automatic,           algorithm::gather_form,  algorithm::gather_form_packed,
-        algorithm::scatter_form_packed, algorithm::scatter_form, algorithm::scatter_form_strided};
+    static constexpr std::array max_forward = with_automatic(detail::max_pool_paths);
+    static constexpr std::array max_backward = with_automatic(detail::max_pool_backward_paths);
     if (kind == op::max_pool) return max_forward;
     if (kind == op::max_pool_backward) return max_backward;
     static constexpr std::array weights = with_automatic(detail::conv_weights::paths);
