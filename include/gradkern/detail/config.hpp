@@ -209,12 +209,19 @@
 #define GRADKERN_DETAIL_ISA_BMI
 #endif
 
+// Either writes the instruction that prefetches a line to be written.
+#if defined(__PRFCHW__) || defined(__PREFETCHWT1__)
+#define GRADKERN_DETAIL_ISA_PREFETCHW _prfchw
+#else
+#define GRADKERN_DETAIL_ISA_PREFETCHW
+#endif
+
 // Scalar instructions of x86.
 #define GRADKERN_DETAIL_ISA_SCALAR                                                                              \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BMI, GRADKERN_DETAIL_PIECE(__LZCNT__, _lzcnt),                    \
                           GRADKERN_DETAIL_PIECE(__POPCNT__, _popcnt), GRADKERN_DETAIL_PIECE(__MOVBE__, _movbe), \
                           GRADKERN_DETAIL_PIECE(__TBM__, _tbm), GRADKERN_DETAIL_PIECE(__ADX__, _adx),           \
-                          GRADKERN_DETAIL_PIECE(__PRFCHW__, _prfchw), GRADKERN_DETAIL_PIECE(__APX_F__, _apx))
+                          GRADKERN_DETAIL_ISA_PREFETCHW, GRADKERN_DETAIL_PIECE(__APX_F__, _apx))
 
 // The group of AVX-512, `_512fbwdqvl...`. Letters: VBMI or VBMI2, CD, IFMA, VPOPCNTDQ, BITALG, VP2INTERSECT.
 #if defined(__AVX512VBMI2__)

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Links objects compiled for several instruction sets into one program, in every order, and runs it.
 
-    run.py --compiler=g++ --include=DIRECTORY... --work=DIRECTORY [--levels=-O0,-O2] [--lean=-O2] [--archs=...] [--sets]
+    run.py --compiler=g++ --include=DIRECTORY... --work=DIRECTORY [--levels=-O0,-O2] [--lean=-O2] [--archs=...]
 
 For every optimisation level: body.cpp once per instruction set; shared_symbols.py over the objects; the program in all link
 orders, on this machine and, where qemu-user is here, on machines that lack what the newer objects are compiled for. With
--fno-inline the functions of gradkern alone are looked at, above all those that compilers write: nothing is run. With
---sets, body.cpp is also compiled for pairs that differ by one feature, whose names must differ.
+-fno-inline the functions of gradkern alone are looked at, above all those that compilers write: nothing is run.
 """
 import argparse
 import itertools
@@ -20,16 +19,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 QEMU = {"x86_64": ("qemu-x86_64", ["core2duo", "Haswell"])}
-# A base, and what is added to it.
-SETS = [
-    ("x86-64-v4", "-mavx512vp2intersect"),
-    ("x86-64-v4", "-mavx512ifma"),
-    ("x86-64-v4", "-mgfni"),
-    ("x86-64-v3", "-mno-lzcnt"),
-    ("x86-64-v3", "-mno-movbe"),
-    ("x86-64", "-mpopcnt"),
-    ("x86-64", "-DGRADKERN_ENABLE_ASSERT"),
-]
 
 
 def run(command, **more):
@@ -55,20 +44,20 @@ class Matrix:
         print(("ok      " if holds else "FAILED  ") + what, flush=True)
         self.failures += not holds
 
-    def object(self, level, arch, extra=()):
+    def object(self, level, arch):
         name = re.sub(r"\W", "_", arch)
         if not arch.startswith("x86"):
             name = "oldest" if arch == self.options.archs[0] else "newer"
         lean = ["-DGRADKERN_ONE_PROGRAM_LEAN"] if level in self.options.lean else []
-        path = self.work / ("_".join([name, *level.split(), *extra]) + ".o")
+        path = self.work / ("_".join([name, *level.split()]) + ".o")
         flag = "-mcpu=native" if arch == "native" else f"-march={arch}"
         source = HERE / "body.cpp"
-        command = [*self.compile, *level.split(), *lean, flag, *extra, f"-DGRADKERN_ONE_PROGRAM={name}", "-c", source]
+        command = [*self.compile, *level.split(), *lean, flag, f"-DGRADKERN_ONE_PROGRAM={name}", "-c", source]
         return path if passed([*command, "-o", path]) else None
 
-    def objects(self, level, archs_and_extras):
+    def objects(self, level):
         with ThreadPoolExecutor(self.options.jobs) as pool:
-            made = list(pool.map(lambda a: self.object(level, *a), archs_and_extras))
+            made = list(pool.map(lambda a: self.object(level, a), self.options.archs))
         self.expect(all(made), f"{level}: compiles")
         return made
 
@@ -88,7 +77,7 @@ class Matrix:
             print(f"skipped {qemu} is not here (Debian: qemu-user)")
 
     def level(self, level):
-        objects = self.objects(level, [(a,) for a in self.options.archs])
+        objects = self.objects(level)
         if not all(objects):
             return
         symbols = [sys.executable, HERE / "shared_symbols.py", f"--objdump={self.options.objdump}", f"--nm={self.options.nm}"]
@@ -112,13 +101,6 @@ class Matrix:
                 self.expect(passed([*command, program]), f"runs on {machine}: {names}")
                 self.expect(passed([*command, program, "best"]), f"runs its best on {machine}: {names}")
 
-    def sets(self):
-        for arch, extra in SETS:
-            one, other = self.objects("-O0", [(arch,), (arch, (extra,))])
-            if one and other:
-                symbols = [sys.executable, HERE / "shared_symbols.py", "--same", one, other]
-                self.expect(passed(symbols), f"{arch} with and without {extra}: names")
-
 
 def main():
     parser = argparse.ArgumentParser()
@@ -131,7 +113,6 @@ def main():
     parser.add_argument("--levels", type=split, default=["-O0"])
     parser.add_argument("--lean", type=split, default=[])
     parser.add_argument("--archs", type=split, default=["x86-64", "x86-64-v3", "x86-64-v4"])
-    parser.add_argument("--sets", action="store_true")
     parser.add_argument("--cross", action="store_true")
     parser.add_argument("--emulator", default="")
     parser.add_argument("--objdump", default="objdump")
@@ -142,8 +123,6 @@ def main():
     matrix = Matrix(options)
     for level in options.levels:
         matrix.level(level)
-    if options.sets:
-        matrix.sets()
     print(f"{matrix.failures} failures")
     return 1 if matrix.failures else 0
 

@@ -7,8 +7,8 @@
 Of a weak function that several objects define, the linker keeps one body for all of them. In the first form, every such
 function must have bodies that the machine of the first object runs: no instruction that came later, and no call of a
 function that only the other object's instruction set has. A function that gradkern declares must not be shared at all. In
-the second form (flags that differ by one feature), functions whose names carry gradkern's instruction set must have the same
-bodies where they are shared.
+the second form (flags that gradkern does not tell apart), functions and constants whose names carry gradkern's instruction set
+must be the same where they are shared.
 """
 import argparse
 import re
@@ -142,10 +142,27 @@ def check_shared(objects, only):
     return len(shared), faults
 
 
-def check_same(one, other):
-    """Functions named after an instruction set, in both of two objects."""
+def constants(path, tools):
+    """What every weak constant with a section of its own holds, with references."""
+    held, lines = {}, []
+    for line in output(tools.objdump, "-s", "-r", "-w", path).splitlines():
+        if match := re.match(r"^(?:Contents of section|RELOCATION RECORDS FOR) \[?\.(?:data\.rel\.ro|ro?data)(?:\.local)?\.(_Z\w+)\]?:$", line):
+            lines = held.setdefault(match[1], [])
+        elif line.endswith(":"):
+            lines = []
+        elif line:
+            lines.append(line)
+    return held
+
+
+def check_same(one, other, tools):
+    """Functions and constants named after an instruction set, in both of two objects."""
     shared = {name for name in one.weak & other.weak if ISA_NAME.search(name)}
-    return len(shared), {n: "two bodies" for n in shared if one.body(n) != other.body(n)}
+    faults = {n: "two bodies" for n in shared if one.body(n) != other.body(n)}
+    held = [constants(o.path, tools) for o in (one, other)]
+    data = {name for name in held[0].keys() & held[1].keys() if ISA_NAME.search(name)}
+    faults.update({n: "two values" for n in data if held[0][n] != held[1][n]})
+    return len(shared | data), faults
 
 
 def main():
@@ -157,7 +174,7 @@ def main():
     parser.add_argument("objects", nargs="+")
     arguments = parser.parse_args()
     objects = [Object(path, arguments) for path in arguments.objects]
-    count, faults = check_same(*objects) if arguments.same else check_shared(objects, arguments.only)
+    count, faults = check_same(*objects, arguments) if arguments.same else check_shared(objects, arguments.only)
     for name, fault in sorted(faults.items()):
         print(f"{demangled([name])[name]}\n    {fault}")
     print(f"{count} shared functions, {len(faults)} faults")
