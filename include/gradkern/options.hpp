@@ -60,10 +60,9 @@ enum class algorithm : std::uint8_t {
     grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
     across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
     // Forward passes, and data gradients, of convolutions alone.
-    fill,              ///< there are no channels to sum over: outputs are the bias, or 0
-    depthwise_planes,  ///< one channel in each group: lanes hold pixels of a plane
-    pointwise,         ///< 1x1 kernels: lanes hold pixels
-    narrow_output,     ///< few output channels: lanes hold pixels of a line
+    fill,           ///< there are no channels to sum over: outputs are the bias, or 0
+    pointwise,      ///< 1x1 kernels: lanes hold pixels
+    narrow_output,  ///< few output channels: lanes hold pixels of a line
     // Weight gradients of convolutions alone.
     few_channels,  ///< one group: lanes share its few input channels
     dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
@@ -110,7 +109,6 @@ enum class algorithm : std::uint8_t {
         case algorithm::few_channels: return "few_channels";
         case algorithm::dense_bf16: return "dense_bf16";
         case algorithm::fill: return "fill";
-        case algorithm::depthwise_planes: return "depthwise_planes";
         case algorithm::pointwise: return "pointwise";
         case algorithm::narrow_output: return "narrow_output";
         default: return "unknown";

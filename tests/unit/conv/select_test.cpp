@@ -90,7 +90,6 @@ TEST(conv_select, a_row_is_forced_or_refused) {
         layer fits, does_not;
     } rows[]{
         {algorithm::fill, nothing, dense},
-        {algorithm::depthwise_planes, depthwise, dense},
         {algorithm::depthwise_sliding, wide_depthwise, depthwise},
         {algorithm::depthwise, depthwise, fours},
         {algorithm::grouped, fours, dense},
@@ -138,7 +137,6 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(one_by_one.forward(nxc)), "dense");
     EXPECT_EQ(row_of(multiplier.forward(ncx)), "across_groups");
     if (detail::simd::lanes < 8) return;
-    EXPECT_EQ(row_of(depthwise.forward(ncx)), "depthwise_planes");
     EXPECT_EQ(row_of(one_by_one.forward(ncx)), "pointwise");
     EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");
 }

@@ -2,7 +2,7 @@
 //
 // Loops          those of conv/tile_loop.hpp
 // Lanes          channels; a row of the tile is a vector of activations
-// Taken          all depthwise layers but those that depthwise_sliding or depthwise_planes take
+// Taken          all depthwise layers but those that depthwise_sliding takes
 // Gains          over dense_packed, which has one lane in use: not measured
 // Used by        CARD
 // Delete it      never: depthwise layers have nothing to broadcast

@@ -4,7 +4,6 @@
 #include <variant>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv/depthwise_planes.hpp>
 #include <gradkern/detail/conv/fill.hpp>
 #include <gradkern/detail/conv/narrow_output.hpp>
 #include <gradkern/detail/conv/pointwise.hpp>
@@ -13,7 +12,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-using conv_plan = std::variant<fill_plan, depthwise_planes_plan, pointwise_plan, narrow_output_plan, tile_plan>;
+using conv_plan = std::variant<fill_plan, pointwise_plan, narrow_output_plan, tile_plan>;
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -8,7 +8,6 @@
 #include <gradkern/detail/conv/dense.hpp>
 #include <gradkern/detail/conv/dense_packed.hpp>
 #include <gradkern/detail/conv/depthwise.hpp>
-#include <gradkern/detail/conv/depthwise_planes.hpp>
 #include <gradkern/detail/conv/depthwise_sliding.hpp>
 #include <gradkern/detail/conv/fill.hpp>
 #include <gradkern/detail/conv/grouped.hpp>
@@ -45,7 +44,6 @@ template <class Path>
 
 inline constexpr std::array conv_paths{
     conv_row<fill_path>(algorithm::fill),
-    conv_row<depthwise_planes_path>(algorithm::depthwise_planes),
     conv_row<depthwise_sliding_path>(algorithm::depthwise_sliding),
     conv_row<depthwise_path>(algorithm::depthwise),
     conv_row<grouped_path>(algorithm::grouped),
