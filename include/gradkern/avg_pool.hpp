@@ -21,13 +21,16 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
-#include <gradkern/detail/avg_pool/average.hpp>
+#include <gradkern/detail/avg_pool/plan.hpp>
+#include <gradkern/detail/avg_pool/problem.hpp>
+#include <gradkern/detail/avg_pool/select.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
 #include <gradkern/detail/run/operator.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/operators.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
@@ -36,7 +39,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The common base of both plans, which differ only in names and direction.
-template <class T>
+template <class T, shape::side Outputs>
 class average_operator {
 public:
     /// A plan that was never made.
@@ -44,42 +47,40 @@ public:
 
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        return workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
+        const avg_pool::plan_size size = avg_pool::size_of(plan_);
+        return workspace_for(size.slice_bytes, std::min<std::int64_t>(workers, size.tasks));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << op_ << ": lines, columns "
-            << (plan_.joined_planes   ? "of joined planes"
-                : plan_.joined_lines  ? "of joined lines"
-                : plan_.whole_windows ? "of whole windows"
-                : plan_.by_taps       ? "tap by tap"
-                : plan_.tiles         ? "tiled"
-                                      : "in runs")
-            << (plan_.extended ? " with borders" : "") << ", segments of " << plan_.segment << " columns x "
-            << plan_.inner_block << ", ring of " << plan_.ring_depths * plan_.ring_lines << " lines, " << plan_.tasks()
-            << " tasks, " << plan_.slice_bytes << " bytes a lane, " << isa_name;
+        out << op_ << ": ";
+        avg_pool::describe(plan_, out);
         return out.size();
     }
 
 protected:
     /// Checks memory and plans a checked problem.
     [[nodiscard]] status prepare(std::string_view in_name, std::string_view out_name, const tensor_layout& in,
-                                 tensor_layout out, const shape::pooling_problem& p, bool backward,
+                                 tensor_layout out, const shape::pooling_problem& p,
                                  const avg_pool_attributes& attributes, const plan_options& options) noexcept {
         require_elements<T>();
-        if (out.empty()) out.shape = backward ? p.large_shape : p.small_shape;
+        if (out.empty()) out.shape = Outputs == shape::side::large ? p.large_shape : p.small_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options);
         checks.addresses(in_name, in, sizeof(T), false);
         checks.addresses(out_name, out, sizeof(T), true);
         if (!checks.ok()) return checks.error();
+        plan_ = avg_pool::make_plan(
+            checks,
+            avg_pool::make_problem(
+                p, Outputs, attributes, shape::activation_strides(in, attributes.data_format),
+                shape::activation_strides(out, attributes.data_format),
+                std::is_same_v<T, float> ? avg_pool::element_kind::floats : avg_pool::element_kind::converted, options),
+            options.algorithm);
+        if (!checks.ok()) return checks.error();
         in_ = tensor_memory(in_name, in, sizeof(T));
         out_ = tensor_memory(out_name, out, sizeof(T));
-        plan_ = make_average_plan(p, backward, attributes, shape::activation_strides(in, attributes.data_format),
-                                  shape::activation_strides(out, attributes.data_format), std::is_same_v<T, float>,
-                                  options);
         return {};
     }
 
@@ -87,7 +88,7 @@ protected:
                                  executor_ref executor) const noexcept {
         const status s = check_run(op_, {{&in_, in}, {&out_, out}}, workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        if constexpr (takes_elements<T>) run_average(plan_, in, out, workspace, executor);
+        if constexpr (takes_elements<T>) avg_pool::run_plan<T, Outputs>(plan_, in, out, workspace, executor);
         return {};
     }
 
@@ -95,7 +96,7 @@ private:
     std::string_view op_{};
     tensor_memory in_{};
     tensor_memory out_{};
-    average_plan plan_{};
+    avg_pool::plan plan_{};
 };
 
 }  // namespace detail
@@ -113,14 +114,14 @@ private:
 
 /// A planned average pool. It is a value: copy it, and share it between threads.
 template <class T>
-class avg_pool_plan : public detail::average_operator<T> {
+class avg_pool_plan : public detail::average_operator<T, shape::side::small> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    avg_pool_plan() noexcept : detail::average_operator<T>("avg_pool") {}
+    avg_pool_plan() noexcept : detail::average_operator<T, shape::side::small>("avg_pool") {}
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
-    /// Sums in f32 in the order of detail/avg_pool/average.hpp; parts of 512 terms are added in f64; one rounding to T. The
+    /// Sums in f32 in the order of detail/avg_pool/select.hpp; parts of 512 terms are added in f64; one rounding to T. The
     /// bits depend on shape and attributes alone. The output must not overlap the input. Errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
@@ -143,7 +144,7 @@ template <class T>
     const auto p = shape::avg_pool_shapes(src.shape, attributes, dst.shape, true, sizeof(T));
     if (!p) return p.error();
     avg_pool_plan<T> plan;
-    const status s = plan.prepare("src", "dst", src, dst, *p, false, attributes, options);
+    const status s = plan.prepare("src", "dst", src, dst, *p, attributes, options);
     if (!s) return s.error();
     return plan;
 }
@@ -178,15 +179,15 @@ template <mutable_view Src>
 
 /// A planned gradient of an average pool. It is a value: copy it, and share it between threads.
 template <class T>
-class avg_pool_backward_plan : public detail::average_operator<T> {
+class avg_pool_backward_plan : public detail::average_operator<T, shape::side::large> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    avg_pool_backward_plan() noexcept : detail::average_operator<T>("avg_pool_backward") {}
+    avg_pool_backward_plan() noexcept : detail::average_operator<T, shape::side::large>("avg_pool_backward") {}
 
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
     /// The whole output is written: positions that no window reaches become +0. Quotients and sums in f32 in the order of
-    /// detail/avg_pool/average.hpp; parts of 512 terms are added in f64; one rounding to T. The bits depend on shape
+    /// detail/avg_pool/select.hpp; parts of 512 terms are added in f64; one rounding to T. The bits depend on shape
     /// and attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
     /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
@@ -210,7 +211,7 @@ template <class T>
     const auto p = shape::avg_pool_backward_shapes(diff_dst.shape, attributes, diff_src.shape, true, sizeof(T));
     if (!p) return p.error();
     avg_pool_backward_plan<T> plan;
-    const status s = plan.prepare("diff_dst", "diff_src", diff_dst, diff_src, *p, true, attributes, options);
+    const status s = plan.prepare("diff_dst", "diff_src", diff_dst, diff_src, *p, attributes, options);
     if (!s) return s.error();
     return plan;
 }

@@ -66,6 +66,12 @@ enum class algorithm : std::uint8_t {
     // Weight gradients of convolutions alone.
     few_channels,  ///< one group: lanes share its few input channels
     dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
+    // Average pools, forward and backward; forward `windows`, too.
+    collapsed_planes,  ///< small planes are one line: lanes hold pixels, over the ends of rows and planes
+    collapsed_lines,   ///< the short lines of a block are one: lanes hold pixels, over the ends of rows
+    non_overlapping,   ///< each column belongs to one window at most. Backward alone
+    lines,             ///< sums over depth and rows, line by line, then over the columns of a line
+    taps,              ///< such sums for each tap of the columns: windows of any size
     // max_pool_backward_from_indices.
     sums_in_place,  ///< gradients are added to diff_src itself
     sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
@@ -111,6 +117,11 @@ enum class algorithm : std::uint8_t {
         case algorithm::fill: return "fill";
         case algorithm::pointwise: return "pointwise";
         case algorithm::narrow_output: return "narrow_output";
+        case algorithm::collapsed_planes: return "collapsed_planes";
+        case algorithm::collapsed_lines: return "collapsed_lines";
+        case algorithm::non_overlapping: return "non_overlapping";
+        case algorithm::lines: return "lines";
+        case algorithm::taps: return "taps";
         default: return "unknown";
     }
 }

@@ -113,10 +113,21 @@ void fuzz_avg_pool(decoder& d, bool backward) {
         default: break;
     }
     const auto run = [from, to](const auto& p, auto ws, auto e) { return p.run(from, to, ws, e); };
-    const gk::plan_options options{.output = mode};
-    const planned_call call =
-        backward ? call_of(gk::plan_avg_pool_backward<T>(in.layout(), c.attributes, asked, options), run)
-                 : call_of(gk::plan_avg_pool<T>(in.layout(), c.attributes, asked, options), run);
+    // every path of the engine, where it fits
+    constexpr auto& paths = gk::detail::avg_pool::paths;
+    const auto row = static_cast<std::size_t>(d.integer(0, static_cast<std::int64_t>(paths.size())));
+    const auto planned_by = [&](const auto& plan) {
+        const auto forced =
+            plan({.output = mode, .algorithm = row == 0 ? gk::algorithm::automatic : paths[row - 1].name});
+        const bool fits = forced || forced.error().argument != "algorithm";
+        return call_of(fits ? forced : plan({.output = mode}), run);
+    };
+    const planned_call call = backward ? planned_by([&](const gk::plan_options& o) {
+        return gk::plan_avg_pool_backward<T>(in.layout(), c.attributes, asked, o);
+    })
+                                       : planned_by([&](const gk::plan_options& o) {
+                                             return gk::plan_avg_pool<T>(in.layout(), c.attributes, asked, o);
+                                         });
     const std::string details = (backward ? "avg_pool_backward " : "avg_pool ") + c.description() + "\n" +
                                 text("in", in.layout()) + text("out", out_layout);
     if (!exercise(d, call, call, memory, call.status && taps_of(c) > most_taps, details)) return;

@@ -29,6 +29,7 @@
 
 namespace {
 
+using gradkern::algorithm;
 using gradkern::auto_pad;
 using gradkern::avg_pool_attributes;
 using gradkern::bfloat16;
@@ -60,6 +61,12 @@ struct gradkern::element_traits<foreign_float> : gradkern::f32_storage {};
 namespace {
 
 using pool_problem = gradkern_test::pool_problem<avg_pool_attributes>;
+
+/// A path of the engine.
+algorithm random_path(random_source& random) {
+    constexpr auto& table = gradkern::detail::avg_pool::paths;
+    return table[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(table.size()) - 1))].name;
+}
 
 /// Spatial sizes and attributes at random; `widest` limits the last axis.
 pool_problem random_case(random_source& random, std::int64_t widest) {
@@ -152,18 +159,30 @@ void check(random_source& random, bool backward, const pool_problem& p, bool str
 
     const std::ptrdiff_t workers = random.pick<std::ptrdiff_t>({1, 2, 3, 7});
     gradkern_test::shuffling_executor executor(workers);
-    const auto run = [&](const auto& plan) {
+    // every path of the engine, where it fits
+    if (random.chance(1, 2)) options.plan.algorithm = random_path(random);
+    SCOPED_TRACE(gradkern::name_of(options.plan.algorithm));
+    const auto run = [&](const auto& make) {
+        auto plan = make();
+        if (!plan && options.plan.algorithm != algorithm::automatic) {
+            EXPECT_EQ(plan.error().code, gradkern::errc::unsupported);
+            EXPECT_EQ(plan.error().argument, "algorithm");
+            options.plan.algorithm = algorithm::automatic;
+            plan = make();
+        }
         ASSERT_TRUE(plan.has_value()) << static_cast<int>(plan.error().code) << " " << plan.error().argument;
         const gradkern_test::guarded_bytes workspace = random_workspace(random, *plan, workers);
         ASSERT_TRUE(plan->run(in.data(), out.data(), std::span(workspace.data(), workspace.size()), executor).ok());
         EXPECT_TRUE(workspace.zones_intact());
     };
+    const gradkern::call_options reference{.plan = {.output = options.plan.output}};
     if (backward) {
-        run(gradkern::plan_avg_pool_backward<T>(in.layout(), p.attributes, out.layout(), options.plan));
-        ASSERT_TRUE(gradkern::ref::avg_pool_backward<T>(in.const_view(), p.attributes, expected.view(), options).ok());
+        run([&] { return gradkern::plan_avg_pool_backward<T>(in.layout(), p.attributes, out.layout(), options.plan); });
+        ASSERT_TRUE(
+            gradkern::ref::avg_pool_backward<T>(in.const_view(), p.attributes, expected.view(), reference).ok());
     } else {
-        run(gradkern::plan_avg_pool<T>(in.layout(), p.attributes, out.layout(), options.plan));
-        ASSERT_TRUE(gradkern::ref::avg_pool<T>(in.const_view(), p.attributes, expected.view(), options).ok());
+        run([&] { return gradkern::plan_avg_pool<T>(in.layout(), p.attributes, out.layout(), options.plan); });
+        ASSERT_TRUE(gradkern::ref::avg_pool<T>(in.const_view(), p.attributes, expected.view(), reference).ok());
     }
     EXPECT_TRUE(out.equals(expected));
     EXPECT_TRUE(out.surroundings_intact());
@@ -316,23 +335,19 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
-/// Whether describe() of a plan contains this path.
+/// The path that a plan has chosen.
 template <class Plan>
-bool describes(const Plan& plan, std::string_view path) {
+std::string path_of(const Plan& plan) {
     std::array<char, 256> text{};
     const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
-    return line.find(path) != line.npos;
-}
-/// Whether a plan computes many lines at a time.
-template <class Plan>
-bool joins_lines(const Plan& plan) {
-    return describes(plan, "of joined lines");
+    const std::string_view path = line.substr(line.find(": ") + 2);
+    return std::string(path.substr(0, path.find(',')));
 }
 
 /// Small planes whose windows keep their size: many planes are then computed at a time.
 TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) {
     random_source random("avg_pool.joined_planes");
-    int joined = 0;
+    int collapsed = 0;
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         pool_problem p;
@@ -360,19 +375,19 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) 
         ASSERT_EQ(p.dst, p.src);
         const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
         ASSERT_TRUE(plan);
-        if (describes(*plan, "of joined planes")) ++joined;
+        if (path_of(*plan) == "collapsed_planes") ++collapsed;
         check<TypeParam>(random, false, p, random.chance(1, 8));
         check<TypeParam>(random, true, p, random.chance(1, 8));
     }
-    EXPECT_GT(joined, share<TypeParam> / 20);
+    EXPECT_GT(collapsed, share<TypeParam> / 20);
 }
 
 /// Planes of several lines whose windows keep the number of columns, or divide it by their stride: lines are then
 /// computed many at a time.
 TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
     random_source random("avg_pool.joined");
-    int joined = 0;
-    int joined_backward = 0;  // with a stride
+    int collapsed = 0;
+    int collapsed_backward = 0;  // with a stride
     for (int i = 0; i < share<TypeParam> / 5 && !this->HasFailure(); ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
         pool_problem p;
@@ -412,15 +427,15 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         p.dst = *dst;
         const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
         ASSERT_TRUE(plan);
-        if (joins_lines(*plan)) ++joined;
+        if (path_of(*plan) == "collapsed_lines") ++collapsed;
         const auto backward = gradkern::plan_avg_pool_backward<TypeParam>(p.dst, a, p.src);
         ASSERT_TRUE(backward);
-        if (stride > 1 && joins_lines(*backward)) ++joined_backward;
+        if (stride > 1 && path_of(*backward) == "collapsed_lines") ++collapsed_backward;
         check<TypeParam>(random, false, p, random.chance(1, 8));
         check<TypeParam>(random, true, p, random.chance(1, 8));
     }
-    EXPECT_GT(joined, share<TypeParam> / 20);
-    EXPECT_GT(joined_backward, share<TypeParam> / 50);
+    EXPECT_GT(collapsed, share<TypeParam> / 20);
+    EXPECT_GT(collapsed_backward, share<TypeParam> / 50);
 }
 
 /// Channels that are neighbours in memory and fill one vector to a few.
@@ -855,21 +870,18 @@ TEST(AvgPool, describe_names_the_path) {
     std::array<char, 256> text{};
     const std::size_t n = plan->describe(text);
     ASSERT_LT(n, text.size());
-    EXPECT_EQ(std::string_view(text.data(), n).substr(0, 25), "avg_pool_backward: lines,");
+    EXPECT_EQ(std::string_view(text.data(), n).substr(0, 35), "avg_pool_backward: non_overlapping,");
     EXPECT_EQ(plan->describe({}), n);
 
     // Windows side by side, windows that overlap, and one window over more columns than a scratch line holds.
-    const auto columns = [&](std::int64_t kernel, std::int64_t stride, std::int64_t extent) {
+    const auto path = [&](std::int64_t kernel, std::int64_t stride, std::int64_t extent) {
         const avg_pool_attributes b{.kernel = {kernel}, .strides = {stride}, .data_format = data_format::ncx};
         const extents src{1, 1, extent};
-        const auto p = gradkern::plan_avg_pool_backward<float>(*gradkern::infer_avg_pool(src, b), b, src);
-        const std::string_view line(text.data(), std::min(text.size(), p->describe(text)));
-        const std::string_view rest = line.substr(line.find("columns ") + 8);
-        return std::string(rest.substr(0, rest.find(',')));
+        return path_of(*gradkern::plan_avg_pool_backward<float>(*gradkern::infer_avg_pool(src, b), b, src));
     };
-    EXPECT_EQ(columns(2, 2, 8), "tiled");
-    EXPECT_EQ(columns(3, 1, 8).substr(0, 7), "in runs");
-    EXPECT_EQ(columns(200'000, 1, 400'000), "tap by tap");
+    EXPECT_EQ(path(2, 2, 8), "non_overlapping");
+    EXPECT_EQ(path(3, 1, 8), "lines");
+    EXPECT_EQ(path(200'000, 1, 400'000), "taps");
 }
 
 }  // namespace

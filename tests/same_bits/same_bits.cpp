@@ -394,10 +394,10 @@ std::uint64_t run(const problem& p, const variant& v) {
         a.divisor_override = p.divisor;
         auto dst = make_tensor<T>(shape_of(infer_avg_pool(src.layout.shape, a)), axes, base + 1);
         if (p.kind == op::avg_pool) {
-            must(avg_pool<T>(src.in(), a, dst.out(), options));
+            must(forced_if_it_fits(options, [&] { return avg_pool<T>(src.in(), a, dst.out(), options); }));
             return hash_of(dst);
         }
-        must(avg_pool_backward<T>(dst.in(), a, src.out(), options));
+        must(forced_if_it_fits(options, [&] { return avg_pool_backward<T>(dst.in(), a, src.out(), options); }));
         return hash_of(src);
     }
     const auto fill = [&](auto& a) {
@@ -495,6 +495,8 @@ std::span<const algorithm> paths_of(op kind) {
     if (kind == op::bias_backward) return bias;
     static constexpr std::array forward_and_data = with_automatic(detail::conv_paths);
     if (kind < op::bias_backward) return forward_and_data;
+    static constexpr std::array average = with_automatic(detail::avg_pool::paths);
+    if (kind == op::avg_pool || kind == op::avg_pool_backward) return average;
     return any;
 }
 

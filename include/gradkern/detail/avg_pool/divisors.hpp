@@ -1,11 +1,11 @@
-// The divisors of the average engine: one for all windows (`uniform`), or one for each column, made anew for lines whose
-// windows count other rows.
+// The divisors of a segment: one for all windows (`uniform`), or one for each column, made anew for lines whose windows count
+// other rows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include <gradkern/detail/avg_pool/plan.hpp>
+#include <gradkern/detail/avg_pool/problem.hpp>
 #include <gradkern/detail/avg_pool/segment.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
@@ -14,50 +14,53 @@
 #include <gradkern/detail/simd.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::avg_pool {
 
-class average_divisors {
+class segment_divisors {
 public:
-    average_divisors(const average_plan& plan, std::byte* slice) noexcept
-        : p_(plan),
+    segment_divisors(const segment_plan& plan, std::byte* slice) noexcept
+        : rule_(plan.divisors),
           divisors_(array_at<float>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
-          uniform_(plan.uniform_divisor) {}
+          is_uniform_(plan.divisors.uniform.has_value()),
+          uniform_(plan.divisors.uniform.value_or(1.0F)) {}
+
+    [[nodiscard]] bool is_uniform() const noexcept { return is_uniform_; }
 
     /// Counts the taps of the windows in these columns.
     void count(const input_columns& c) noexcept {
-        if (p_.uniform) return;
-        for (std::int64_t x = 0; x < c.count; ++x) counts_[x] = p_.counted_columns(c.first + x * c.step);
+        if (is_uniform_) return;
+        for (std::int64_t x = 0; x < c.count; ++x) counts_[x] = rule_.counted_columns(c.first + x * c.step);
         columns_ = c.count;
         rows_ = -1;
     }
 
     /// Makes the divisors of the counted columns for line h of windows that count `depth_taps` along the depth.
     void set_line(std::int64_t depth_taps, std::int64_t h) noexcept {
-        if (p_.uniform) return;
-        const std::int64_t rows = p_.divisor_override ? 1 : depth_taps * p_.counted(1, h);
+        if (is_uniform_) return;
+        const std::int64_t rows = rule_.counted_rows(depth_taps, h);
         if (rows == rows_) return;
         rows_ = rows;
-        for (std::int64_t x = 0; x < columns_; ++x) divisors_[x] = average_plan::divisor_of(rows * counts_[x]);
+        for (std::int64_t x = 0; x < columns_; ++x) divisors_[x] = divisor_rule::of_count(rows * counts_[x]);
         own::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes, 1.0F);
     }
 
     /// The divisor of column x.
-    [[nodiscard]] divisor at(std::int64_t x) const noexcept { return p_.uniform ? uniform_ : divisor(divisors_[x]); }
+    [[nodiscard]] divisor at(std::int64_t x) const noexcept { return is_uniform_ ? uniform_ : divisor(divisors_[x]); }
     /// The end, at most `end`, of the columns behind x that have the same.
-    [[nodiscard]] std::int64_t alike_until(std::int64_t x, std::int64_t end) const noexcept {
-        if (p_.uniform) return end;
+    [[nodiscard]] std::int64_t equal_until(std::int64_t x, std::int64_t end) const noexcept {
+        if (is_uniform_) return end;
         std::int64_t next = x + 1;
         while (next < end && divisors_[next] == divisors_[x]) ++next;
         return next;
     }
 
-    /// Calls f(begin, end, divide) for the columns before `end` in stretches that have the same; divide(v): the quotients of a
-    /// vector by it.
+    /// Calls f(begin, end, divide) for neighbouring columns before `end` that have the same; divide(v): the quotients of a vector
+    /// by it.
     template <class F>
-    void for_each_alike(std::int64_t end, const F& f) const noexcept {
+    void for_each_equal(std::int64_t end, const F& f) const noexcept {
         for (std::int64_t x = 0; x < end;) {
-            const std::int64_t next = alike_until(x, end);
+            const std::int64_t next = equal_until(x, end);
             with_division(at(x), [&](const auto& divide) { f(x, next, divide); });
             x = next;
         }
@@ -67,13 +70,13 @@ public:
     template <addend Onto, class In>
     void divide(const In* source, std::int64_t count, std::int64_t inner, std::int64_t step,
                 float* out) const noexcept {
-        if (p_.uniform && step == inner) {
+        if (is_uniform_ && step == inner) {
             divide_by_one<Onto>(source, count * inner, uniform_, out);
         } else if (inner == 1 && step == 1) {
             divide_by_each<Onto>(source, count, divisors_, out);
         } else {
             for (std::int64_t x = 0; x < count;) {
-                const std::int64_t end = step == inner ? alike_until(x, count) : x + 1;
+                const std::int64_t end = step == inner ? equal_until(x, count) : x + 1;
                 divide_by_one<Onto>(source + x * step, (end - x) * inner, at(x), out + x * inner);
                 x = end;
             }
@@ -81,13 +84,14 @@ public:
     }
 
 private:
-    const average_plan& p_;
+    const divisor_rule& rule_;
     float* divisors_;
     std::int64_t* counts_;  // taps along the columns
+    bool is_uniform_;
     divisor uniform_;
     std::int64_t columns_ = 0;
     std::int64_t rows_ = -1;  // taps along depth and height that the divisors count
 };
 
-}  // namespace detail
+}  // namespace detail::avg_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -1,7 +1,7 @@
-// Horizontal sums of the average engine: over the columns of a line of vertical sums, as sums of shifted stretches of it.
+// Horizontal sums of the average engine: over the columns of a line of vertical sums, as sums of shifted lines.
 //
-// Loops: run of output columns that read alike (avg_pool/segment.hpp) > stretch of the line (line_sums.hpp), or position, where
-// neighbours do not read neighbours (window_sums.hpp). With a stride and very few channels:
+// Loops: run of output columns (avg_pool/segment.hpp) > block of the line (line_sums.hpp), or position, where neighbours do not
+// read neighbours (window_sums.hpp). With a stride and very few channels:
 //
 //     backward    a line of sums for each phase of the stride, then all interleaved
 //     forward     the columns of each phase put side by side, so that windows are neighbours; else position by position
@@ -13,55 +13,58 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <gradkern/detail/avg_pool/plan.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment.hpp>
+#include <gradkern/detail/avg_pool/segment_plan.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/micro/window_sums.hpp>
-#include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::avg_pool {
 
+/// How columns that few channels have are summed forward with a stride: position by position, or after the columns of each
+/// phase of the stride were put side by side.
+enum class strided_sums : std::uint8_t { by_position, by_phase };
+
+template <shape::side Outputs>
 class horizontal_sums {
 public:
-    horizontal_sums(average_segment& s, std::byte* slice) noexcept
-        : p_(s.p),
-          s_(s),
-          phases_(array_at<float>(slice, s.p.at_phases)),
-          totals_(array_at<double>(slice, s.p.at_column_totals)) {}
+    /// `phases`: scratch for the phases of a stride.
+    horizontal_sums(const segment_place& s, column_runs& runs, strided_sums strided, float* phases) noexcept
+        : p_(s.p), s_(s), runs_(runs), strided_(strided), phases_(phases) {}
 
     /// out = the horizontal sums of all columns of the segment, from the line `sums`.
     void sum(const float* sums, float* out) noexcept {
-        if (s_.parts() <= 1) return sum_part(sums, out);
-        s_.sum_parts(totals_, out, [&] { sum_part(sums, out); });
+        if (runs_.parts() <= 1) return sum_part(sums, out);
+        runs_.sum_parts(out, [&] { sum_part(sums, out); });
     }
 
     /// The same where a position's values fill vectors, or neighbours read neighbours: those of columns [begin, end) of
-    /// the segment; backward all of them. Finishes sums on the way, but those of long lists of stretches.
+    /// the segment; backward all of them. Finishes sums on the way, but those of more than lines_at_once columns.
     template <class In, class Out, class Finish = as_it_is>
     void sum_runs(const In* sums, std::int64_t begin, std::int64_t end, Out* out,
                   const Finish& finish = {}) const noexcept {
-        const std::int64_t step = p_.position_step();
-        const std::int64_t advance = p_.advance();
+        const std::int64_t step = p_.position_step(2);
+        const std::int64_t advance = p_.advance(2);
         const std::int64_t inner = s_.inner;
         const std::int64_t read_step = s_.column_step() * inner;
-        s_.for_each_run(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
+        runs_.for_each(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
             if (step == 1 && advance == 1) {
-                sum_stretches(sums + (run.first + first) * inner, run.count, read_step, (last - first) * inner,
-                              out + (run.begin + first) * inner, finish);
+                sum_shifted(sums + (run.first + first) * inner, run.count, read_step, (last - first) * inner,
+                            out + (run.begin + first) * inner, finish);
             } else {
                 const In* const line = sums;
                 const std::int64_t width = last - first > 1 ? inner : 0;  // steps that nobody takes are not formed
                 const std::int64_t from = run.count == 0 ? 0 : first * advance * inner;
                 const window_reads<In> w{&line, 1, run.first * inner + from, run.count, read_step};
-                // 16-bit results are written no quicker than memory takes them
-                sum_windows<ahead::leave, std::is_same_v<Out, float> ? ahead::ask : ahead::leave>(
+                // 16-bit results are written no faster than memory takes them
+                sum_windows<prefetch::none, std::is_same_v<Out, float> ? prefetch::ahead : prefetch::none>(
                     w, inner, last - first, run.count == 0 ? 0 : advance * width,
                     out + (run.begin + first * step) * inner, step * width, finish);
             }
@@ -73,26 +76,27 @@ private:
     void sum_part(const float* sums, float* out) const noexcept {
         if (!s_.is_narrow()) {
             sum_runs(sums, 0, s_.columns, out);
-        } else if (p_.backward) {
+        } else if constexpr (Outputs == shape::side::large) {
             sum_phases(sums, out);
         } else {
             sum_strided(sums, out);
         }
     }
 
-    /// out[x] = sums of `count` stretches of n values, the first at `first`, `step` values apart. Short lists are finished.
+    /// out[x] = sums of `count` lines of n values, the first at `first`, `step` values apart: those of lines_at_once at most are
+    /// finished.
     template <class In, class Out, class Finish = as_it_is>
-    void sum_stretches(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
-                       const Finish& finish = {}) const noexcept {
+    void sum_shifted(const In* first, std::int64_t count, std::int64_t step, std::int64_t n, Out* out,
+                     const Finish& finish = {}) const noexcept {
         std::array<const In*, lines_at_once> lines;
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
-        sum_lines<false, ahead::leave>(lines.data(), here, n, out, finish);
-        if constexpr (std::is_same_v<Out, float>) {  // other outputs take short lists only
+        sum_lines<false, prefetch::none>(lines.data(), here, n, out, finish);
+        if constexpr (std::is_same_v<Out, float>) {  // other outputs take no more lines
             for (std::int64_t done = here; done < count; done += lines_at_once) {
                 const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
                 for (std::int64_t k = 0; k < more; ++k) lines[static_cast<std::size_t>(k)] = first + (done + k) * step;
-                sum_lines<true, ahead::leave>(lines.data(), more, n, out);
+                sum_lines<true, prefetch::none>(lines.data(), more, n, out);
             }
         }
     }
@@ -102,11 +106,10 @@ private:
         const std::int64_t stride = p_.axes[2].stride;
         const std::int64_t inner = s_.inner;
         const std::int64_t pitch = shape::ceil_div(s_.columns, stride) * inner;
-        for (std::int64_t r = 0; r < s_.run_count; ++r) {
-            const column_run& run = s_.runs[r];
-            sum_stretches(sums + run.first * inner, run.count, s_.column_step() * inner, run.positions * inner,
-                          phases_ + run.begin % stride * pitch + run.begin / stride * inner);
-        }
+        runs_.for_each([&](const column_run& run) {
+            sum_shifted(sums + run.first * inner, run.count, s_.column_step() * inner, run.positions * inner,
+                        phases_ + run.begin % stride * pitch + run.begin / stride * inner);
+        });
         if (stride == 2 && inner == 1) {
             interleave_two(phases_, phases_ + pitch, s_.columns / 2, out);
             if (s_.columns % 2 != 0) out[s_.columns - 1] = phases_[s_.columns / 2];
@@ -124,18 +127,19 @@ private:
     void sum_strided(const float* sums, float* out) const noexcept {
         const std::int64_t stride = p_.axes[2].stride;
         const std::int64_t pitch = shape::ceil_div(p_.reads, stride);
-        if (p_.separates) separate<target.quirk.prefetch_streams>(sums, s_.held, stride, pitch, phases_);
-        for (std::int64_t r = 0; r < s_.run_count; ++r) {
-            const column_run& run = s_.runs[r];
-            if (p_.separates && run.positions >= 4 && run.count <= lines_at_once) {
-                sum_separated(run, pitch, out + run.begin);
+        const bool by_phase = strided_ == strided_sums::by_phase;
+        if (by_phase)
+            separate<target.quirk.prefetch_streams ? prefetch::ahead : prefetch::none>(sums, s_.buffered, stride, pitch,
+                                                                                       phases_);
+        runs_.for_each([&](const column_run& run) {
+            if (by_phase && run.positions >= 4 && run.count <= lines_at_once) {
+                sum_by_phase(run, pitch, out + run.begin);
             } else {
-                sum_one_by_one(run, sums, out + run.begin * s_.inner);
+                sum_by_position(run, sums, out + run.begin * s_.inner);
             }
-        }
+        });
     }
-    /// A run whose columns have been put side by side.
-    void sum_separated(const column_run& run, std::int64_t pitch, float* out) const noexcept {
+    void sum_by_phase(const column_run& run, std::int64_t pitch, float* out) const noexcept {
         const std::int64_t stride = p_.axes[2].stride;
         std::array<const float*, lines_at_once> list;
         for (std::int64_t k = 0; k < run.count; ++k) {
@@ -144,11 +148,11 @@ private:
         }
         sum_lines<false>(list.data(), run.count, run.positions, out);
     }
-    void sum_one_by_one(const column_run& run, const float* sums, float* out) const noexcept {
+    void sum_by_position(const column_run& run, const float* sums, float* out) const noexcept {
         const std::int64_t inner = s_.inner;
         const std::int64_t read_step = s_.column_step() * inner;
         for (std::int64_t i = 0; i < run.positions; ++i) {
-            // no taps: no place either
+            // no taps: no position either
             const std::int64_t first = run.count == 0 ? 0 : run.first + i * p_.axes[2].stride;
             for (std::int64_t c = 0; c < inner; ++c) {
                 const float* source = sums + first * inner + c;
@@ -159,11 +163,12 @@ private:
         }
     }
 
-    const average_plan& p_;
-    average_segment& s_;
-    float* phases_;   // of the stride
-    double* totals_;  // of sums of many columns
+    const segment_plan& p_;
+    const segment_place& s_;
+    column_runs& runs_;
+    strided_sums strided_;
+    float* phases_;
 };
 
-}  // namespace detail
+}  // namespace detail::avg_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -7,11 +7,12 @@
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::avg_pool {
 
 /// The entries an output position of one axis reads on the other side: first, first + step, ...
 struct axis_reads {
@@ -52,13 +53,34 @@ struct column_run {
     std::int64_t count;
 };
 
-/// How many reads of a class lie behind the border, before its first one.
+/// A run of columns that may read more than pool_part columns each: their sums are cut into parts.
+struct long_run {
+    column_run run;
+    /// Reads of the first part before the first one inside. Parts are cut where reads behind the border count, too, so that
+    /// all columns of a segment may be summed as one where they read zeros there.
+    std::int64_t skipped;
+
+    [[nodiscard]] constexpr std::int64_t parts() const noexcept {
+        return shape::ceil_div(skipped + run.count, pool_part);
+    }
+    /// Part number i of what every column of the run reads.
+    [[nodiscard]] constexpr column_run part(std::int64_t i, std::int64_t column_step) const noexcept {
+        const std::int64_t first = std::clamp<std::int64_t>(i * pool_part - skipped, 0, run.count);
+        const std::int64_t last = std::clamp<std::int64_t>((i + 1) * pool_part - skipped, first, run.count);
+        column_run r = run;
+        r.count = last - first;
+        r.first = r.count == 0 ? 0 : run.first + first * column_step;
+        return r;
+    }
+};
+
+/// How many reads of the first part of a class lie behind the border, before its first one.
 [[nodiscard]] constexpr std::int64_t reads_skipped(const shape::axis& a, shape::side outputs,
                                                    const shape::tap_class& c) noexcept {
     if (c.taps == 0) return 0;
     const std::int64_t first = read_span(a, outputs, c.first_position, c.first_position + 1).first;
-    return (c.first_read - first) / a.read_step(outputs);
+    return (c.first_read - first) / a.read_step(outputs) % pool_part;
 }
 
-}  // namespace detail
+}  // namespace detail::avg_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -1,13 +1,13 @@
-// What a task of the average engine works on, and what that reads: a strip of channels, a segment of output columns, a block
-// of output lines, and one depth after the other.
+// What a task of a path that computes lines one by one works on, and what that reads: a strip of channels, a segment of output
+// columns, a block of output rows, and one depth after the other.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include <gradkern/detail/avg_pool/plan.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>
+#include <gradkern/detail/avg_pool/segment_plan.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
@@ -18,7 +18,7 @@
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::avg_pool {
 
 /// Neighbouring or equidistant columns of the input.
 struct input_columns {
@@ -27,67 +27,42 @@ struct input_columns {
     std::int64_t count;
 };
 
-/// A run of columns that may read more than pool_part columns each: their sums are cut into parts.
-struct long_run {
-    column_run run;
-    /// Reads of the first part before the first one inside. Parts are cut where reads behind the border count, too, so that
-    /// all columns of a segment may be summed as one where they read zeros there.
-    std::int64_t skipped;
-
-    [[nodiscard]] constexpr std::int64_t parts() const noexcept {
-        return shape::ceil_div(skipped + run.count, pool_part);
-    }
-    /// Part number i of what every column of the run reads.
-    [[nodiscard]] constexpr column_run part(std::int64_t i, std::int64_t column_step) const noexcept {
-        const std::int64_t first = std::clamp<std::int64_t>(i * pool_part - skipped, 0, run.count);
-        const std::int64_t last = std::clamp<std::int64_t>((i + 1) * pool_part - skipped, first, run.count);
-        column_run r = run;
-        r.count = last - first;
-        r.first = r.count == 0 ? 0 : run.first + first * column_step;
-        return r;
-    }
-};
-
 /// Some of the lines that an output line reads, in the order of its sums.
 struct line_range {
     std::int64_t first;
     std::int64_t last;
 };
 
-/// One lane's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
+/// A worker's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
 /// values each.
-struct average_segment {
-    average_segment(const average_plan& plan, std::byte* slice) noexcept
-        : p(plan),
-          runs(array_at<column_run>(slice, plan.at_runs)),
-          long_runs(array_at<long_run>(slice, plan.at_long_runs)),
-          line_reads(array_at<axis_reads>(slice, plan.at_lines)) {}
+struct segment_place {
+    segment_place(const segment_plan& plan, std::byte* slice) noexcept
+        : p(plan), line_reads(array_at<axis_reads>(slice, plan.at_lines)) {}
 
-    /// Turns to the columns of a segment and the channels of a strip.
+    /// Moves to the columns of a segment and the channels of a strip.
     void set_columns(std::int64_t segment, std::int64_t strip) noexcept {
         first_inner = strip * p.inner_block;
         inner = std::min(p.inner_block, p.inner - first_inner);
         first_column = segment * p.segment;
         columns = std::min(p.segment, p.out_extent(2) - first_column);
-        const position_range all = read_span(p.axes[2], p.outputs(), first_column, first_column + columns);
+        const position_range all = read_span(p.axes[2], p.outputs, first_column, first_column + columns);
         const position_range there = clipped(all, p.in_extent(2));
         first_read = there.first;
         reads = there.last - there.first;
-        origin = p.extended ? all.first : first_read;
-        held = p.extended ? all.last - all.first : reads;
-        set_runs();
+        origin = p.borders == border::zeros ? all.first : first_read;
+        buffered = p.borders == border::zeros ? all.last - all.first : reads;
     }
 
-    /// Turns to the block of lines that begins at `first`.
+    /// Moves to the block of lines that begins at `first`.
     void set_lines(std::int64_t first) noexcept {
         first_line = first;
         last_line = std::min(first + p.line_block, p.out_extent(1));
-        list_reads(p.axes[1], p.outputs(), first_line, last_line, line_reads);
+        list_reads(p.axes[1], p.outputs, first_line, last_line, line_reads);
     }
 
     void set_depth(std::int64_t d) noexcept {
-        depths = reads_at(p.axes[0], p.outputs(), d);
-        counted_depth = p.backward ? 0 : p.counted(0, d);
+        depths = reads_at(p.axes[0], p.outputs, d);
+        counted_depth = p.is_backward() ? 0 : p.divisors.counted(0, d);
     }
 
     [[nodiscard]] axis_reads rows_of(std::int64_t h) const noexcept { return line_reads[h - first_line]; }
@@ -110,36 +85,11 @@ struct average_segment {
         for_each_line(rows, lines, [&](std::int64_t i, std::int64_t h) { f(depths.first + i * depth_step, h); });
     }
 
-    /// Parts of the longest sum of columns.
-    [[nodiscard]] std::int64_t parts() const noexcept { return most_parts_; }
-    /// out = the sums of all columns, of which sum() leaves there those that `runs` says, part by part. `totals`: scratch.
-    template <class Sum>
-    void sum_parts(double* totals, float* out, const Sum& sum) noexcept {
-        line_totals all(totals, columns * inner);
-        for (std::int64_t part = 0; part < parts(); ++part) {
-            for (std::int64_t r = 0; r < run_count; ++r) runs[r] = long_runs[r].part(part, column_step());
-            sum();
-            all.add(out);
-        }
-        all.round_to(out);
-    }
-
-    /// Calls f(run, first, last) for the runs of the segment's columns [begin, end): their positions in there. (Steps of one
-    /// column; else the columns are all.)
-    template <class F>
-    void for_each_run(std::int64_t begin, std::int64_t end, const F& f) const noexcept {
-        for (std::int64_t r = 0; r < run_count; ++r) {
-            const column_run& run = runs[r];
-            const std::int64_t first = std::max<std::int64_t>(0, begin - run.begin);
-            const std::int64_t last = std::min<std::int64_t>(run.positions, end - run.begin);
-            if (first < last) f(run, first, last);
-        }
-    }
-
-    /// All columns that the segment reads.
+    /// All columns that the segment reads, and those that it writes.
     [[nodiscard]] input_columns all_reads() const noexcept { return {first_read, 1, reads}; }
+    [[nodiscard]] input_columns all_columns() const noexcept { return {first_column, 1, columns}; }
     /// Whether the scratch line has zeros for columns behind the borders.
-    [[nodiscard]] bool has_zeros() const noexcept { return reads < held; }
+    [[nodiscard]] bool has_zeros() const noexcept { return reads < buffered; }
     /// From one read of a position to the next, in columns of the scratch line. A step beyond it is never taken.
     [[nodiscard]] std::int64_t column_step() const noexcept { return std::min(p.read_step(2), p.reads); }
 
@@ -151,9 +101,7 @@ struct average_segment {
         return (inner_step == 1 || inner == 1) && (strides[4] == inner || count == 1);
     }
 
-    const average_plan& p;
-    column_run* runs;        // of the segment's columns; of long sums, a part of them
-    long_run* long_runs;     // of a plan with long sums of columns: all of them
+    const segment_plan& p;
     axis_reads* line_reads;  // of the block's lines
 
     std::int64_t first_inner = 0;
@@ -162,39 +110,85 @@ struct average_segment {
     std::int64_t columns = 0;
     std::int64_t first_read = 0;  // columns of the input that the segment reads
     std::int64_t reads = 0;
-    std::int64_t origin = 0;  // column at the beginning of the scratch line
-    std::int64_t held = 0;    // columns of the scratch line in use
-    std::int64_t run_count = 0;
-    std::int64_t most_reads = 0;  // of a run
+    std::int64_t origin = 0;    // column at the beginning of the scratch line
+    std::int64_t buffered = 0;  // columns of the scratch line in use
     std::int64_t first_line = 0;
     std::int64_t last_line = 0;
     axis_reads depths{};
     std::int64_t counted_depth = 0;  // forward: taps along the depth that the divisors count
+};
 
-private:
-    /// Lists the runs of columns that read alike.
-    void set_runs() noexcept {
-        run_count = 0;
-        most_reads = 0;
-        most_parts_ = 0;
-        if (p.tiles || p.by_taps) return;
-        shape::tap_class_walk walk(p.run_axis, p.outputs(), first_column, first_column + columns);
-        for (shape::tap_class c; walk.next(c);) {
+/// The runs of a segment's columns: neighbours that read the same number of columns.
+class column_runs {
+public:
+    column_runs(const segment_place& s, std::byte* slice) noexcept
+        : p_(s.p),
+          s_(s),
+          runs_(array_at<column_run>(slice, s.p.at_runs)),
+          long_runs_(array_at<long_run>(slice, s.p.at_long_runs)),
+          totals_(array_at<double>(slice, s.p.at_column_totals)) {}
+
+    /// Lists those of the segment's columns, which read as columns of `a` do, shifted by `shift`.
+    void set(const shape::axis& a, std::int64_t shift) noexcept {
+        count_ = 0;
+        most_reads_ = 0;
+        parts_ = 0;
+        shape::tap_class_walk walk(a, p_.outputs, s_.first_column, s_.first_column + s_.columns);
+        for (shape::tap_class c; walk.next(c); ++count_) {
             const axis_reads r = reads_of_class(c, 0);
-            const column_run run{c.first_position - first_column, c.positions,
-                                 r.count == 0 ? 0 : r.first - p.run_shift - origin, r.count};
-            runs[run_count] = run;
-            if (p.long_columns) {
-                long_runs[run_count] = {run, p.extended ? 0 : reads_skipped(p.axes[2], p.outputs(), c) % pool_part};
-                most_parts_ = std::max(most_parts_, long_runs[run_count].parts());
+            const column_run run{c.first_position - s_.first_column, c.positions,
+                                 r.count == 0 ? 0 : r.first - shift - s_.origin, r.count};
+            runs_[count_] = run;
+            if (p_.long_columns) {
+                const bool clips = p_.borders == border::clipped;
+                long_runs_[count_] = {run, clips ? reads_skipped(p_.axes[2], p_.outputs, c) : 0};
+                parts_ = std::max(parts_, long_runs_[count_].parts());
             }
-            ++run_count;
-            most_reads = std::max(most_reads, r.count);
+            most_reads_ = std::max(most_reads_, r.count);
         }
     }
 
-    std::int64_t most_parts_ = 0;
+    /// Columns that a column reads at most, and parts of the longest sum of them.
+    [[nodiscard]] std::int64_t most_reads() const noexcept { return most_reads_; }
+    [[nodiscard]] std::int64_t parts() const noexcept { return parts_; }
+    /// out = the sums of all columns, of which sum() leaves there those that the runs say, part by part.
+    template <class Sum>
+    void sum_parts(float* out, const Sum& sum) noexcept {
+        line_totals all(totals_, s_.columns * s_.inner);
+        for (std::int64_t part = 0; part < parts_; ++part) {
+            for (std::int64_t r = 0; r < count_; ++r) runs_[r] = long_runs_[r].part(part, s_.column_step());
+            sum();
+            all.add(out);
+        }
+        all.round_to(out);
+    }
+
+    /// Calls f(run) for each.
+    template <class F>
+    void for_each(const F& f) const noexcept {
+        for (std::int64_t r = 0; r < count_; ++r) f(runs_[r]);
+    }
+    /// Calls f(run, first, last) for those of the segment's columns [begin, end): their positions in there. (Steps of one
+    /// column; else the columns are all.)
+    template <class F>
+    void for_each(std::int64_t begin, std::int64_t end, const F& f) const noexcept {
+        for_each([&](const column_run& run) {
+            const std::int64_t first = std::max<std::int64_t>(0, begin - run.begin);
+            const std::int64_t last = std::min<std::int64_t>(run.positions, end - run.begin);
+            if (first < last) f(run, first, last);
+        });
+    }
+
+private:
+    const segment_plan& p_;
+    const segment_place& s_;
+    column_run* runs_;     // of long sums, a part of them
+    long_run* long_runs_;  // of a plan with long sums of columns: all of them
+    double* totals_;
+    std::int64_t count_ = 0;
+    std::int64_t most_reads_ = 0;
+    std::int64_t parts_ = 0;
 };
 
-}  // namespace detail
+}  // namespace detail::avg_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -4,7 +4,7 @@
 // input where windows overlap, in a ring of lines. Loops:
 //
 //     forward, in place     columns, if they are not neighbours > line of the input (line_sums.hpp)
-//     forward, transposed   line of the input: transpose, add; a short run of memory in one go
+//     forward, transposed   line of the input: transpose, add; short lines that are neighbours in one call
 //     backward, ring        line of quotients that no output line before has needed; then lines of the ring
 //     backward, no ring     line of the input: divide, add
 #pragma once
@@ -16,9 +16,9 @@
 #include <type_traits>
 
 #include <gradkern/detail/avg_pool/divisors.hpp>
-#include <gradkern/detail/avg_pool/plan.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment.hpp>
+#include <gradkern/detail/avg_pool/segment_plan.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
@@ -30,13 +30,13 @@
 #include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::avg_pool {
 
-/// Vertical sums of one lane; T is the element type of the input.
-template <class T>
+/// Vertical sums of a worker; T is the element type of the input.
+template <class T, shape::side Outputs>
 class vertical_sums {
 public:
-    vertical_sums(const average_segment& s, average_divisors& divisors, std::byte* slice) noexcept
+    vertical_sums(const segment_place& s, segment_divisors& divisors, std::byte* slice) noexcept
         : p_(s.p),
           s_(s),
           divisors_(divisors),
@@ -45,7 +45,7 @@ public:
           totals_(array_at<double>(slice, s.p.at_line_totals)),
           ring_(array_at<float>(slice, s.p.at_ring)) {}
 
-    /// Turns to another image or depth; `image`: element of the strip's first channel at the image's origin.
+    /// Moves to another image or depth; `image`: element of the strip's first channel at the image's origin.
     void start(const T* image) noexcept {
         image_ = image;
         ring_next_ = 0;
@@ -70,15 +70,15 @@ public:
 
 private:
     static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    /// Elements of a channel in a short run, at most.
-    static constexpr std::int64_t turned_columns = 64;
-    static_assert(turned_columns <= pool_part, "such a run is no long sum");
+    /// Elements of a channel in short lines that are neighbours, at most.
+    static constexpr std::int64_t short_elements = 64;
+    static_assert(short_elements <= pool_part, "sums of such lines are not long");
 
     void sum_part(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
                   float* out) noexcept {
-        if (!p_.backward) {
+        if constexpr (Outputs == shape::side::small) {
             sum_source(rows, part, c, out);
-        } else if (p_.ring_lines != 0 && !p_.by_taps) {
+        } else if (p_.ring_lines != 0) {
             sum_ring(h, rows, part, c, out);
         } else {
             sum_quotients(rows, part, c, out);
@@ -89,8 +89,8 @@ private:
 
     /// True where the values of one column are neighbours in memory.
     [[nodiscard]] bool in_place(const input_columns& c) const noexcept {
-        const bool together = p_.in_inner == 1 || s_.inner == 1;
-        return together && (step_of(c) == s_.inner || c.count == 1 || s_.inner >= lanes);
+        const bool are_neighbours = p_.in_inner == 1 || s_.inner == 1;
+        return are_neighbours && (step_of(c) == s_.inner || c.count == 1 || s_.inner >= lanes);
     }
     [[nodiscard]] std::int64_t step_of(const input_columns& c) const noexcept {
         return c.count == 1 ? s_.inner : c.step * p_.in[4];
@@ -103,7 +103,8 @@ private:
             return packed_;
         }
         if constexpr (!std::is_same_v<T, float>) {
-            if (p_.transposes && (step == 1 || c.count == 1)) {  // only floats are transposed in registers
+            if (p_.channels == channel_order::transposed &&
+                (step == 1 || c.count == 1)) {  // only floats are transposed in registers
                 for (std::int64_t j = 0; j < s_.inner; ++j)
                     simd::widen(line + j * p_.in_inner, wide_ + j * c.count, c.count);
                 pack_lanes(wide_, c.count, s_.inner, 1, c.count, packed_, s_.inner);
@@ -119,8 +120,8 @@ private:
     void sum_source(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
         if (in_place(c)) {
             sum_in_place(rows, part, c, out);
-        } else if (is_short_run(rows, c)) {
-            sum_short_run(line_at(s_.depths.first, rows.first, c), rows.count, c.count, out);
+        } else if (are_short_neighbours(rows, c)) {
+            sum_short_lines(line_at(s_.depths.first, rows.first, c), rows.count, c.count, out);
         } else {
             sum_packed(rows, part, c, out);
         }
@@ -131,14 +132,16 @@ private:
         const std::int64_t step = step_of(c);
         const std::int64_t pieces = step == s_.inner ? 1 : c.count;
         const std::int64_t length = step == s_.inner ? c.count * s_.inner : s_.inner;
-        with_ahead(windows_overlap(p_.axes[1]), [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
-            for (std::int64_t x = 0; x < pieces; ++x) {
-                line_list<T, Reads> list(length, out + x * s_.inner);
-                s_.for_each_line_read(rows, part,
-                                      [&](std::int64_t d, std::int64_t h) { list.push(line_at(d, h, c) + x * step); });
-                list.finish();
-            }
-        });
+        with_prefetch(windows_overlap(p_.axes[1]) ? prefetch::ahead : prefetch::none,
+                      [&]<prefetch Reads>(std::integral_constant<prefetch, Reads>) {
+                          for (std::int64_t x = 0; x < pieces; ++x) {
+                              line_list<T, Reads> list(length, out + x * s_.inner);
+                              s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
+                                  list.push(line_at(d, h, c) + x * step);
+                              });
+                              list.finish();
+                          }
+                      });
     }
 
     void sum_packed(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
@@ -154,23 +157,23 @@ private:
         });
     }
 
-    /// True where the lines that an output line reads are one short run of memory, each shorter than a vector.
-    [[nodiscard]] bool is_short_run(const axis_reads& rows, const input_columns& c) const noexcept {
+    /// True where the lines that an output line reads follow one another in memory, each shorter than a vector.
+    [[nodiscard]] bool are_short_neighbours(const axis_reads& rows, const input_columns& c) const noexcept {
         return s_.depths.count == 1 && c.count < lanes && s_.inner >= lanes && c.step * p_.in[4] == 1 &&
-               p_.read_step(1) == 1 && p_.in[3] == c.count && rows.count <= turned_columns / c.count;
+               p_.read_step(1) == 1 && p_.in[3] == c.count && rows.count <= short_elements / c.count;
     }
-    /// Sums of such a run: its channels are transposed all lines at once, a vector of channels at a time.
-    void sum_short_run(const T* run, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
-        alignas(64) std::array<float, static_cast<std::size_t>(turned_columns * lanes)> turned;
+    /// Sums of such lines: all of them are transposed at once, a vector of channels at a time.
+    void sum_short_lines(const T* lines, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
+        alignas(64) std::array<float, static_cast<std::size_t>(short_elements * lanes)> transposed;
         const bool is_stream = line_count * count == p_.in_inner;  // channels follow one another
         for (std::int64_t next = 0; next < s_.inner; next += lanes) {
             const std::int64_t j = std::min(next, s_.inner - lanes);  // the last block overlaps: the same sums again
-            if (is_stream) simd::prefetch_stream(run + j * p_.in_inner, lanes * p_.in_inner);
-            pack_lanes(run + j * p_.in_inner, p_.in_inner, lanes, 1, line_count * count, turned.data(), lanes);
+            if (is_stream) simd::prefetch_stream(lines + j * p_.in_inner, lanes * p_.in_inner);
+            pack_lanes(lines + j * p_.in_inner, p_.in_inner, lanes, 1, line_count * count, transposed.data(), lanes);
             for (std::int64_t x = 0; x < count; ++x) {
                 simd::vec sum = simd::zero();
                 for (std::int64_t line = 0; line < line_count; ++line)
-                    sum = simd::add(sum, simd::load(turned.data() + (line * count + x) * lanes));
+                    sum = simd::add(sum, simd::load(transposed.data() + (line * count + x) * lanes));
                 simd::store(out + x * s_.inner + j, sum);
             }
         }
@@ -181,7 +184,7 @@ private:
     /// out = onto + the quotients of line (d, h) of diff_dst.
     template <addend Onto>
     void divide_line(std::int64_t d, std::int64_t h, const input_columns& c, float* out) noexcept {
-        if (!p_.uniform) divisors_.set_line(p_.counted(0, d), h);
+        if (!divisors_.is_uniform()) divisors_.set_line(p_.divisors.counted(0, d), h);
         const T* const line = line_at(d, h, c);
         if (in_place(c)) {
             divisors_.divide<Onto>(line, c.count, s_.inner, step_of(c), out);
@@ -213,14 +216,14 @@ private:
         for (; ring_next_ <= rows.first + (rows.count - 1) * p_.read_step(1); ++ring_next_)
             for (std::int64_t i = 0; i < s_.depths.count; ++i)
                 divide_line<addend::zero>(s_.depths.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
-        line_list<float, ahead::leave> list(c.count * s_.inner, out);
+        line_list<float, prefetch::none> list(c.count * s_.inner, out);
         s_.for_each_line(rows, part, [&](std::int64_t i, std::int64_t row) { list.push(slot(i, row)); });
         list.finish();
     }
 
-    const average_plan& p_;
-    const average_segment& s_;
-    average_divisors& divisors_;
+    const segment_plan& p_;
+    const segment_place& s_;
+    segment_divisors& divisors_;
     float* packed_;
     float* wide_;
     double* totals_;  // of sums of many lines
@@ -229,5 +232,5 @@ private:
     const T* image_ = nullptr;
 };
 
-}  // namespace detail
+}  // namespace detail::avg_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -1,5 +1,13 @@
-// Whole windows of the average engine: forward, with channels in the lanes, means of windows that share few columns go from
-// the input to the output in registers (window_sums.hpp).
+// Path `windows` of the average engine: means of whole windows go from the input to the output in registers (window_sums.hpp).
+//
+//     loops         task > item > row > columns with one divisor > run > column > vector of channels > tap
+//     lanes         channels, which are neighbours in memory
+//     taken when    windows share few columns and read few rows
+//     gain          over lines: 2x2 s2 of 3 x 256 x 56x56 NXC 468 -> 404 us, global pools of 32 x 1280 x 7x7 334 -> 280 us (Sapphire
+//                   Rapids, one core, g++ 12 -O2, f32, both forced by `algorithm`); 1-d 0.58 -> 0.40 ms, 2x2x2 0.20 -> 0.18
+//                   ms (Zen 5, dda7a0c)
+//     zoo           12 of 20 layers, in NXC: avg2s2_*, global_*, avg5s3_512, avg7s7_64, pspnet_bin3, avg1d_k2_256, avg3d_2x1x1
+//     delete when   the gain over lines is below 3 %
 #pragma once
 
 #include <algorithm>
@@ -8,66 +16,147 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <gradkern/detail/avg_pool/divisors.hpp>
-#include <gradkern/detail/avg_pool/plan.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment.hpp>
+#include <gradkern/detail/avg_pool/segment_plan.hpp>
+#include <gradkern/detail/avg_pool/segment_worker.hpp>
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/micro/window_sums.hpp>
+#include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::avg_pool {
 
-/// Whether windows are summed whole: they hardly overlap along the columns, and read few lines. 16-bit elements are widened
-/// for each window that reads them, so that overlapping windows had better read very few. `f32`: whether elements are floats.
-[[nodiscard]] constexpr bool sums_whole_windows(const average_plan& g, bool f32) noexcept {
-    if (g.backward || g.accumulate || g.inner < simd::lanes || g.in_inner != 1 || g.out_inner != 1) return false;
-    const shape::axis& w = g.axes[2];
-    const bool overlap = w.small > 1 && windows_overlap(w);
-    if (overlap && w.kernel / 2 >= w.stride) return false;
-    const std::int64_t most = overlap && !f32 ? 4 : lines_at_once;
-    const auto taps = [&](std::size_t i) { return std::min(g.axes[i].kernel, g.axes[i].large); };
-    return taps(0) <= most && taps(1) <= most / taps(0);
+inline constexpr std::int64_t average_totals = 512;  ///< totals of long windows at most
+
+template <class T>
+class windows_worker;
+
+struct windows_plan : segment_plan {
+    static constexpr algorithm name = algorithm::windows;
+    template <class T, shape::side Outputs>
+    using worker = windows_worker<T>;
+    [[nodiscard]] static constexpr bool serves(shape::side outputs) noexcept { return outputs == shape::side::small; }
+
+    prefetch rows = prefetch::none;  // that windows read
+};
+
+/// Rows that a window reads, at all depths; more than lines_at_once where they are too many.
+[[nodiscard]] constexpr std::int64_t window_rows(const problem& p) noexcept {
+    const std::int64_t depths = std::min(p.axes[0].kernel, p.axes[0].large);
+    const std::int64_t rows = std::min(p.axes[1].kernel, p.axes[1].large);
+    return depths > lines_at_once || rows > lines_at_once ? lines_at_once + 1 : depths * rows;
 }
 
-/// The sums of the windows of the segment's columns in a line whose windows read `rows`; line_at(d, h): the first column that
-/// the segment reads, in that line of the input.
+[[nodiscard]] constexpr bool windows_fit(const problem& p) noexcept {
+    return !p.is_backward() && !p.accumulates() && p.inner >= simd::lanes && p.in_inner == 1 && p.out_inner == 1 &&
+           window_rows(p) <= lines_at_once;
+}
+
+/// Elements that are no floats are converted for each window that reads them: overlapping windows are faster whole where they read very few.
+[[nodiscard]] constexpr bool windows_are_profitable(const problem& p) noexcept {
+    const shape::axis& w = p.axes[2];
+    if (w.small == 1 || !windows_overlap(w)) return true;
+    return w.kernel / 2 < w.stride && (p.elements == element_kind::floats || window_rows(p) <= 4);
+}
+
+/// Cuts strips and segments, which need no scratch line, unless sums are long. The last strip fills a vector, too.
+[[nodiscard]] constexpr windows_plan make_windows(const problem& p) noexcept {
+    auto g = plan_of<windows_plan>(p);
+    g.rows = prefetch_of_rows(p);
+    const std::int64_t floats = line_floats(g.scratch);
+    const std::int64_t most = g.long_columns ? std::min(average_totals, floats) : floats;
+    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, most), 16) * 16);
+    while (g.inner % g.inner_block != 0 && g.inner % g.inner_block < simd::lanes) g.inner_block += 16;
+    g.segment =
+        shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(most / g.inner_block, 1, run_columns(g.scratch)));
+    g.reads = reads_at_most(g.axes[2], g.outputs, g.segment);
+    choose_tasks(g);
+    slice_layout slice;
+    g.at_result = slice.reserve<float>(g.long_columns ? g.segment * g.inner_block : 0);
+    reserve_runs(slice, g, g.segment);
+    reserve_rest(slice, g);
+    return g;
+}
+
 template <class T>
-class whole_windows {
+class windows_worker : public segment_worker<T, shape::side::small> {
+    using base = segment_worker<T, shape::side::small>;
+
 public:
-    template <class LineAt>
-    whole_windows(const average_segment& s, const axis_reads& rows, const LineAt& line_at) noexcept
-        : s_(s), column_(s.reads > 1 ? s.p.in[4] : 0) {  // steps that nobody takes are not formed
-        s.for_each_line_read(rows, s.all_lines(rows),
-                             [&](std::int64_t d, std::int64_t h) { lines_[line_count_++] = line_at(d, h); });
+    windows_worker(const windows_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+        : base(plan, in, out, slice), rows_(plan.rows), runs_(s_, slice) {}
+
+    void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
+
+private:
+    friend base;
+    using base::divisors_;
+    using base::p_;
+    using base::result_;
+    using base::s_;
+    using base::vertical_;
+
+    void set_columns() noexcept {
+        runs_.set(p_.axes[2], 0);
+        divisors_.count(s_.all_columns());
+        // steps that nobody takes are not formed
+        in_column_ = s_.reads > 1 ? p_.in[4] : 0;
+        out_column_ = s_.columns > 1 ? p_.out[4] : 0;
+    }
+    GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
+        for (std::int64_t x = 0; x < s_.columns; ++x)
+            for (std::int64_t c = 0; c < s_.inner; ++c) store_element(out + x * out_column_ + c, 0.0F);
     }
 
-    /// Finishes those of the columns [begin, end), `out_column` elements apart.
+    GRADKERN_NOINLINE std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, T* out) noexcept {
+        line_count_ = 0;
+        s_.for_each_line_read(rows, s_.all_lines(rows), [&](std::int64_t d, std::int64_t row) {
+            lines_[line_count_++] = vertical_.line_at(d, row, s_.all_reads());
+        });
+        if (runs_.parts() > 1) {
+            runs_.sum_parts(result_, [&] { sum(0, s_.columns, result_, s_.inner, as_it_is{}); });
+            this->finish_line(h, out);
+            return 1;
+        }
+        divisors_.set_line(s_.counted_depth, h);
+        divisors_.for_each_equal(s_.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
+            sum(begin, end, out, out_column_, divide);
+        });
+        return 1;
+    }
+
+    /// Sums and finishes the windows of the segment's columns [begin, end), whose results are `out_column` elements apart.
     template <class Out, class Finish>
     void sum(std::int64_t begin, std::int64_t end, Out* out, std::int64_t out_column,
              const Finish& finish) const noexcept {
-        s_.for_each_run(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
-            const std::int64_t advance = run.count > 0 && run.positions > 1 ? s_.p.advance() * column_ : 0;
+        runs_.for_each(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
+            const std::int64_t advance = run.count > 0 && run.positions > 1 ? p_.advance(2) * in_column_ : 0;
             const window_reads<T> w{lines_.data(), static_cast<std::ptrdiff_t>(line_count_),
-                                    run.first * column_ + first * advance, run.count, s_.column_step() * column_};
-            with_ahead(target.quirk.prefetch_streams && s_.p.is_large,
-                       [&]<ahead Reads>(std::integral_constant<ahead, Reads>) {
-                           sum_windows<Reads, ahead::leave>(w, s_.inner, last - first, advance,
-                                                            out + (run.begin + first) * out_column, out_column, finish);
-                       });
+                                    run.first * in_column_ + first * advance, run.count, s_.column_step() * in_column_};
+            with_prefetch(target.quirk.prefetch_streams ? rows_ : prefetch::none,
+                          [&]<prefetch Reads>(std::integral_constant<prefetch, Reads>) {
+                              sum_windows<Reads, prefetch::none>(w, s_.inner, last - first, advance,
+                                                                 out + (run.begin + first) * out_column, out_column,
+                                                                 finish);
+                          });
         });
     }
 
-private:
-    const average_segment& s_;
-    std::int64_t column_;
-    std::array<const T*, lines_at_once> lines_;
+    prefetch rows_;
+    column_runs runs_;
+    std::int64_t in_column_ = 0;
+    std::int64_t out_column_ = 0;
+    std::array<const T*, lines_at_once> lines_;  // rows read, at the first column that the segment reads
     std::size_t line_count_ = 0;
 };
 
-}  // namespace detail
+}  // namespace detail::avg_pool
 GRADKERN_ISA_NAMESPACE_END

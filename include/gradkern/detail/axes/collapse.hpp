@@ -28,6 +28,12 @@ namespace detail {
            (extent[0] == 1 || continues(s[2], extent[1] * extent[2], s[4]));
 }
 
+/// Whether the planes of all channels and images, of `plane` neighbouring elements each, follow one another in memory.
+[[nodiscard]] constexpr bool planes_are_one_line(const shape::canonical_strides& s, std::int64_t batch,
+                                                 std::int64_t channels, std::int64_t plane) noexcept {
+    return (channels == 1 || continues(s[1], plane, 1)) && (batch == 1 || continues(s[0], channels * plane, 1));
+}
+
 /// The positions of one class over a range of images, in row-major order, as offsets on the input and the output side.
 class row_walk {
 public:

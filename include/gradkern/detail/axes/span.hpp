@@ -54,6 +54,17 @@ using position_range = shape::axis::position_range;
     return std::min(read_extent(a, outputs), span_at_most(a, outputs, extent));
 }
 
+/// The most neighbouring outputs, of `limit` at most, that read `span` positions or fewer wherever they are.
+[[nodiscard]] constexpr std::int64_t longest_extent(const shape::axis& a, shape::side outputs, std::int64_t span,
+                                                    std::int64_t limit) noexcept {
+    if (read_extent(a, outputs) <= span) return limit;
+    if (span <= 0) return 0;
+    if (outputs == shape::side::small)
+        return a.reach() >= span ? 0 : std::min(limit, (span - 1 - a.reach()) / a.stride + 1);
+    const std::int64_t most = a.stride > INT64_MAX / span ? INT64_MAX : span * a.stride;
+    return std::clamp<std::int64_t>(most - a.reach(), 0, limit);
+}
+
 /// The hull of the large positions [first, last) and of all that the windows reaching them read.
 [[nodiscard]] constexpr position_range hull_of(const shape::axis& a, std::int64_t first, std::int64_t last) noexcept {
     const position_range windows = read_span_inside(a, shape::side::large, first, last);

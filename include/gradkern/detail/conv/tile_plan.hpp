@@ -13,6 +13,7 @@
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/run/boxes.hpp>
@@ -43,18 +44,13 @@ enum class result_buffer : std::uint8_t {
     box     ///< those of a block: pixels of a class lie apart in lines of the output, and whole lines leave together
 };
 
-enum class prefetch : std::uint8_t {
-    none,  ///< activations are likely to be in the last cache
-    ahead
-};
-
 struct tile_plan : conv_equation {
     weight_panels panels{};
     source_kind source = source_kind::packed;
     column_walk columns = column_walk::classes;
     panel_fusion fusion = panel_fusion::none;
     result_buffer results = result_buffer::tiles;
-    prefetch prefetching = prefetch::ahead;
+    prefetch prefetching = prefetch::ahead;  // none: activations are likely to be in the last cache
     std::int64_t group_panels = 0;  // of one group, or of all where lanes run across them
     panel_tasks tasks{};
     std::int64_t single_worker_panels = 1;  // of a task, where one worker has all tasks

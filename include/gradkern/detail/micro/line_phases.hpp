@@ -1,5 +1,5 @@
-// Lines whose elements change places where windows move by a stride: its phases put apart, two phases put together, each
-// element repeated. A phase f of a line is its elements f, f + stride, ...
+// Lines whose elements are permuted where windows move by a stride: its phases separated, two phases interleaved, each element
+// repeated. A phase f of a line is its elements f, f + stride, ...
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -25,7 +26,7 @@ template <class Number>
 struct shuffles_of {
     static constexpr int width = target.tile.shuffled_floats;
     using vector __attribute__((vector_size(width * sizeof(Number)))) = Number;
-    using places = std::make_integer_sequence<int, width>;
+    using indices = std::make_integer_sequence<int, width>;
 
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector load(const void* p) noexcept {
         vector v;
@@ -46,10 +47,10 @@ struct shuffles_of {
                                                             std::integer_sequence<int, I...>) noexcept {
         return __builtin_shufflevector(a, a, ((Part * width + I) / Times)...);
     }
-    /// Numbers of a and b in turns, from those in place `First` on.
+    /// Numbers of a and b interleaved, from number `First` of each on.
     template <int First, int... I>
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector in_turns(const vector& a, const vector& b,
-                                                                std::integer_sequence<int, I...>) noexcept {
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector interleaved(const vector& a, const vector& b,
+                                                                   std::integer_sequence<int, I...>) noexcept {
         return __builtin_shufflevector(a, b, (First + I / 2 + I % 2 * width)...);
     }
 };
@@ -84,8 +85,8 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const s::vector a = s::load(even + i);
         const s::vector b = s::load(odd + i);
-        store_rounded(out + 2 * i, s::in_turns<0>(a, b, s::places{}));
-        store_rounded(out + 2 * i + s::width, s::in_turns<s::width / 2>(a, b, s::places{}));
+        store_rounded(out + 2 * i, s::interleaved<0>(a, b, s::indices{}));
+        store_rounded(out + 2 * i + s::width, s::interleaved<s::width / 2>(a, b, s::indices{}));
     }
 #endif
     for (; i < n; ++i) {
@@ -95,8 +96,8 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
 }
 
 /// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
-/// same value.) `Asks`: for what it reads, ahead.
-template <bool Asks = false>
+/// same value.) `Reads`: whether it prefetches what it reads.
+template <prefetch Reads = prefetch::none>
 inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
                      float* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
@@ -106,29 +107,29 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
     if (phases == 2) {
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
-            if constexpr (Asks) simd::prefetch_stream(line + 2 * whole, 2 * s::width);
+            if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(line + 2 * whole, 2 * s::width);
             const s::vector a = s::load(line + 2 * whole);
             const s::vector b = s::load(line + 2 * whole + s::width);
-            s::store(to + whole, s::every_second<0>(a, b, s::places{}));
-            s::store(to + pitch + whole, s::every_second<1>(a, b, s::places{}));
+            s::store(to + whole, s::every_second<0>(a, b, s::indices{}));
+            s::store(to + pitch + whole, s::every_second<1>(a, b, s::indices{}));
         }
     } else if (phases == 4) {
         for (; whole < all && all >= s::width; whole += s::width) {
             whole = std::min<std::ptrdiff_t>(whole, all - s::width);
             const float* const from = line + 4 * whole;
-            if constexpr (Asks) simd::prefetch_stream(from, 4 * s::width);
+            if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(from, 4 * s::width);
             const s::vector a = s::load(from);
             const s::vector b = s::load(from + s::width);
             const s::vector c = s::load(from + 2 * s::width);
             const s::vector d = s::load(from + 3 * s::width);
-            const s::vector even_ab = s::every_second<0>(a, b, s::places{});
-            const s::vector even_cd = s::every_second<0>(c, d, s::places{});
-            const s::vector odd_ab = s::every_second<1>(a, b, s::places{});
-            const s::vector odd_cd = s::every_second<1>(c, d, s::places{});
-            s::store(to + whole, s::every_second<0>(even_ab, even_cd, s::places{}));
-            s::store(to + pitch + whole, s::every_second<0>(odd_ab, odd_cd, s::places{}));
-            s::store(to + 2 * pitch + whole, s::every_second<1>(even_ab, even_cd, s::places{}));
-            s::store(to + 3 * pitch + whole, s::every_second<1>(odd_ab, odd_cd, s::places{}));
+            const s::vector even_ab = s::every_second<0>(a, b, s::indices{});
+            const s::vector even_cd = s::every_second<0>(c, d, s::indices{});
+            const s::vector odd_ab = s::every_second<1>(a, b, s::indices{});
+            const s::vector odd_cd = s::every_second<1>(c, d, s::indices{});
+            s::store(to + whole, s::every_second<0>(even_ab, even_cd, s::indices{}));
+            s::store(to + pitch + whole, s::every_second<0>(odd_ab, odd_cd, s::indices{}));
+            s::store(to + 2 * pitch + whole, s::every_second<1>(even_ab, even_cd, s::indices{}));
+            s::store(to + 3 * pitch + whole, s::every_second<1>(odd_ab, odd_cd, s::indices{}));
         }
     }
 #endif
@@ -146,7 +147,7 @@ inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const typename s::vector v = s::load(line + i);
-        (s::store(out + i * times + Part * s::width, s::template each<times, Part>(v, typename s::places{})), ...);
+        (s::store(out + i * times + Part * s::width, s::template each<times, Part>(v, typename s::indices{})), ...);
     }
 }
 #endif

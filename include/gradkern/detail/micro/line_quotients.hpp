@@ -13,7 +13,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// A divisor that a whole stretch of a line shares, a whole number. Dividing by a power of two is the same as multiplying
+/// A divisor of many neighbours of a line, a whole number. Dividing by a power of two is the same as multiplying
 /// by its reciprocal, bit for bit, as both round the same number once.
 struct divisor {
     float value = 1.0F;       ///< not 0

@@ -29,23 +29,23 @@ inline void write_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
 /// Copies a line that is neither read nor written elsewhere, as a part of a stream of stores.
 template <simd::float_element T>
 inline void copy_line(const T* line, std::ptrdiff_t n, T* out) noexcept {
-    constexpr std::ptrdiff_t together = simd::line_elements<T>;
+    constexpr std::ptrdiff_t block = simd::line_elements<T>;
     std::ptrdiff_t x = 0;
-    for (; x + together <= n; x += together) {
-        simd::prefetch_stream_to_write(out + x, together);
-        std::memcpy(static_cast<void*>(out + x), line + x, together * sizeof(T));
+    for (; x + block <= n; x += block) {
+        simd::prefetch_stream_to_write(out + x, block);
+        std::memcpy(static_cast<void*>(out + x), line + x, block * sizeof(T));
     }
     if (x < n) std::memcpy(static_cast<void*>(out + x), line + x, static_cast<std::size_t>(n - x) * sizeof(T));
 }
 
-/// Where a line goes: to `times` places, `step` elements apart, in each of `lines` lines, `pitch` elements apart.
-struct line_places {
+/// Where a line goes: `times` copies, `step` elements apart, in each of `lines` lines, `pitch` elements apart.
+struct line_copies {
     std::ptrdiff_t times;
     std::ptrdiff_t step;
     std::ptrdiff_t lines;
     std::ptrdiff_t pitch;
 
-    /// Calls f(element) for the first element of each place.
+    /// Calls f(offset) for the first element of each copy.
     template <class F>
     GRADKERN_ALWAYS_INLINE void for_each(const F& f) const noexcept {
         for (std::ptrdiff_t l = 0; l < lines; ++l)
@@ -53,47 +53,47 @@ struct line_places {
     }
 };
 
-/// V vectors of a line that goes to several places.
+/// V vectors of a line of which several copies are stored.
 template <std::ptrdiff_t V, simd::float_element T>
-GRADKERN_ALWAYS_INLINE void store_repeated(const float* line, const line_places& places, T* out) noexcept {
+GRADKERN_ALWAYS_INLINE void store_repeated(const float* line, const line_copies& copies, T* out) noexcept {
     simd::vec v[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t i = 0; i < V; ++i) v[i] = simd::load(line + i * simd::lanes);
-    places.for_each([&](std::ptrdiff_t place) GRADKERN_INLINE_LAMBDA {
-        T* const to = out + place;
+    copies.for_each([&](std::ptrdiff_t copy) GRADKERN_INLINE_LAMBDA {
+        T* const to = out + copy;
         if constexpr (V > 1) simd::prefetch_stream_to_write(to, V * simd::lanes);
         GRADKERN_UNROLL
         for (std::ptrdiff_t i = 0; i < V; ++i) simd::store_narrow(to + i * simd::lanes, v[i]);
     });
 }
 
-/// out[w * out_step + place + x] = T(line[w * n + x]) for w < windows, each of these places, and x < n. (Elements may be
+/// out[w * out_step + copy + x] = T(line[w * n + x]) for w < windows, each of these copies, and x < n. (Elements may be
 /// written twice, with the same value.)
 template <simd::float_element T>
-inline void repeat_lines(const float* line, std::ptrdiff_t n, std::ptrdiff_t windows, const line_places& places, T* out,
+inline void repeat_lines(const float* line, std::ptrdiff_t n, std::ptrdiff_t windows, const line_copies& copies, T* out,
                          std::ptrdiff_t out_step) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-    // Memory is written best in long stretches, but rounding from registers is quicker than reading what was rounded: where
+    // Memory is written fastest in long blocks, but rounding from registers is faster than reading what was rounded: where
     // stores of 16 bits are not too short.
     constexpr std::ptrdiff_t most = sizeof(T) == 2 && lanes >= 16 ? 8 * lanes : 4 * lanes;
     for (std::ptrdiff_t w = 0; w < windows; ++w, line += n, out += out_step) {
         if (n < lanes || n > most) {
             write_line(line, n, out);
-            places.for_each([&](std::ptrdiff_t place) {
-                if (place == 0) return;
+            copies.for_each([&](std::ptrdiff_t copy) {
+                if (copy == 0) return;
                 if constexpr (std::is_same_v<T, float>) {
-                    write_line(line, n, out + place);
+                    write_line(line, n, out + copy);
                 } else {
-                    copy_line(out, n, out + place);
+                    copy_line(out, n, out + copy);
                 }
             });
             continue;
         }
         std::ptrdiff_t x = 0;
-        for (; x + 4 * lanes <= n; x += 4 * lanes) store_repeated<4>(line + x, places, out + x);
+        for (; x + 4 * lanes <= n; x += 4 * lanes) store_repeated<4>(line + x, copies, out + x);
         for (; x < n; x += lanes) {
             x = std::min(x, n - lanes);  // the last vector ends with the line
-            store_repeated<1>(line + x, places, out + x);
+            store_repeated<1>(line + x, copies, out + x);
         }
     }
 }

@@ -2,7 +2,7 @@
 // runs over the lines in order. Lines are f32 scratch or tensor memory; nothing outside the n elements named is read or
 // written.
 //
-// Loops: stretch of eight, four, two or one vectors > line.
+// Loops: block of eight, four, two or one vectors > line.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 
@@ -26,8 +27,8 @@ struct as_it_is {
     [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
 };
 
-/// The finished sum of element x, or of the vector from there on: some ways to finish depend on the place, some do not. Those
-/// that do are asked for any x < n, for some elements twice, and for lanes up to a vector behind n.
+/// The finished sum of element x, or of the vector from there on: some ways to finish depend on x, some do not. Those that do
+/// are called for any x < n, for some elements twice, and for lanes up to a vector behind n.
 template <class Finish>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec finished(const Finish& finish, [[maybe_unused]] std::ptrdiff_t x,
                                                         simd::vec sum) noexcept {
@@ -38,34 +39,21 @@ template <class Finish>
     }
 }
 
-/// Whether sum_lines asks for what it reads, and for what it writes, ahead. Lines that overlap, of which the last one alone is
-/// new, had better be asked for; a CPU follows neighbours by itself, best in long stretches, and is slower where it is asked
-/// for some of them. Memory that is written had better be asked for; scratch is in the cache.
-enum class ahead : std::uint8_t { ask, leave };
-
-/// Calls f(ahead::ask), or f(ahead::leave), as a constant.
-template <class F>
-GRADKERN_ALWAYS_INLINE void with_ahead(bool asks, const F& f) noexcept {
-    if (asks) {
-        f(std::integral_constant<ahead, ahead::ask>{});
-    } else {
-        f(std::integral_constant<ahead, ahead::leave>{});
-    }
-}
-
-/// V vectors of the sums of sum_lines.
-template <std::ptrdiff_t V, bool Continue, ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out,
-          class Finish>
+/// V vectors of the sums of sum_lines. It prefetches what it reads: lines that overlap, of which the last one alone is new, are
+/// read faster so; neighbours a CPU prefetches by itself, best in long blocks, and is slower where some of them are prefetched.
+/// It prefetches what it writes: memory; scratch is in the cache.
+template <std::ptrdiff_t V, bool Continue, prefetch Reads, prefetch Writes, simd::float_element In,
+          simd::float_element Out, class Finish>
 GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t x, Out* out,
                                         const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     simd::vec s[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = Continue ? simd::load_wide(out + x + v * lanes) : simd::zero();
-    if constexpr (Reads == ahead::ask) {
+    if constexpr (Reads == prefetch::ahead) {
         if (count > 0) simd::prefetch_stream(lines[count - 1] + x, V * lanes);
     }
-    if constexpr (Writes == ahead::ask) simd::prefetch_stream_to_write(out + x, V * lanes);
+    if constexpr (Writes == prefetch::ahead) simd::prefetch_stream_to_write(out + x, V * lanes);
     for (std::ptrdiff_t k = 0; k < count; ++k) {
         const In* const line = lines[k] + x;
         GRADKERN_UNROLL
@@ -78,13 +66,13 @@ GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t c
 
 /// out[x] = finish((Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x]) for x < n, added in this order.
 /// `out` must not overlap the lines.
-template <bool Continue, ahead Reads = ahead::ask, ahead Writes = ahead::ask, simd::float_element In,
+template <bool Continue, prefetch Reads = prefetch::ahead, prefetch Writes = prefetch::ahead, simd::float_element In,
           simd::float_element Out, class Finish = as_it_is>
 inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff_t n, Out* out,
                       const Finish& finish = {}) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     std::ptrdiff_t x = 0;
-    if constexpr (Reads == ahead::leave) {
+    if constexpr (Reads == prefetch::none) {
         for (; x + 8 * lanes <= n; x += 8 * lanes)
             sum_vectors<8, Continue, Reads, Writes>(lines, count, x, out, finish);
     }
@@ -117,7 +105,7 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
 
 /// The same of f32 lines that have no ends of their own, but count in some columns only: line k where
 /// inside[k][x % period] is more than 0. `inside` lines have 4 vectors more than a period.
-template <ahead Writes, simd::float_element Out, class Finish = as_it_is>
+template <prefetch Writes, simd::float_element Out, class Finish = as_it_is>
 inline void sum_lines_inside(const float* const* lines, const float* const* inside, std::ptrdiff_t count,
                              std::ptrdiff_t period, std::ptrdiff_t n, Out* out, const Finish& finish = {}) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
@@ -126,9 +114,9 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
     };
     std::ptrdiff_t x = 0;
     std::ptrdiff_t column = 0;  // x % period
-    const std::ptrdiff_t turn = 4 * lanes % period;
+    const std::ptrdiff_t step = 4 * lanes % period;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
-        if constexpr (Writes == ahead::ask) simd::prefetch_stream_to_write(out + x, 4 * lanes);
+        if constexpr (Writes == prefetch::ahead) simd::prefetch_stream_to_write(out + x, 4 * lanes);
         simd::vec s[4]{simd::zero(), simd::zero(), simd::zero(), simd::zero()};
         for (std::ptrdiff_t k = 0; k < count; ++k) {
             const float* const line = lines[k] + x;
@@ -138,7 +126,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
         }
         GRADKERN_UNROLL
         for (int v = 0; v < 4; ++v) simd::store_narrow(out + x + v * lanes, finished(finish, x + v * lanes, s[v]));
-        column += column + turn < period ? turn : turn - period;
+        column += column + step < period ? step : step - period;
     }
     for (; x < n; x += lanes) {
         if (x + lanes > n && n >= lanes) x = n - lanes;  // the last vector ends with the line: the same sums again
@@ -169,7 +157,7 @@ private:
 };
 
 /// Adds any number of lines of n elements into out, which starts from +0.
-template <simd::float_element In, ahead Reads = ahead::ask>
+template <simd::float_element In, prefetch Reads = prefetch::ahead>
 class line_list {
 public:
     line_list(std::ptrdiff_t n, float* out) noexcept : n_(n), out_(out) {}
@@ -185,9 +173,9 @@ public:
 private:
     void flush() noexcept {
         if (is_first_) {
-            sum_lines<false, Reads, ahead::leave>(lines_.data(), count_, n_, out_);
+            sum_lines<false, Reads, prefetch::none>(lines_.data(), count_, n_, out_);
         } else {
-            sum_lines<true, Reads, ahead::leave>(lines_.data(), count_, n_, out_);
+            sum_lines<true, Reads, prefetch::none>(lines_.data(), count_, n_, out_);
         }
         is_first_ = false;
         count_ = 0;

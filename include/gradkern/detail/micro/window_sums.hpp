@@ -13,7 +13,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
-#include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 
@@ -31,17 +31,18 @@ struct window_reads {
     std::ptrdiff_t column_step;  ///< elements from column to column
 };
 
-/// The sums of V vectors, which lie `apart` from one another: the first is that of `w` moved by `x` elements.
-template <std::ptrdiff_t V, ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
+/// The sums of V vectors, `apart` elements from one another: the first is that of `w` moved by `x` elements.
+template <std::ptrdiff_t V, prefetch Reads, prefetch Writes, simd::float_element In, simd::float_element Out,
+          class Finish>
 GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::ptrdiff_t x, std::ptrdiff_t apart,
                                                Out* out, std::ptrdiff_t out_apart, const Finish& finish) noexcept {
     simd::vec sums[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::zero();
-    if constexpr (Writes == ahead::ask) simd::prefetch_stream_to_write(out, V * simd::lanes);
+    if constexpr (Writes == prefetch::ahead) simd::prefetch_stream_to_write(out, V * simd::lanes);
     std::ptrdiff_t at = w.first + x;
     for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step) {
-        if constexpr (Reads == ahead::ask) {
+        if constexpr (Reads == prefetch::ahead) {
             for (std::ptrdiff_t l = 0; l < w.line_count; ++l) {
                 if (apart == simd::lanes) {
                     simd::prefetch_stream<target.prefetch.window_row>(w.lines[l] + at, V * simd::lanes);
@@ -89,7 +90,7 @@ inline void sum_window_columns(window_reads<In> w, std::ptrdiff_t channels, std:
 
 /// out[i * out_step + c] = finish(sum) of window i in channel c, for i < positions and c < channels, which fill a vector.
 /// Window 0 reads what `w` says, each next one `advance` elements further. (Results may be written twice.)
-template <ahead Reads, ahead Writes, simd::float_element In, simd::float_element Out, class Finish>
+template <prefetch Reads, prefetch Writes, simd::float_element In, simd::float_element Out, class Finish>
 inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std::ptrdiff_t positions,
                         std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step, const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
@@ -100,8 +101,8 @@ inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std:
             const std::ptrdiff_t i = std::min(next, positions - 4);  // the last four overlap their predecessors
             for (std::ptrdiff_t next_c = 0; next_c < channels; next_c += lanes) {
                 const std::ptrdiff_t c = std::min(next_c, channels - lanes);  // the last vector ends with the position
-                sum_window_vectors<4, Reads, ahead::leave>(w, i * advance + c, advance, out + i * out_step + c,
-                                                           out_step, finish);
+                sum_window_vectors<4, Reads, prefetch::none>(w, i * advance + c, advance, out + i * out_step + c,
+                                                             out_step, finish);
             }
         }
         return;
@@ -112,7 +113,7 @@ inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std:
             sum_window_vectors<V, Reads, Writes>(w, i * advance + c, lanes, out + i * out_step + c, lanes, finish);
         };
         std::ptrdiff_t c = 0;
-        // Memory is read best in long stretches. What a lone window leaves of them no neighbour comes back to.
+        // Memory is read fastest in long blocks. What a single window leaves of them no neighbour comes back to.
         for (; positions == 1 && c + 16 * lanes <= channels; c += 16 * lanes)
             sum_block(std::integral_constant<std::ptrdiff_t, 16>{}, c);
         for (; c + 8 * lanes <= channels; c += 8 * lanes) sum_block(std::integral_constant<std::ptrdiff_t, 8>{}, c);

@@ -1,0 +1,235 @@
+// Path `collapsed_planes` of the average engine: small planes, whose windows move by one position, as one line.
+//
+// Planes of H x W follow one another in both memories, and outputs have as many rows and columns as inputs. So what is s rows,
+// or columns, from output i is element i + s * W, or i + s, of the block, but near the ends of a plane, or a row, which would
+// read the one before or behind: there taps do not count. Each step is one of the whole block: forward the elements as f32,
+// backward their quotients; vertical sums; horizontal sums of these, finished.
+//
+//     loops         task (block of planes) > step > block of the line > tap
+//     lanes         neighbouring positions, over the ends of rows and planes
+//     taken when    planes have at most 256 positions and follow one another, and windows keep their size
+//     gain          over transposed lines: 3x3 s1 of 32 x 1280 x 8x8 NCX forward 6970 -> 1290 us, backward 5790 -> 1320 us (collapsed_lines
+//                   8150 and 12100 us; Sapphire Rapids, one core, g++ 12 -O2, f32, both forced by `algorithm`)
+//     zoo           1 of 20 layers, in NCX: avg3s1p1_1280; avgpool_small_3x3s1p1_64_7 of the named cases
+//     delete when   the gain over transposed lines is below 3 %
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/avg_pool/problem.hpp>
+#include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/axes/span.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_quotients.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/checked.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::avg_pool {
+
+template <class T, shape::side Outputs>
+class collapsed_planes_worker;
+
+struct collapsed_planes_plan : problem {
+    static constexpr algorithm name = algorithm::collapsed_planes;
+    template <class T, shape::side Outputs>
+    using worker = collapsed_planes_worker<T, Outputs>;
+
+    std::int64_t group = 1;   // planes of a block
+    std::int64_t margin = 0;  // floats before and behind the elements and the vertical sums
+
+    std::int64_t at_source = 0;  // byte offsets in a slice
+    std::int64_t at_vertical = 0;
+    std::int64_t at_divisors = 0;
+    std::int64_t at_inside = 0;  // the elements in which each tap is inside
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return shape::ceil_div(batch * planes, group); }
+};
+
+/// Plans blocks of so many planes.
+[[nodiscard]] constexpr collapsed_planes_plan plan_planes(const problem& p, std::int64_t group) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    auto g = plan_of<collapsed_planes_plan>(p);
+    const std::int64_t columns = g.out_extent(2);
+    const std::int64_t plane = g.out_extent(1) * columns;
+    g.group = group;
+    g.margin = shape::ceil_div(columns * g.axes[1].kernel * g.axes[1].dilation, 16) * 16;
+    slice_layout slice;
+    g.at_source = slice.reserve<float>(group * plane + 2 * g.margin);
+    g.at_vertical = slice.reserve<float>(group * plane + 2 * g.margin);
+    g.at_divisors = slice.reserve<float>(g.divisors.uniform ? 0 : group * plane + lanes);
+    g.at_inside =
+        slice.reserve<float>(g.axes[1].kernel * (plane + 4 * lanes) + g.axes[2].kernel * (columns + 4 * lanes));
+    g.slice_bytes = slice.bytes();
+    return g;
+}
+[[nodiscard]] constexpr bool fits_stack(const collapsed_planes_plan& g) noexcept {
+    return workspace_for(g.slice_bytes, 1) <= stack_workspace;
+}
+
+/// Whether planes follow one another in both memories, windows move along them by one position, all have taps inside, and a
+/// plane fits the stack.
+[[nodiscard]] constexpr bool collapsed_planes_fit(const problem& p) noexcept {
+    constexpr std::int64_t most = stack_slice / std::int64_t{sizeof(float)};
+    const std::int64_t columns = p.out_extent(2);
+    const std::int64_t lines = p.out_extent(1);
+    const auto keeps_extent = [](const shape::axis& a) {
+        return a.stride == 1 && a.small == a.large && a.kernel <= lines_at_once && a.reach() <= a.large / 2 &&
+               a.pad_begin <= a.reach();
+    };
+    const auto is_one_line = [&](const shape::canonical_strides& s) {
+        return s[4] == 1 && continues(s[3], columns, 1) && planes_are_one_line(s, p.batch, p.planes, lines * columns);
+    };
+    return p.scratch == scratch_use::fast && p.inner == 1 && !p.accumulates() && is_single(p.axes[0]) &&
+           p.batch * p.planes > 0 && columns <= most && lines <= most / columns && keeps_extent(p.axes[1]) &&
+           keeps_extent(p.axes[2]) && is_one_line(p.in) && is_one_line(p.out) && fits_stack(plan_planes(p, 1));
+}
+
+[[nodiscard]] constexpr bool collapsed_planes_are_profitable(const problem& p) noexcept {
+    constexpr std::int64_t largest = 256;
+    return p.out_extent(1) * p.out_extent(2) <= largest && p.batch * p.planes > 1;
+}
+
+/// Plans as many planes at a time as fit the stack.
+[[nodiscard]] constexpr collapsed_planes_plan make_collapsed_planes(const problem& p) noexcept {
+    constexpr std::int64_t block = 768;  // outputs
+    std::int64_t most = std::max<std::int64_t>(1, block / p.out_extent(1) / p.out_extent(2));
+    for (; most > 1; --most) {
+        const collapsed_planes_plan g = plan_planes(p, shape::even_part(p.batch * p.planes, most));
+        if (fits_stack(g)) return g;
+    }
+    return plan_planes(p, 1);
+}
+
+/// T is the element type of both tensors.
+template <class T, shape::side Outputs>
+class collapsed_planes_worker {
+public:
+    collapsed_planes_worker(const collapsed_planes_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+        : p_(plan),
+          in_(in),
+          out_(out),
+          columns_(plan.out_extent(2)),
+          plane_(plan.out_extent(1) * columns_),
+          source_(array_at<float>(slice, plan.at_source) + plan.margin),
+          vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
+          divisors_(array_at<float>(slice, plan.at_divisors)),
+          rows_(taps_of(1, columns_, plane_, array_at<float>(slice, plan.at_inside))),
+          line_(taps_of(2, 1, columns_, rows_.inside + rows_.count * rows_.pitch())) {
+        if (!plan.divisors.uniform) set_divisors();
+    }
+
+    /// Computes block number `task`.
+    void run(std::int64_t task) noexcept {
+        const std::int64_t first = task * p_.group * plane_;
+        const std::int64_t n = std::min(p_.batch * p_.planes * plane_ - first, p_.group * plane_);
+        if constexpr (!is_backward) {
+            simd::widen(in_ + first, source_, n);
+        } else if (p_.divisors.uniform) {
+            divide_by_one<addend::zero>(in_ + first, n, divisor(*p_.divisors.uniform), source_);
+        } else {
+            divide_by_each<addend::zero>(in_ + first, n, divisors_, source_);
+        }
+        const float* sums = source_;
+        if (rows_.count > 1) {
+            sum_taps<prefetch::none>(rows_, source_, n, vertical_, as_it_is{});
+            sums = vertical_;
+        }
+        T* const out = out_ + first;
+        if constexpr (is_backward) {
+            sum_taps<prefetch::ahead>(line_, sums, n, out, as_it_is{});
+        } else if (p_.divisors.uniform) {
+            with_division(divisor(*p_.divisors.uniform),
+                          [&](const auto& divide) { sum_taps<prefetch::ahead>(line_, sums, n, out, divide); });
+        } else {
+            sum_taps<prefetch::ahead>(line_, sums, n, out,
+                                      [d = divisors_](std::ptrdiff_t x, simd::vec sum)
+                                          GRADKERN_INLINE_LAMBDA { return simd::div(sum, simd::load(d + x)); });
+        }
+    }
+
+private:
+    static constexpr bool is_backward = Outputs == shape::side::large;
+
+    /// The taps of one axis, in the order of its sums: `step` elements from one to the next, the first one `first` elements
+    /// from its output. inside[tap * pitch() + x % period] is 1 where a tap of output x is inside, else 0.
+    struct axis_taps {
+        float* inside;
+        std::int64_t count;
+        std::int64_t first;
+        std::int64_t step;
+        std::int64_t period;
+
+        [[nodiscard]] std::int64_t pitch() const noexcept { return period + 4 * std::int64_t{simd::lanes}; }
+    };
+
+    /// Those of axis number i, whose positions are `unit` elements each and repeat every `period` elements.
+    [[nodiscard]] axis_taps taps_of(std::size_t i, std::int64_t unit, std::int64_t period,
+                                    float* inside) const noexcept {
+        const shape::axis& a = p_.axes[i];
+        const std::int64_t first = read_span(a, p_.outputs, 0, 1).first;
+        const axis_taps taps{inside, a.kernel, first * unit, p_.read_step(i) * unit, period};
+        for (std::int64_t k = 0; k < taps.count; ++k, inside += taps.pitch()) {
+            const std::int64_t shift = taps.first + k * taps.step;
+            const std::int64_t begin = std::clamp<std::int64_t>(-shift, 0, period);
+            const std::int64_t end = std::clamp<std::int64_t>(period - shift, begin, period);
+            own::fill(inside, inside + begin, 0.0F);
+            own::fill(inside + begin, inside + end, 1.0F);
+            own::fill(inside + end, inside + period, 0.0F);
+            repeat(inside, period, taps.pitch());
+        }
+        return taps;
+    }
+
+    /// out = finish(sums of the taps of elements [0, n) of `line`).
+    template <prefetch Writes, class Out, class Finish>
+    GRADKERN_NOINLINE static void sum_taps(const axis_taps& taps, const float* line, std::int64_t n, Out* out,
+                                           const Finish& finish) noexcept {
+        std::array<const float*, static_cast<std::size_t>(lines_at_once)> lines;
+        std::array<const float*, static_cast<std::size_t>(lines_at_once)> inside;
+        for (std::int64_t k = 0; k < taps.count; ++k) {
+            lines[static_cast<std::size_t>(k)] = line + taps.first + k * taps.step;
+            inside[static_cast<std::size_t>(k)] = taps.inside + k * taps.pitch();
+        }
+        sum_lines_inside<Writes>(lines.data(), inside.data(), taps.count, taps.period, n, out, finish);
+    }
+
+    /// The divisors of a plane, and of as many as a block has.
+    void set_divisors() noexcept {
+        float* to = divisors_;
+        for (std::int64_t h = 0; h < p_.axes[1].small; ++h) {
+            const std::int64_t taps = p_.divisors.counted_rows(p_.divisors.counted(0, 0), h);
+            for (std::int64_t x = 0; x < columns_; ++x)
+                *to++ = divisor_rule::of_count(taps * p_.divisors.counted_columns(x));
+        }
+        repeat(divisors_, plane_, p_.group * plane_ + std::int64_t{simd::lanes});
+    }
+
+    /// Lets a line of n floats go on as it begins, with `period` of them.
+    static void repeat(float* line, std::int64_t period, std::int64_t n) noexcept {
+        for (std::int64_t done = period; done < n; done *= 2) own::copy_n(line, std::min(done, n - done), line + done);
+    }
+
+    const collapsed_planes_plan& p_;
+    const T* in_;
+    T* out_;
+    std::int64_t columns_;
+    std::int64_t plane_;  // elements
+    float* source_;
+    float* vertical_;
+    float* divisors_;
+    axis_taps rows_;
+    axis_taps line_;
+};
+
+}  // namespace detail::avg_pool
+GRADKERN_ISA_NAMESPACE_END

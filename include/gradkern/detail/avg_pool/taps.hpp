@@ -1,0 +1,126 @@
+// Path `taps` of the average engine: for each tap of the columns, vertical sums of the columns that it reads are added to the
+// results.
+//
+//     loops         task > item > row > class of columns with the same taps > tap > (vertical) row read > block of the line
+//     lanes         channels where those are neighbours or transposed, else columns
+//     taken when    what a line reads does not fit a scratch line, or few columns of it are read
+//     gain          needs no more scratch than results
+//     zoo           none
+//     delete when   never: windows and dilations may be of any size
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/avg_pool/reads.hpp>
+#include <gradkern/detail/avg_pool/segment.hpp>
+#include <gradkern/detail/avg_pool/segment_plan.hpp>
+#include <gradkern/detail/avg_pool/segment_worker.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::avg_pool {
+
+template <class T, shape::side Outputs>
+class taps_worker;
+
+struct taps_plan : segment_plan {
+    static constexpr algorithm name = algorithm::taps;
+    template <class T, shape::side Outputs>
+    using worker = taps_worker<T, Outputs>;
+};
+
+[[nodiscard]] constexpr taps_plan make_taps(const problem& p) noexcept {
+    auto g = with_channels<taps_plan>(p);
+    choose_segment(g, 1024, 1, shared_reads::some);
+    g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, run_columns(g.scratch) / g.inner_block));
+    g.reads = g.segment;
+    choose_tasks(g);
+    slice_layout slice;
+    reserve_lines(slice, g, g.segment * g.inner_block);
+    reserve_runs(slice, g, 0);
+    reserve_rest(slice, g);
+    return g;
+}
+
+template <class T, shape::side Outputs>
+class taps_worker : public segment_worker<T, Outputs> {
+    using base = segment_worker<T, Outputs>;
+
+public:
+    taps_worker(const taps_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+        : base(plan, in, out, slice), totals_(array_at<double>(slice, plan.at_column_totals)) {}
+
+    void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
+
+private:
+    friend base;
+    using base::divisors_;
+    using base::is_backward;
+    using base::p_;
+    using base::result_;
+    using base::s_;
+    using base::sums_;
+    using base::vertical_;
+
+    void set_columns() const noexcept {}
+
+    std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, T* out) noexcept {
+        if (!this->are_last_rows(rows) || !is_backward) sum_taps(h, rows);
+        if constexpr (!is_backward) divisors_.count(s_.all_columns());
+        this->finish_line(h, out);
+        return 1;
+    }
+
+    /// Tap by tap, in ascending order of the columns read.
+    void sum_taps(std::int64_t h, const axis_reads& rows) noexcept {
+        own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
+        line_totals totals(totals_, p_.long_columns ? s_.columns * s_.inner : 0);
+        shape::tap_class_walk walk(p_.axes[2], p_.outputs, s_.first_column, s_.first_column + s_.columns);
+        for (shape::tap_class c; walk.next(c);) {
+            const axis_reads r = reads_of_class(c, 0);
+            const std::int64_t skipped = p_.long_columns ? reads_skipped(p_.axes[2], p_.outputs, c) : 0;
+            for (std::int64_t k = 0; k < r.count; ++k) {
+                if (p_.long_columns && k > 0 && (skipped + k) % pool_part == 0) close_part(totals, c);
+                const input_columns read{r.first + k * p_.read_step(2), c.positions == 1 ? 1 : p_.advance(2),
+                                         c.positions};
+                if constexpr (is_backward) divisors_.count(read);
+                vertical_.sum(h, rows, read, sums_);
+                add_columns(c.positions, result_ + (c.first_position - s_.first_column) * s_.inner);
+            }
+        }
+        if (!p_.long_columns) return;
+        totals.add(result_);
+        totals.round_to(result_);
+    }
+    /// Adds the sums of a class to the totals, and lets them start from zero.
+    void close_part(line_totals& totals, const shape::tap_class& c) const noexcept {
+        const std::int64_t first = (c.first_position - s_.first_column) * s_.inner;
+        for (std::int64_t i = 0; i < c.positions; ++i) {
+            const std::int64_t at = first + i * c.position_step * s_.inner;
+            totals.add(result_ + at, at, s_.inner);
+            own::fill_n(result_ + at, s_.inner, 0.0F);
+        }
+    }
+    /// Adds `count` columns of vertical sums to those of a class of output columns.
+    void add_columns(std::int64_t count, float* out) const noexcept {
+        const std::int64_t step = p_.position_step(2);
+        const std::int64_t length = step == 1 ? count * s_.inner : s_.inner;
+        for (std::int64_t i = 0; i < count * s_.inner / length; ++i) {
+            const float* const source = sums_ + i * s_.inner;
+            sum_lines<true>(&source, 1, length, out + i * step * s_.inner);
+        }
+    }
+
+    double* totals_;
+};
+
+}  // namespace detail::avg_pool
+GRADKERN_ISA_NAMESPACE_END
