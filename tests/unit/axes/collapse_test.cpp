@@ -45,6 +45,19 @@ TEST(collapse, spatial_axes_are_one_line_where_every_entry_says_so) {
                         }
 }
 
+TEST(collapse, planes_are_one_line_where_every_element_says_so) {
+    for (std::int64_t n = 1; n <= 3; ++n)
+        for (std::int64_t c = 1; c <= 3; ++c)
+            for (std::int64_t plane = 1; plane <= 3; ++plane)
+                for (std::int64_t sn = 0; sn <= 10; ++sn)
+                    for (std::int64_t sc = -1; sc <= 4; ++sc) {
+                        bool is_line = true;
+                        for (std::int64_t i = 0; i < n * c * plane; ++i)
+                            is_line = is_line && i / plane / c * sn + i / plane % c * sc + i % plane == i;
+                        EXPECT_EQ(detail::planes_are_one_line({sn, sc, 0, 0, 1}, n, c, plane), is_line);
+                    }
+}
+
 /// The rows of a class over images as plain loops say.
 struct row {
     std::int64_t in;

@@ -137,6 +137,19 @@ TEST_P(span, no_block_of_a_size_reads_more_than_the_longest) {
     });
 }
 
+TEST_P(span, the_longest_extent_is_the_last_one_that_reads_so_little) {
+    for_each_axis([&](const axis& a) {
+        const std::int64_t limit = output_extent(a, GetParam());
+        bool ok = true;
+        for (std::int64_t most = 0; most <= 8; ++most) {
+            std::int64_t longest = 0;
+            while (longest < limit && detail::reads_at_most(a, GetParam(), longest + 1) <= most) ++longest;
+            ok = ok && detail::longest_extent(a, GetParam(), most, limit) == longest;
+        }
+        return ok;
+    });
+}
+
 TEST(span, a_clipped_range_is_what_lies_inside) {
     for (std::int64_t extent = 0; extent <= 4; ++extent)
         for (std::int64_t first = -3; first <= 7; ++first)
@@ -180,6 +193,10 @@ TEST(span, enormous_windows_do_not_overflow) {
     const axis a{.large = INT64_MAX / 4, .small = INT64_MAX / 4, .kernel = INT64_MAX / 4, .stride = 1, .dilation = 3};
     EXPECT_EQ(detail::span_at_most(a, side::large, INT64_MAX), INT64_MAX);
     EXPECT_EQ(detail::reads_at_most(a, side::large, INT64_MAX), a.small);
+    EXPECT_EQ(detail::longest_extent(a, side::large, 5, 1000), 0);
+    const axis far_apart{.large = INT64_MAX / 2, .small = 3, .kernel = 2, .stride = INT64_MAX / 4};
+    EXPECT_EQ(detail::longest_extent(far_apart, side::large, 2, 1000), 1000);
+    EXPECT_EQ(detail::longest_extent(far_apart, side::small, 1000, 3), 1);
 }
 
 }  // namespace
