@@ -72,10 +72,6 @@ enum class algorithm : std::uint8_t {
     non_overlapping,   ///< each column belongs to one window at most. Backward alone
     lines,             ///< sums over depth and rows, line by line, then over the columns of a line
     taps,              ///< such sums for each tap of the columns: windows of any size
-    // max_pool_backward_from_indices.
-    sums_in_place,  ///< gradients are added to diff_src itself
-    sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
-    sums_buffered,  ///< to sums of a block of pixels in scratch
     // max_pool.
     windows,          ///< lanes hold channels; windows are read in place
     windows_packed,   ///< the same from a packing buffer of bounded size, channels innermost
@@ -86,44 +82,47 @@ enum class algorithm : std::uint8_t {
     scatter_form,          ///< each window adds its gradient to a sum in scratch; src is read in place
     scatter_form_packed,   ///< the same from a packing buffer
     scatter_form_strided,  ///< the same element by element, for planes and kernels of any size
+    // max_pool_backward_from_indices.
+    sums_in_place,  ///< gradients are added to diff_src itself
+    sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
+    sums_buffered,  ///< to sums of a block of pixels in scratch
 };
 /// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
     return "automatic, or an algorithm that the operator has";
 }
-/// The word that describe() prints for it.
+/// The word that describe() prints for it; "unknown" for a number that names no enumerator.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view name_of(algorithm a) noexcept {
-    switch (a) {
-        case algorithm::automatic: return "automatic";
-        case algorithm::dense: return "dense";
-        case algorithm::dense_packed: return "dense_packed";
-        case algorithm::sums_in_place: return "sums_in_place";
-        case algorithm::sums_sliding: return "sums_sliding";
-        case algorithm::sums_buffered: return "sums_buffered";
-        case algorithm::windows: return "windows";
-        case algorithm::windows_packed: return "windows_packed";
-        case algorithm::windows_strided: return "windows_strided";
-        case algorithm::gather_form: return "gather_form";
-        case algorithm::gather_form_packed: return "gather_form_packed";
-        case algorithm::scatter_form: return "scatter_form";
-        case algorithm::scatter_form_packed: return "scatter_form_packed";
-        case algorithm::scatter_form_strided: return "scatter_form_strided";
-        case algorithm::depthwise: return "depthwise";
-        case algorithm::depthwise_sliding: return "depthwise_sliding";
-        case algorithm::grouped: return "grouped";
-        case algorithm::across_groups: return "across_groups";
-        case algorithm::few_channels: return "few_channels";
-        case algorithm::dense_bf16: return "dense_bf16";
-        case algorithm::fill: return "fill";
-        case algorithm::pointwise: return "pointwise";
-        case algorithm::narrow_output: return "narrow_output";
-        case algorithm::collapsed_planes: return "collapsed_planes";
-        case algorithm::collapsed_lines: return "collapsed_lines";
-        case algorithm::non_overlapping: return "non_overlapping";
-        case algorithm::lines: return "lines";
-        case algorithm::taps: return "taps";
-        default: return "unknown";
-    }
+    constexpr std::string_view names[]{"automatic",
+                                       "dense",
+                                       "dense_packed",
+                                       "depthwise",
+                                       "depthwise_sliding",
+                                       "grouped",
+                                       "across_groups",
+                                       "fill",
+                                       "pointwise",
+                                       "narrow_output",
+                                       "few_channels",
+                                       "dense_bf16",
+                                       "collapsed_planes",
+                                       "collapsed_lines",
+                                       "non_overlapping",
+                                       "lines",
+                                       "taps",
+                                       "windows",
+                                       "windows_packed",
+                                       "windows_strided",
+                                       "gather_form",
+                                       "gather_form_packed",
+                                       "scatter_form",
+                                       "scatter_form_packed",
+                                       "scatter_form_strided",
+                                       "sums_in_place",
+                                       "sums_sliding",
+                                       "sums_buffered"};
+    const auto i = static_cast<std::size_t>(a);
+    return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
 
 /// When max_pool_backward_from_indices checks the indices. In both cases no index causes a write out of bounds.

@@ -60,8 +60,8 @@ inline constexpr std::array<path<problem, plan>, 6> paths{{
 }
 
 /// What a plan says of itself behind the operator's name.
-GRADKERN_NOINLINE inline void describe(const plan& plan, text_writer& out) noexcept {
-    with_plan(plan, [&](const auto& p) {
+GRADKERN_NOINLINE inline void describe(const plan& chosen, text_writer& out) noexcept {
+    with_plan(chosen, [&](const auto& p) {
         out << name_of(p.name);
         if constexpr (requires { p.channels; }) {
             if (p.channels == channel_order::transposed) out << ", transposed";
@@ -78,18 +78,18 @@ struct plan_size {
     std::int64_t tasks = 0;
     std::int64_t slice_bytes = 0;
 };
-[[nodiscard]] constexpr plan_size size_of(const plan& plan) noexcept {
+[[nodiscard]] constexpr plan_size size_of(const plan& chosen) noexcept {
     plan_size size;
-    with_plan(plan, [&](const auto& p) { size = {p.tasks(), p.slice_bytes}; });
+    with_plan(chosen, [&](const auto& p) { size = {p.tasks(), p.slice_bytes}; });
     return size;
 }
 
 /// Runs a plan.
 template <class T, shape::side Outputs>
-void run_plan(const plan& plan, const T* in, T* out, std::span<std::byte> workspace, executor_ref executor) noexcept {
-    const plan_size size = size_of(plan);
+void run_plan(const plan& chosen, const T* in, T* out, std::span<std::byte> workspace, executor_ref executor) noexcept {
+    const plan_size size = size_of(chosen);
     run_tasks(executor, size.tasks, slices(workspace, size.slice_bytes), [&](std::byte* slice, const auto& next) {
-        with_plan(plan, [&]<class Plan>(const Plan& p) {
+        with_plan(chosen, [&]<class Plan>(const Plan& p) {
             if constexpr (Plan::serves(Outputs)) {
                 typename Plan::template worker<T, Outputs> worker(p, in, out, slice);
                 for (std::int64_t t = next(); t >= 0; t = next()) worker.run(t);
