@@ -201,16 +201,18 @@
 #define GRADKERN_DETAIL_ISA_FMA
 #endif
 
-#if defined(__BMI2__)
+#if defined(__BMI__) && defined(__BMI2__)
 #define GRADKERN_DETAIL_ISA_BMI _bmi2
+#elif defined(__BMI2__)
+#define GRADKERN_DETAIL_ISA_BMI _bmi2alone
 #elif defined(__BMI__)
 #define GRADKERN_DETAIL_ISA_BMI _bmi
 #else
 #define GRADKERN_DETAIL_ISA_BMI
 #endif
 
-// Either writes the instruction that prefetches a line to be written.
-#if defined(__PRFCHW__) || defined(__PREFETCHWT1__)
+// Any of them lets compilers prefetch a line to be written.
+#if defined(__PRFCHW__) || defined(__PREFETCHWT1__) || defined(__3dNOW__)
 #define GRADKERN_DETAIL_ISA_PREFETCHW _prfchw
 #else
 #define GRADKERN_DETAIL_ISA_PREFETCHW
@@ -224,8 +226,10 @@
                           GRADKERN_DETAIL_ISA_PREFETCHW, GRADKERN_DETAIL_PIECE(__APX_F__, _apx))
 
 // The group of AVX-512, `_512fbwdqvl...`. Letters: VBMI or VBMI2, CD, IFMA, VPOPCNTDQ, BITALG, VP2INTERSECT.
-#if defined(__AVX512VBMI2__)
+#if defined(__AVX512VBMI__) && defined(__AVX512VBMI2__)
 #define GRADKERN_DETAIL_ISA_512VBMI vbmi2
+#elif defined(__AVX512VBMI2__)
+#define GRADKERN_DETAIL_ISA_512VBMI vbmi2alone
 #else
 #define GRADKERN_DETAIL_ISA_512VBMI GRADKERN_DETAIL_PIECE(__AVX512VBMI__, vbmi)
 #endif
