@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every operator is in every list that operators must join.
+"""Checks that every operator is in every list that operators must join, and every path in docs/architecture.md.
 
     check_operators.py [--prove] [ROOT]
 
@@ -76,6 +76,18 @@ def not_noticed(operators, lists):
     return missed
 
 
+def rows_without_words(root):
+    """Rows of tables of paths that docs/architecture.md does not name."""
+    words = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for path in sorted((root / "include" / "gradkern" / "detail").glob("*/select.hpp")):
+        rows = sorted(set(re.findall(r"[{(]\s*algorithm::(\w+)", path.read_text(encoding="utf-8"))))
+        if path.parent.name != "run" and len(rows) < 2:
+            yield f"{path.relative_to(root)}: no table of paths found"
+        for row in rows:
+            if f"`{row}`" not in words:
+                yield f"docs/architecture.md: {row} of {path.parent.name} is missing"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
@@ -85,6 +97,7 @@ def main():
     operators = operators_of(arguments.root)
     lists = [(files, pattern, purpose, texts_of(arguments.root, files)) for files, pattern, purpose in LISTS]
     problems = problems_of(operators, lists)
+    problems += rows_without_words(arguments.root)
     if len(operators) < 12:
         problems.append(f"only {len(operators)} operators found")
     if arguments.prove:

@@ -4,8 +4,9 @@
 // Lanes          output channels of all groups; each lane has the activations of its own group
 // Packed         activations, each for every output channel of its group: [pixel][channel of the group][lane]
 // Taken          where dense would leave most lanes empty and spreading activations costs less (is_profitable)
-// Gains          over dense_packed: not measured
-// Used by        CARD
+// Gains          over dense_packed: 3x3 32->64@56 in 32 groups, NXC, 11.1 -> 0.70 ms
+//                (Sapphire Rapids, AVX-512, g++ 12 -O2, one thread, batch 1 or 2; plans with either algorithm forced)
+// Used by        no layer: depthwise layers with a channel multiplier, and groups of other sizes
 // Delete it      when fewer than three layers of the zoo take it
 #pragma once
 

@@ -3,8 +3,9 @@
 // Loops          class of planes > class of rows > line > tile of neighbouring columns > panel of channels
 // Lanes          channels; a row of the tile is a vector of activations, read once for all column taps
 // Taken          windows of five or seven columns, in one part
-// Gains          over depthwise: not measured
-// Used by        CARD
+// Gains          over depthwise: 7x7 96@56, NXC, 0.84 -> 0.58 ms
+//                (Sapphire Rapids, AVX-512, g++ 12 -O2, one thread, batch 1 or 2; plans with either algorithm forced)
+// Used by        14 layers of the zoo forward, 14 for data gradients
 // Delete it      when depthwise reads as little
 #pragma once
 
