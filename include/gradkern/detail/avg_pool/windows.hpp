@@ -63,6 +63,7 @@ struct windows_plan : segment_plan {
 /// Elements that are no floats are converted for each window that reads them: overlapping windows are faster whole where they read very few.
 [[nodiscard]] constexpr bool windows_are_profitable(const problem& p) noexcept {
     const shape::axis& w = p.axes[2];
+    if (is_profitable_to_transpose(p)) return false;  // vectors of one lane
     if (w.small == 1 || !windows_overlap(w)) return true;
     return w.kernel / 2 < w.stride && (p.elements == element_kind::floats || window_rows(p) <= 4);
 }
