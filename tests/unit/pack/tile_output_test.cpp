@@ -1,4 +1,4 @@
-// The ways that results of tiles take to a tensor: in place, by way of the buffer, and by way of an area for a whole box. Rows that a
+// The ways that results of tiles take to a tensor: in place, by way of the buffer, and by way of a buffer of a whole box. Rows that a
 // tile would write are filled here with numbers of their own, and the tensor is compared with plain loops.
 
 #include <gradkern/detail/pack/tile_output.hpp>
@@ -87,9 +87,9 @@ void write_all(const problem& p, tile_output& out, std::byte* dst, std::int64_t 
     for (std::int64_t first = 0; first < p.channels; first += at_once * width) {
         const std::int64_t all = std::min(at_once * width, p.channels - first);
         const std::int64_t used = std::min(width, all);
-        out.turn_to(dst + first * s[1] * static_cast<std::int64_t>(sizeof(T)), used, whole && used == width,
-                    bias ? biases.data() + first : nullptr);
-        ASSERT_TRUE(at_once == 1 || out.join(at_once, all, width, 5));
+        out.begin_panel(dst + first * s[1] * static_cast<std::int64_t>(sizeof(T)), used, whole && used == width,
+                        bias ? biases.data() + first : nullptr);
+        ASSERT_TRUE(at_once == 1 || out.fuse(at_once, all, width, 5));
         for (std::int64_t line = 0; line < problem::images * problem::extent[0] * problem::extent[1]; ++line) {
             const std::int64_t n = line / (problem::extent[0] * problem::extent[1]);
             const std::int64_t d = line / problem::extent[1] % problem::extent[0];
@@ -133,7 +133,7 @@ void check(const char* name) {
                                          std::to_string(bias) + ", width " + std::to_string(width) + ", panels " +
                                          std::to_string(at_once));
                             outcome<T> o(p, accumulate, bias, random);
-                            tile_output out(output_element_of<T>, p.strides(), width, accumulate, false, false);
+                            tile_output out(output_element_of<T>, p.strides(), width, accumulate, tile_results::sums);
                             const bool whole = at_once == 1;  // else panels would leave it by themselves
                             write_all<T>(p, out, reinterpret_cast<std::byte*>(o.dst.data()), width, at_once, bias,
                                          p.strides(), whole);
@@ -148,8 +148,8 @@ TEST(tile_output, is_in_place_where_nothing_is_added_and_lanes_are_neighbours) {
     std::array<float, 64> dst{};
     const float bias = 1.0F;
     const auto direct = [&](const output_element& element, bool nxc, bool whole, bool accumulate, bool biased) {
-        tile_output out(element, problem{8, nxc}.strides(), 8, accumulate, false, false);
-        out.turn_to(reinterpret_cast<std::byte*>(dst.data()), 8, whole, biased ? &bias : nullptr);
+        tile_output out(element, problem{8, nxc}.strides(), 8, accumulate, tile_results::sums);
+        out.begin_panel(reinterpret_cast<std::byte*>(dst.data()), 8, whole, biased ? &bias : nullptr);
         return out.is_direct();
     };
     EXPECT_TRUE(direct(output_element_of<float>, true, true, false, false));
@@ -161,33 +161,33 @@ TEST(tile_output, is_in_place_where_nothing_is_added_and_lanes_are_neighbours) {
 }
 
 template <class T>
-void check_area(const char* name) {
+void check_box(const char* name) {
     random_source random(name);
     for (const bool nxc : {false, true})
         for (const bool accumulate : {false, true}) {
             const problem p{5, nxc};
             outcome<T> o(p, accumulate, true, random);
-            tile_output out(output_element_of<T>, p.strides(), 8, accumulate, false, false);
+            tile_output out(output_element_of<T>, p.strides(), 8, accumulate, tile_results::sums);
             const box_grid::item box{0, problem::images, {0, 0, 0}, problem::extent};
-            std::vector<float> area(static_cast<std::size_t>(problem::images * 3 * 4 * 9 * 8), -1.0F);
-            const shape::canonical_strides to = out.stage(box, area.data(), false);
+            std::vector<float> box_buffer(static_cast<std::size_t>(problem::images * 3 * 4 * 9 * 8), -1.0F);
+            const shape::canonical_strides to = out.buffer_box(box, box_buffer.data(), false);
             write_all<T>(p, out, reinterpret_cast<std::byte*>(o.dst.data()), 8, 1, true, to, false);
             EXPECT_TRUE(o.is_right());
         }
 }
-TEST(tile_output, a_box_waits_in_an_area_of_its_own) {
-    check_area<float>("tile_output.area.f32");
-    check_area<bfloat16>("tile_output.area.bf16");
+TEST(tile_output, a_box_waits_in_a_buffer_of_its_own) {
+    check_box<float>("tile_output.box.f32");
+    check_box<bfloat16>("tile_output.box.bf16");
 }
 
 TEST(tile_output, rows_that_no_tile_computes_are_zero) {
     const problem p{5, false};
     std::vector<float> dst(p.elements(), 3.0F);
-    tile_output out(output_element_of<float>, p.strides(), 8, false, false, false);
+    tile_output out(output_element_of<float>, p.strides(), 8, false, tile_results::sums);
     const box_grid::item box{1, 2, {0, 1, 0}, {3, 2, 9}};
-    std::vector<float> area(3 * 1 * 9 * 8, -1.0F);
-    static_cast<void>(out.stage(box, area.data(), true));
-    out.turn_to(reinterpret_cast<std::byte*>(dst.data()), 5, false, nullptr);
+    std::vector<float> box_buffer(3 * 1 * 9 * 8, -1.0F);
+    static_cast<void>(out.buffer_box(box, box_buffer.data(), true));
+    out.begin_panel(reinterpret_cast<std::byte*>(dst.data()), 5, false, nullptr);
     out.flush();
     const shape::canonical_strides s = p.strides();
     for (std::int64_t n = 0; n < problem::images; ++n)
