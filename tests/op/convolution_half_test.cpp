@@ -198,7 +198,7 @@ TYPED_TEST(convolution_half, weights_of_windows_that_slide) {
             ASSERT_TRUE(plan.has_value());
             std::string text(plan->describe({}), ' ');
             plan->describe(text);
-            EXPECT_NE(text.find("channelwise, sliding"), std::string::npos) << text;
+            EXPECT_NE(text.find("depthwise_sliding"), std::string::npos) << text;
         }
     }
 }

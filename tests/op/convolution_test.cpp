@@ -318,7 +318,7 @@ TEST(convolution, weights_of_windows_that_slide) {
         if (c.op != conv_operator::convolution_backward_weights || !plan) return;
         std::string text(plan->describe({}), ' ');
         plan->describe(text);
-        EXPECT_EQ(text.find("channelwise, sliding") != std::string::npos, slides) << text << c.text();
+        EXPECT_EQ(text.find("depthwise_sliding") != std::string::npos, slides) << text << c.text();
     };
     for (std::int64_t columns = 1; columns <= 31; ++columns) {
         for (const std::int64_t stride : {1, 2}) {

@@ -166,15 +166,20 @@ void visit_convolution(const conv_row& row, std::string_view name, gk::data_form
 
 template <conv_operator Op>
 void visit_convolutions(const visitor& visit) {
+    using gk::algorithm;
     // several sums of 32 chunks of positions; several blocks of channels and panels; lanes across groups
     const conv_row grouped{Op, 1, 7, 3, 2, {95, 91}, 3, 1, 1, 1};
     const conv_row wide{Op, 2, 4, 66, 20, {9, 11}, 3, 2, 1, 1};
     const conv_row depthwise{Op, 2, 117, 1, 1, {20, 31}, 3, 1, 1, 1};
-    for_each_variant(all_algorithms, [&]<class T>(gk::data_format format, const gk::plan_options& options) {
-        visit_convolution<T>(grouped, "grouped", format, options, visit);
-        visit_convolution<T>(wide, "wide", format, options, visit);
-        visit_convolution<T>(depthwise, "depthwise", format, options, visit);
-    });
+    for_each_variant({algorithm::dense, algorithm::dense_packed},
+                     [&]<class T>(gk::data_format format, const gk::plan_options& options) {
+                         visit_convolution<T>(grouped, "grouped", format, options, visit);
+                         visit_convolution<T>(wide, "wide", format, options, visit);
+                     });
+    for_each_variant({algorithm::depthwise, algorithm::depthwise_planes, algorithm::narrow_output},
+                     [&]<class T>(gk::data_format format, const gk::plan_options& options) {
+                         visit_convolution<T>(depthwise, "depthwise", format, options, visit);
+                     });
 }
 
 /// A pool over planes of two axes, or the bias gradient of its src.
