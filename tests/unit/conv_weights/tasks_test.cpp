@@ -15,7 +15,7 @@ namespace {
 
 using namespace gradkern::detail::conv_weights;
 using gradkern::detail::chunk_grid;
-using gradkern::detail::stretch;
+using gradkern::detail::k_segment;
 namespace shape = gradkern::shape;
 
 shape::axis random_axis(random_source& random) {
@@ -117,13 +117,13 @@ TEST(conv_weights_tasks, segments_are_the_inside_pixels_of_a_tap) {
                                           ((line - c.first_line) * c.columns() + w - c.first_column) * b_step);
         const line_terms terms{columns.columns(), c.columns() * b_step, (columns.first - c.first_column) * b_step};
         for (const bool at_once : {false, true}) {
-            std::vector<stretch> list(static_cast<std::size_t>(p.chunk_lines()) + 1);
+            std::vector<k_segment> list(static_cast<std::size_t>(p.chunk_lines()) + 1);
             std::ptrdiff_t count =
                 fill_list(p, {nullptr, p.large}, c, tap, columns.first, terms, at_once ? a_step : 0, list.data());
             if (!at_once) count = collapse_segments(list.data(), count, a_step, b_step);
             std::vector<std::pair<std::int64_t, std::int64_t>> found;
             for (std::ptrdiff_t e = 0; e < count; ++e) {
-                const stretch& s = list[static_cast<std::size_t>(e)];
+                const k_segment& s = list[static_cast<std::size_t>(e)];
                 for (std::int64_t k = 0; k < s.length; ++k) found.emplace_back(s.a + k * a_step, s.b + k * b_step);
             }
             EXPECT_EQ(found, expected);

@@ -210,7 +210,7 @@ void check(const tile_kernel& kernel, int rows, tile_mode mode, layout in, bool 
                          .bias = biased ? bias.data() : nullptr,
                          .a_ahead = std::ptrdiff_t{1} << 40,  // prefetches may leave memory
                          .c_ahead = -(std::ptrdiff_t{1} << 40),
-                         .quiet = random.chance(1, 2),
+                         .no_prefetch = random.chance(1, 2),
                          .tiles = tiles,
                          .a_next = a_next,
                          .b_next = b_next,

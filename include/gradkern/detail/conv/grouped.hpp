@@ -25,7 +25,7 @@ namespace detail {
 
 struct grouped_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
-        return p.in_channels == p.out_channels && can_share(p.in_channels) &&
+        return p.in_channels == p.out_channels && has_group_tiles(p.in_channels) &&
                (p.in_channels == 4 || p.total_out_channels() > static_cast<std::int64_t>(simd::lanes));
     }
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }

@@ -155,7 +155,7 @@ protected:
                                 .bias_bytes = sizeof(Bias),
                                 .bias = element_traits<Bias>::type,
                                 .elements = {.is_f32 = std::is_same_v<T, float>,
-                                             .native_16bit = is_half<lane_operand<T>>,
+                                             .native_16bit = is_native_16bit<lane_operand<T>>,
                                              .bf16_pairs = has_pairs<T>}},
                                t, p, outputs, transposed, format, w_format, options);
         }

@@ -30,28 +30,28 @@ struct term_list_layout {
     std::int64_t segments = blocks;
     for (const shape::axis& a : e.axes) segments *= std::min(a.kernel, e.is_forward() ? a.large : a.small);
     term_list_layout at;
-    at.at_segments = slice.reserve<stretch>(segments);
+    at.at_segments = slice.reserve<k_segment>(segments);
     at.at_parts = slice.reserve<std::ptrdiff_t>(std::max<std::int64_t>(segments, 1));  // a part without terms, too
     return at;
 }
 
 /// The terms of one class: K segments in the fixed order, and how many of them make up each part.
 struct term_list {
-    stretch* segments = nullptr;
+    k_segment* segments = nullptr;
     std::ptrdiff_t* parts = nullptr;  // segments in each part
     std::ptrdiff_t part_count = 0;
     std::ptrdiff_t a_step = 1;  // from term to term of a segment
     std::ptrdiff_t b_step = 0;
 
     term_list(std::byte* slice, const term_list_layout& at) noexcept
-        : segments(array_at<stretch>(slice, at.at_segments)), parts(array_at<std::ptrdiff_t>(slice, at.at_parts)) {}
+        : segments(array_at<k_segment>(slice, at.at_segments)), parts(array_at<std::ptrdiff_t>(slice, at.at_parts)) {}
 
     /// Lets tiles read the packed weights as `a` and the activations as `b`.
     void swap_operands() noexcept {
         std::swap(a_step, b_step);
-        stretch* s = segments;
+        k_segment* s = segments;
         for (std::ptrdiff_t part = 0; part < part_count; ++part)
-            for (const stretch* const end = s + parts[part]; s != end; ++s) std::swap(s->a, s->b);
+            for (const k_segment* const end = s + parts[part]; s != end; ++s) std::swap(s->a, s->b);
     }
 };
 
@@ -66,7 +66,7 @@ inline void list_terms(const conv_equation& e, const weight_panels& panels, cons
         list.a_step = c[2].read_per_tap * in[4];
         list.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * panels.tap_pitch;
     }
-    stretch* end = list.segments;
+    k_segment* end = list.segments;
     list.part_count = 0;
     std::int64_t terms = part_terms;  // of the open part; full: the first segment opens one
     for (std::int64_t k0 = 0; k0 < panels.terms; k0 += channel_block) {
@@ -80,16 +80,16 @@ inline void list_terms(const conv_equation& e, const weight_panels& panels, cons
                             e.axes[2].kernel +
                         c[2].first_tap + x * c[2].tap_step;
                     const std::int64_t steps = in_group ? 1 : kl;
-                    const stretch s{k0 * channel_step + d * c[0].read_per_tap * in[2] + h * c[1].read_per_tap * in[3] +
-                                        x * c[2].read_per_tap * in[4],
-                                    block + e.packed_tap(tap) * panels.tap_pitch, steps};
+                    const k_segment s{k0 * channel_step + d * c[0].read_per_tap * in[2] +
+                                          h * c[1].read_per_tap * in[3] + x * c[2].read_per_tap * in[4],
+                                      block + e.packed_tap(tap) * panels.tap_pitch, steps};
                     if (terms + kl > part_terms) {
                         terms = 0;
                         list.parts[list.part_count++] = 0;
                     }
                     terms += kl;
                     if (list.parts[list.part_count - 1] > 0) {
-                        stretch& last = end[-1];
+                        k_segment& last = end[-1];
                         if (last.a + last.length * list.a_step == s.a && last.b + last.length * list.b_step == s.b) {
                             last.length += steps;
                             continue;

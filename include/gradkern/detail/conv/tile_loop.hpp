@@ -40,7 +40,7 @@ namespace detail {
 struct tile_element {
     output_element output;
     const tile_function* (*pairs)(std::ptrdiff_t lanes_used) = nullptr;  // of bf16 channels
-    const tile_function* octets = nullptr;                               // of them, in groups of eight
+    const tile_function* pair_groups = nullptr;                          // of them, in groups of eight
     const tile_function* native_16bit = nullptr;
     const tile_function* (*sliding_16bit)(std::int64_t taps) = nullptr;
 };
@@ -49,11 +49,11 @@ template <class T>
     tile_element e{.output = output_element_of<T>};
     if constexpr (has_pairs<T>) {
         e.pairs = &tiles_for<operand::pair>;
-        e.octets = tiles_of<operand::octet, 2, row_unit<operand::octet>>.data();
+        e.pair_groups = tiles_of<operand::pair_group_8, 2>.data();
     }
     constexpr operand A = lane_operand<T>;
-    if constexpr (is_half<A>) {
-        e.native_16bit = tiles_of<A, half_vectors, row_unit<A>>.data();
+    if constexpr (is_native_16bit<A>) {
+        e.native_16bit = tiles_of<A, native_16bit_vectors>.data();
         e.sliding_16bit = &sliding_tiles_for<A>;
     }
     return e;
@@ -246,7 +246,6 @@ private:
                 .b = t_.weights_of(p) + g.panels.width,
                 .b_step = t_.terms.b_step,
                 .c = c.first,
-                .group = g.in_channels,
                 .rounds = g.rounds_pairs() && output_.is_direct(),
                 .bias = biased_ ? t_.weights_of(p) : nullptr,
                 .a_ahead = a_ahead_,
@@ -272,15 +271,18 @@ private:
 
     [[nodiscard]] const tile_function* tiles_of_width(std::int64_t width) const noexcept {
         const tile_plan& g = t_.plan;
-        if (g.panels.has_pairs()) return g.panels.across_groups() ? element_.octets : element_.pairs(width);
+        if (g.panels.has_pairs()) return g.panels.across_groups() ? element_.pair_groups : element_.pairs(width);
         if (t_.in_16bit) return element_.native_16bit;
         switch (g.panels.inputs) {
             case lane_inputs::broadcast: return tiles_for<operand::scalar>(width);
             case lane_inputs::own: return tiles_for<operand::vector>(width);
             default: break;
         }
-        if (g.in_channels == 4) return tiles_for<operand::quad>(g.panels.width);
-        return tiles_of<operand::shared, narrow_vectors, row_unit<operand::shared>>.data();
+        switch (g.in_channels) {
+            case 2: return tiles_of<operand::group_2, narrow_vectors>.data();
+            case 4: return tiles_for<operand::group_4>(g.panels.width);
+            default: return tiles_of<operand::group_8, narrow_vectors>.data();
+        }
     }
 
     /// The next `tiles` tiles of `count` pixels of a walk, in all panels of the task; several lie in one line of it.
@@ -312,7 +314,7 @@ private:
             }
             if (prefetched) call.a_ahead = 0;
             // Tiles of 16 bits prefetch outputs still.
-            call.quiet = g.prefetching == prefetch::none || (prefetched && !t_.in_16bit);
+            call.no_prefetch = g.prefetching == prefetch::none || (prefetched && !t_.in_16bit);
             std::array<const float*, most_rows> rows;
             call.a = rows.data();
             run_parts(tile_of(call, rows, t_.panel_offset(p, of, lane), used, from), call);
@@ -329,9 +331,11 @@ private:
         list_terms(g, g.panels, c, t_.in, t_.channel_step, t_.terms);
         choose_prefetch(c);
         const bool in_group = g.panels.inputs == lane_inputs::broadcast_in_group;
-        const std::ptrdiff_t most = t_.in_16bit ? half_rows : in_group ? shared_rows : rows_at_most(g.panels.width);
-        const std::ptrdiff_t unit = t_.in_16bit ? half_rows / 2
-                                    : in_group  ? row_unit<operand::quad>
+        const std::ptrdiff_t most = t_.in_16bit ? native_16bit_rows
+                                    : in_group  ? group_rows
+                                                : rows_at_most(g.panels.width);
+        const std::ptrdiff_t unit = t_.in_16bit ? native_16bit_rows / 2
+                                    : in_group  ? row_unit<operand::group_4>
                                                 : row_unit<operand::scalar>;
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
         const auto tile_of = [&](const tile_call& call, auto& a, std::int64_t first, std::int64_t used,
@@ -384,8 +388,8 @@ private:
                                   a[0] = reinterpret_cast<const float*>(t_.source + first * t_.number_bytes);
                                   call.a_first = from[0];
                                   call.inside = inside;
-                                  call.lanes =
-                                      t_.in_16bit ? half_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
+                                  call.lanes = t_.in_16bit ? native_16bit_lanes
+                                                           : kernel_vectors(used, narrow_vectors) * simd::lanes;
                                   return tiles[count - 1];
                               });
                 read += count;

@@ -51,7 +51,7 @@ struct tile_plan : conv_equation {
     panel_fusion fusion = panel_fusion::none;
     result_buffer results = result_buffer::tiles;
     prefetch prefetching = prefetch::ahead;  // none: activations are likely to be in the last cache
-    std::int64_t group_panels = 0;  // of one group, or of all where lanes run across them
+    std::int64_t group_panels = 0;           // of one group, or of all where lanes run across them
     panel_tasks tasks{};
     std::int64_t single_worker_panels = 1;  // of a task, where one worker has all tasks
     std::int64_t packed_channels = 0;       // floats of a packed pixel
@@ -138,7 +138,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     if (p.takes_least_scratch()) return lanes;
     if (c.inputs == lane_inputs::broadcast) return dense_width(p, c.numbers);
-    if (c.numbers == tile_numbers::native_16bit) return half_lanes;
+    if (c.numbers == tile_numbers::native_16bit) return native_16bit_lanes;
     if (c.numbers == tile_numbers::bf16_pairs) return 2 * lanes;  // of outputs, for each vector of pairs
     return p.total_out_channels() <= lanes ? lanes : narrow_lanes;
 }

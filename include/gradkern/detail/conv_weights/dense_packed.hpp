@@ -103,7 +103,7 @@ struct dense_packed_plan : dense_tasks {
     dense_tasks tasks(p);
     if (p.taps() * std::min(tasks.task_panels * tasks.panel_width, p.small_channels) < 128) return false;
     tasks.lay_out(0);
-    const auto list = static_cast<std::int64_t>(sizeof(stretch)) * (tasks.chunk_lines() + 2);
+    const auto list = static_cast<std::int64_t>(sizeof(k_segment)) * (tasks.chunk_lines() + 2);
     return !p.is_f32() || has_far_pixels(p) || tasks.at_large + list + tasks.sum_bytes() > stack_slice;
 }
 

@@ -57,7 +57,7 @@ struct dense_tasks : task_plan {
         : task_plan(p, p.small_channels, simd::lanes) {
         slice_layout slice(true);
         static_cast<void>(slice.reserve<float>(chunk_pixels() * least_lanes));
-        static_cast<void>(slice.reserve<stretch>(chunk_lines()));
+        static_cast<void>(slice.reserve<k_segment>(chunk_lines()));
         const std::int64_t each = (has_two_levels() ? 2 : 1) * taps() * least_lanes +
                                   (large_from == source::packed ? row_pitch(chunk_pixels()) : 0);
         constexpr std::int64_t lines_of_arrays = 3 * cache_line;
@@ -76,7 +76,7 @@ struct dense_tasks : task_plan {
         slice_layout slice(least);
         at_small = slice.reserve<float>(small_source == source::in_place ? 0 : task_panels * chunk_pixels() * width);
         at_large = slice.reserve<float>(packed_floats);
-        at_list = slice.reserve<stretch>(chunk_lines());
+        at_list = slice.reserve<k_segment>(chunk_lines());
         reserve_sums(slice, sum_floats / panel_width * width);
     }
 

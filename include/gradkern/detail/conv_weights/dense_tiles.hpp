@@ -45,7 +45,7 @@ struct line_terms {
 /// become one; 0: each stays in its line. Returns how many there are.
 [[nodiscard]] inline std::ptrdiff_t fill_list(const dense_tasks& p, const large_view& large, const chunk_grid::chunk& c,
                                               const std::array<std::int64_t, 3>& tap, std::int64_t first,
-                                              const line_terms& terms, std::int64_t a_step, stretch* list) noexcept {
+                                              const line_terms& terms, std::int64_t a_step, k_segment* list) noexcept {
     std::ptrdiff_t count = 0;
     line_position at(p.axes, c.first_line);
     for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(p.axes)) {
@@ -57,7 +57,7 @@ struct line_terms {
         const std::int64_t b = p.small_source == source::in_place ? at.offset(p.small, first)
                                                                   : (line - c.first_line) * terms.floats + terms.first;
         if (a_step != 0 && count > 0) {
-            stretch& e = list[count - 1];
+            k_segment& e = list[count - 1];
             if (e.a + e.length * a_step == a && e.b + e.length * p.small_step() == b) {
                 e.length += terms.count;
                 continue;
@@ -75,7 +75,7 @@ struct dense_tiles {
     const tile_function* (*kernels)(std::ptrdiff_t lanes) = tiles_for<operand::scalar>;
     const float* small = nullptr;  // packed, or in place
     std::int64_t panel_step = 0;   // there, from panel to panel
-    stretch* list = nullptr;
+    k_segment* list = nullptr;
     float* sum = nullptr;
     std::int64_t ahead = 0;  // to what is prefetched of the large side
 
@@ -84,7 +84,7 @@ struct dense_tiles {
           task(plan, number),
           small(array_at<float>(slice, plan.at_small)),
           panel_step(plan.chunk_pixels() * plan.panel_width),
-          list(array_at<stretch>(slice, plan.at_list)),
+          list(array_at<k_segment>(slice, plan.at_list)),
           sum(array_at<float>(slice, plan.at_sum)) {
         if constexpr (has_twins) {
             if (are_twins(task.lanes) && task.channels > 6) kernels = twin_tiles;
@@ -178,12 +178,12 @@ struct dense_tiles {
 };
 
 /// Makes one segment of those that continue the one before; returns how many are left.
-[[nodiscard]] inline std::ptrdiff_t collapse_segments(stretch* list, std::ptrdiff_t count, std::int64_t a_step,
+[[nodiscard]] inline std::ptrdiff_t collapse_segments(k_segment* list, std::ptrdiff_t count, std::int64_t a_step,
                                                       std::int64_t b_step) noexcept {
     if (count == 0) return 0;
     std::ptrdiff_t last = 0;
     for (std::ptrdiff_t e = 1; e < count; ++e) {
-        stretch& s = list[last];
+        k_segment& s = list[last];
         if (s.a + s.length * a_step == list[e].a && s.b + s.length * b_step == list[e].b) {
             s.length += list[e].length;
         } else {
@@ -202,7 +202,7 @@ template <class Pack>
                                       const line_terms& terms, std::int64_t term_pixels, std::int64_t term_floats,
                                       bool collapse, const Pack& pack) noexcept {
     const dense_tasks& p = tiles.p;
-    stretch* const list = tiles.list;
+    k_segment* const list = tiles.list;
     const std::ptrdiff_t count =
         fill_list(p, {nullptr, p.large}, c, tap, columns.first, terms, collapse ? term_pixels * p.large[4] : 0, list);
     std::int64_t at = 0;

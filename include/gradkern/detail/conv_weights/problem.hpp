@@ -32,9 +32,9 @@ enum class activations : std::uint8_t {
 };
 
 template <class T>
-inline constexpr activations activations_of = std::is_same_v<T, float>   ? activations::f32
-                                              : is_half<lane_operand<T>> ? activations::native_16bit
-                                                                         : activations::packed_16bit;
+inline constexpr activations activations_of = std::is_same_v<T, float>           ? activations::f32
+                                              : is_native_16bit<lane_operand<T>> ? activations::native_16bit
+                                                                                 : activations::packed_16bit;
 
 /// The facts that runs read, too: every plan begins with them.
 struct tensors {

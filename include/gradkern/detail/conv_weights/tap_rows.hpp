@@ -87,7 +87,7 @@ struct tap_rows_plan : task_plan {
             small_source == source::in_place && has_whole_panels() ? 0 : chunk_pixels() * panel_width);
         at_large = slice.reserve<float>(packed_floats());
         at_chunk = slice.reserve<float>(sum_floats);
-        at_list = slice.reserve<stretch>(chunk_lines());
+        at_list = slice.reserve<k_segment>(chunk_lines());
         reserve_sums(slice, sum_floats);
     }
 
@@ -115,7 +115,7 @@ struct plane_lines {
     std::int64_t origin = 0;
     std::int64_t column_step = 0;
     std::int64_t line_step = 0;
-    stretch* list = nullptr;
+    k_segment* list = nullptr;
 };
 
 /// The steps that are a path's own. One instance of the loops serves all paths.
@@ -160,7 +160,7 @@ GRADKERN_NOINLINE inline void add_lines_by_rows(const tap_rows_plan& p, const pl
         for (std::int64_t kw = 0; kw < p.axes[2].kernel; kw += w.taps) {
             w = tap_group_at(p.axes[2], kw, l.chunk);
             if (w.columns() == 0) continue;
-            // the pixels of all taps of this class and this group: one stretch a line
+            // the pixels of all taps of this class and this group: one segment a line
             const std::int64_t b_first =
                 (h.first_position - l.at.h) * l.line_step + (w.first - l.chunk.first_column) * l.column_step;
             for (std::int64_t i = 0; i < h.positions; ++i)
@@ -222,7 +222,7 @@ void add_panels(const tap_rows_plan& p, const tap_rows_steps<T>& steps, const T*
                   .stride = p.large,
                   .column_step = packs_small ? p.panel_width : p.small[4],
                   .line_step = packs_small ? chunk.columns() * p.panel_width : p.small[3],
-                  .list = array_at<stretch>(slice, p.at_list)};
+                  .list = array_at<k_segment>(slice, p.at_list)};
     for (std::int64_t line = chunk.first_line; line < chunk.last_line;) {
         l.lines = std::min(chunk.last_line - line, p.axes[1].small - l.at.h);  // of this plane
         if (packs_large) {

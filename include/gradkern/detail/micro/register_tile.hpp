@@ -68,21 +68,6 @@ struct tile_kernel {
     tile_function run = nullptr;
 };
 
-// operand::shared, until its callers name one of the two.
-template <int Rows, int Vectors>
-GRADKERN_NOINLINE void group_2_or_8_tile(const tile_call& call) noexcept {
-    constexpr operand eight = has_group_tiles(8) ? operand::group_8 : operand::group_2;
-    call.group == 8 ? register_tile<eight, Rows, Vectors>(call) : register_tile<operand::group_2, Rows, Vectors>(call);
-}
-template <operand A, int Rows, int Vectors>
-[[nodiscard]] consteval tile_function function_of() noexcept {
-    if constexpr (A == operand::shared) {
-        return &group_2_or_8_tile<Rows, Vectors>;
-    } else {
-        return &register_tile<A, Rows, Vectors>;
-    }
-}
-
 /// The shapes of the kernels of an operand, {rows, vectors}, by vectors, then by rows.
 template <operand A, int Unit>
 inline constexpr auto kernel_shapes = [] {
@@ -100,7 +85,7 @@ template <operand A, int Unit, std::size_t... I>
 [[nodiscard]] consteval auto make_tile_kernels(std::index_sequence<I...>) noexcept {
     [[maybe_unused]] constexpr const auto& shape = kernel_shapes<A, Unit>.at;  // there may be no kernel
     return std::array<tile_kernel, sizeof...(I)>{
-        {{A, shape[I][0], shape[I][1], function_of<A, shape[I][0], shape[I][1]>()}...}};
+        {{A, shape[I][0], shape[I][1], &register_tile<A, shape[I][0], shape[I][1]>}...}};
 }
 /// THE table: the kernels of an operand. Those of several vectors have multiples of `Unit` rows. They are compiled where the table
 /// of their operand is named.

@@ -75,7 +75,7 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     std::ptrdiff_t c_at = 0;
     for (std::ptrdiff_t tile = call.tiles; tile != 0;
          --tile, a_at += call.a_next, b_at += call.b_next, c_at += call.c_next) {
-        if (!call.quiet) prefetch_sliding_rows(call, source, a_at + Taps / 2 * step, c_at);
+        if (!call.no_prefetch) prefetch_sliding_rows(call, source, a_at + Taps / 2 * step, c_at);
         for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += width) {
             vec acc[bound(Rows)];
             GRADKERN_UNROLL

@@ -24,7 +24,6 @@ struct k_segment {
     std::ptrdiff_t b = 0;
     std::ptrdiff_t length = 0;
 };
-using stretch = k_segment;
 
 /// What becomes of the values c holds before the call.
 enum class tile_mode : std::uint8_t {
@@ -44,7 +43,6 @@ struct tile_call {
     std::ptrdiff_t b_step = 0;
     float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer, outer_half: between the results of a row
-    std::ptrdiff_t group = 0;   ///< operand::shared: lanes of a group, 2 or 8
     bool rounds = false;  ///< operand::pair, pair_group_8: c holds bf16, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
     const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
@@ -52,7 +50,7 @@ struct tile_call {
     /// apart that no CPU fetches them by itself. The addresses may leave the tensor.
     std::ptrdiff_t a_ahead = 0;
     std::ptrdiff_t c_ahead = 0;
-    bool quiet = false;        ///< rows that are vectors: no prefetch
+    bool no_prefetch = false;  ///< rows that are vectors: no prefetch
     std::ptrdiff_t tiles = 1;  ///< so many tiles one after the other, each that far behind its predecessor:
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;

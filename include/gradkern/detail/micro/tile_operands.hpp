@@ -15,22 +15,17 @@ namespace detail {
 
 /// How a row is read. Each has its product in the header named here.
 enum class operand : std::uint8_t {
-    scalar,        ///< register_tile.hpp: a number, broadcast to all lanes
+    scalar,        ///< row_terms.hpp: a number, broadcast to all lanes
     vector,        ///< a number for each lane
     f16,           ///< so, of 16 bits, as c is
     bf16,          ///< so
-    group_4,       ///< group_tile.hpp: four numbers for each four lanes, broadcast within the group
-    shared,        ///< group_2 or group_8, as call.group says
-    outer,         ///< outer_tile.hpp: four or eight numbers, each of which has its own vector of sums
+    group_2,       ///< group_terms.hpp: two numbers for each two lanes, broadcast within the group
+    group_4,       ///< four for each four
+    group_8,       ///< eight for each eight
+    outer,         ///< outer_terms.hpp: four or eight numbers, each of which has its own vector of sums
     outer_half,    ///< so, four of groups of eight
     pair,          ///< as scalar, of two bf16 numbers in place of a float (pack/pairs.hpp)
     pair_group_8,  ///< as group_4, of pairs: eight channels
-    group_2,
-    group_8,
-    // Former names.
-    quad = group_4,
-    half = outer_half,
-    octet = pair_group_8
 };
 
 /// Whether rows are broadcast to all lanes: a number, or a pair.
@@ -43,8 +38,8 @@ inline constexpr bool is_native_16bit = A == operand::f16 || A == operand::bf16;
 
 /// Whether numbers are broadcast within the group.
 template <operand A>
-inline constexpr bool is_group = A == operand::group_2 || A == operand::group_4 || A == operand::group_8 ||
-                                 A == operand::shared || A == operand::pair_group_8;
+inline constexpr bool is_group =
+    A == operand::group_2 || A == operand::group_4 || A == operand::group_8 || A == operand::pair_group_8;
 
 /// Whether each number of a group has its own vector of sums.
 template <operand A>
@@ -104,10 +99,6 @@ template <operand A>
         return simd::fma(a, b, c);
     }
 }
-
-// Former names.
-template <operand A>
-inline constexpr bool is_half = is_native_16bit<A>;
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

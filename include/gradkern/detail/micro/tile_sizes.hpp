@@ -99,8 +99,7 @@ template <operand A>
         case operand::bf16: return vectors == native_16bit_vectors;
         case operand::group_4: return vectors <= narrow_vectors && has_group_tiles(4);
         case operand::group_8: return vectors == narrow_vectors && has_group_tiles(8);
-        case operand::group_2:
-        case operand::shared: return vectors == narrow_vectors && has_group_tiles(2);
+        case operand::group_2: return vectors == narrow_vectors && has_group_tiles(2);
         case operand::pair_group_8: return vectors == 2 && has_group_tiles(4);
         case operand::outer: return vectors == 4 || (vectors == 8 && most_outer == 8);
         case operand::outer_half: return vectors == 4;
@@ -173,13 +172,6 @@ GRADKERN_ALWAYS_INLINE void split_rows(std::ptrdiff_t rows, std::ptrdiff_t most,
         for (; tiles > 0; --tiles) f(count);
     });
 }
-
-// Former names.
-inline constexpr int half_vectors = native_16bit_vectors;
-inline constexpr int half_rows = native_16bit_rows;
-inline constexpr std::ptrdiff_t half_lanes = native_16bit_lanes;
-inline constexpr int shared_rows = group_rows;
-[[nodiscard]] constexpr bool can_share(std::ptrdiff_t group) noexcept { return has_group_tiles(group); }
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -143,9 +143,9 @@ template <operand A>
 GRADKERN_ALWAYS_INLINE void prefetch_tile(const tile_call& call, const row_map& row, const tile_offsets& from,
                                           int vectors) noexcept {
     if constexpr (is_native_16bit<A>) {
-        if (!call.quiet) prefetch_16bit_rows<A>(call, from.a, from.c);
+        if (!call.no_prefetch) prefetch_16bit_rows<A>(call, from.a, from.c);
     } else if constexpr (A == operand::vector || is_group<A>) {  // sums are short, and a loop would show
-        if (!call.quiet) {
+        if (!call.no_prefetch) {
             GRADKERN_UNROLL
             for (int i = 0; i < row.of_kernel; ++i) prefetch_row_ahead<A>(call, from, row[i], vectors);
         }

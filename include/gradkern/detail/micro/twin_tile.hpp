@@ -51,7 +51,7 @@ GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
         lone[i] = simd::zero();
         twice[i / 2] = simd::zero();
     }
-    for (const stretch* e = call.list; e != call.list + call.count; ++e) {
+    for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
         const float* a[bound(Rows)];
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) a[i] = call.a[std::min<std::ptrdiff_t>(i, call.rows - 1)] + e->a;
