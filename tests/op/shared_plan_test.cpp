@@ -168,7 +168,7 @@ template <conv_operator Op>
 void visit_convolutions(const visitor& visit) {
     using gk::algorithm;
     // several sums of 32 chunks of positions; several blocks of channels and panels; lanes across groups
-    const conv_row grouped{Op, 1, 7, 3, 2, {95, 91}, 3, 1, 1, 1};
+    const conv_row grouped{Op, 1, 11, 3, 2, {95, 91}, 3, 1, 1, 1};  // two panels of AVX-512
     const conv_row wide{Op, 2, 4, 66, 20, {9, 11}, 3, 2, 1, 1};
     const conv_row depthwise{Op, 2, 117, 1, 1, {20, 31}, 3, 1, 1, 1};
     for_each_variant({algorithm::dense, algorithm::dense_packed},
