@@ -9,8 +9,8 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/dense_tasks.hpp>
+#include <gradkern/detail/micro/one_and_a_half_tile.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
-#include <gradkern/detail/micro/twin_tile.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -86,11 +86,13 @@ struct dense_tiles {
           panel_step(plan.chunk_pixels() * plan.panel_width),
           list(array_at<k_segment>(slice, plan.at_list)),
           sum(array_at<float>(slice, plan.at_sum)) {
-        if constexpr (has_twins) {
-            if (are_twins(task.lanes) && task.channels > 6) kernels = twin_tiles;
+        if constexpr (has_one_and_a_half_tile) {
+            if (fits_one_and_a_half(task.lanes) && task.channels > 6) kernels = one_and_a_half_tiles;
         }
     }
-    [[nodiscard]] bool are_one_and_a_half() const noexcept { return has_twins && kernels == twin_tiles; }
+    [[nodiscard]] bool are_one_and_a_half() const noexcept {
+        return has_one_and_a_half_tile && kernels == one_and_a_half_tiles;
+    }
 
     /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second
     /// half.
@@ -111,7 +113,7 @@ struct dense_tiles {
         }
         auto* const packed = array_at<float>(slice, p.at_small);
         pack_chunk(p, from, c, task.lanes, panel_step, packed);
-        if constexpr (has_twins) double_halves(packed);
+        if constexpr (has_one_and_a_half_tile) double_halves(packed);
     }
 
     /// Adds the terms in the list, `segments` of them, to the sums of `taps` neighbouring taps from number `tap` on, in
@@ -122,7 +124,7 @@ struct dense_tiles {
         for (std::int64_t panel = 0; panel < task.panels; ++panel) {
             const std::int64_t lanes = std::min(p.panel_width, task.lanes - panel * p.panel_width);
             const tile_function* const tiles = kernels(lanes);
-            const std::ptrdiff_t rows = are_one_and_a_half() ? twin_rows : rows_at_most(lanes);
+            const std::ptrdiff_t rows = are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes);
             float* const panel_sum =
                 sum + (panel * p.task_channels + first_channel) * channel_sums + tap * p.panel_width;
             std::int64_t t = 0;  // rows of the tile: (tap, channel)

@@ -1,10 +1,10 @@
-// A tile for lanes that fill half of a second vector at most, for weight gradients: the second vector of b has its first half
-// twice, and two rows meet it at once.
+// A register tile of one and a half vectors, for weight gradients of panels whose lanes fill half of a second vector at most: the
+// second vector of b has its first half twice, and two rows meet it at once.
 //
-//     c[i][j]  +=  sum over stretches e, k in [0, e.length) of  a[i][e.a + k * a_step] * b[e.b + k * b_step + j]
+//     c[i][j]  +=  sum over segments e, k in [0, e.length) of  a[i][e.a + k * a_step] * b[e.b + k * b_step + j]
 //
-// Each sum is that of operand::scalar (register_tile.hpp), in the same order. Behind its lanes c is anything. Rows of the
-// kernel behind call.rows read the last one's numbers.
+// Each sum is that of operand::scalar (row_terms.hpp), in the same order. Behind its lanes c is anything. Rows of the kernel behind
+// call.rows read the last one's numbers.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
-#include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 
@@ -22,14 +23,13 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// Whether there are registers for it, and rows at most.
-inline constexpr bool has_twins = target.tile.one_and_a_half;
-inline constexpr int twin_rows = 10;
-static_assert(twin_rows <= most_rows_of_any);
+inline constexpr bool has_one_and_a_half_tile = target.tile.one_and_a_half;
+inline constexpr int one_and_a_half_rows = 10;
+static_assert(one_and_a_half_rows <= most_rows_of_any);
 
 /// Whether so many lanes of a panel may be read by it.
-[[nodiscard]] constexpr bool are_twins(std::ptrdiff_t lanes_used) noexcept {
-    constexpr auto lanes = static_cast<std::ptrdiff_t>(simd::lanes);
-    return has_twins && lanes_used > lanes && 2 * lanes_used <= 3 * lanes;
+[[nodiscard]] constexpr bool fits_one_and_a_half(std::ptrdiff_t lanes_used) noexcept {
+    return has_one_and_a_half_tile && lanes_used > simd::lanes && 2 * lanes_used <= 3 * simd::lanes;
 }
 
 /// The half that each lane belongs to.
@@ -40,16 +40,16 @@ inline constexpr auto number_of_half = [] {
 }();
 
 template <int Rows>
-GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
+GRADKERN_NOINLINE void one_and_a_half_tile(const tile_call& call) noexcept {
     using simd::vec;
-    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t width = simd::lanes;
     const auto second_half = simd::greater(simd::load(number_of_half.data()), simd::zero());
-    vec lone[bound(Rows)];
-    vec twice[bound(Rows / 2)];
+    vec single[bound(Rows)];
+    vec halves_of_two[bound(Rows / 2)];
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
-        lone[i] = simd::zero();
-        twice[i / 2] = simd::zero();
+        single[i] = simd::zero();
+        halves_of_two[i / 2] = simd::zero();
     }
     for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
         const float* a[bound(Rows)];
@@ -65,19 +65,19 @@ GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
             for (int i = 0; i < Rows; i += 2) {
                 const vec x = simd::broadcast(a[i][at]);
                 const vec y = simd::broadcast(a[i + 1][at]);
-                lone[i] = simd::fma(x, b0, lone[i]);
-                lone[i + 1] = simd::fma(y, b0, lone[i + 1]);
-                twice[i / 2] = simd::fma(simd::select(second_half, y, x), b1, twice[i / 2]);
+                single[i] = simd::fma(x, b0, single[i]);
+                single[i + 1] = simd::fma(y, b0, single[i + 1]);
+                halves_of_two[i / 2] = simd::fma(simd::select(second_half, y, x), b1, halves_of_two[i / 2]);
             }
         }
     }
-    // Halves leave by way of memory; those of a row are read with what follows, anything.
+    // Halves leave by way of memory; a half of a row is read with whatever follows.
     alignas(64) float sums[bound(Rows * width)];
     alignas(64) float halves[bound((Rows / 2 + 1) * width)];
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) {
-        simd::store(sums + i * width, lone[i]);
-        simd::store(halves + i / 2 * width, twice[i / 2]);
+        simd::store(sums + i * width, single[i]);
+        simd::store(halves + i / 2 * width, halves_of_two[i / 2]);
     }
     simd::store(halves + Rows / 2 * width, simd::zero());
     GRADKERN_NO_UNROLL
@@ -89,11 +89,11 @@ GRADKERN_NOINLINE void twin_tile(const tile_call& call) noexcept {
 }
 
 /// The kernels for 1 row to the most.
-[[nodiscard]] inline const tile_function* twin_tiles(std::ptrdiff_t) noexcept {
+[[nodiscard]] inline const tile_function* one_and_a_half_tiles(std::ptrdiff_t) noexcept {
     static constexpr auto tiles = [] {
-        std::array<tile_function, twin_rows> of{};
-        of.fill(&twin_tile<twin_rows - 2>);
-        of[twin_rows - 2] = of[twin_rows - 1] = &twin_tile<twin_rows>;
+        std::array<tile_function, one_and_a_half_rows> of{};
+        of.fill(&one_and_a_half_tile<one_and_a_half_rows - 2>);
+        of[one_and_a_half_rows - 2] = of[one_and_a_half_rows - 1] = &one_and_a_half_tile<one_and_a_half_rows>;
         return of;
     }();
     return tiles.data();
