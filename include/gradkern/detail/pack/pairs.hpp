@@ -91,7 +91,7 @@ inline void pack_every_second(const T* row, std::ptrdiff_t count, float* out) no
 template <class T>
 [[nodiscard]] inline std::ptrdiff_t short_rows(const paired_row<T>& row, std::ptrdiff_t lanes,
                                                std::ptrdiff_t step) noexcept {
-    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t width = simd::lanes;
     if (!row.both || lanes < 1 || lanes > width || row.other < 1 || row.other > 2 * width - lanes || step < 1) return 0;
     return std::min(width / lanes, 1 + (2 * width - lanes - row.other) / step);
 }
@@ -117,12 +117,33 @@ inline void pack_short_rows(const T* row, std::ptrdiff_t other, std::ptrdiff_t l
     }
 }
 
+/// Packs rows of neighbouring pairs: out[x * out_step + j] = the pair that begins at source[x * source_step + j].
+template <class T>
+inline void pack_rows_of_pairs(const paired_row<T>& source, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
+                               std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t width = simd::lanes;
+    const bool by_two_vectors = source.both && lanes >= 2 * width;
+    for (std::ptrdiff_t x = 0; x < count; ++x) {
+        const paired_row<T> row = source + x * source_step;
+        float* const to = out + x * out_step;
+        if (lanes < width) simd::store_partial(to, load_row(row, lanes), lanes);
+        for (std::ptrdiff_t next = 0; next < lanes && by_two_vectors; next += 2 * width) {
+            const std::ptrdiff_t j = std::min(next, lanes - 2 * width);  // the last ones overlap, here and below
+            simd::interleave_words(row.first + j, row.first + j + row.other, to + j);
+        }
+        for (std::ptrdiff_t next = 0; next < lanes && lanes >= width && !by_two_vectors; next += width) {
+            const std::ptrdiff_t j = std::min(next, lanes - width);
+            simd::store(to + j, load_row(row + j));
+        }
+    }
+}
+
 /// pack_lanes (pack/panels.hpp) of pairs: out[x * out_step + j] = the pair that begins at
 /// source[j * lane_step + x * source_step].
 template <class T>
 inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
                        std::ptrdiff_t source_step, std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
-    constexpr auto width = static_cast<std::ptrdiff_t>(simd::lanes);
+    constexpr std::ptrdiff_t width = simd::lanes;
     const bool in_memory = source.both && source.other == 1;  // pairs as they are wanted
     const std::ptrdiff_t short_ones =
         lane_step == 1 && out_step == lanes ? std::min(count, short_rows(source, lanes, source_step)) : 0;
@@ -139,23 +160,8 @@ inline void pack_pairs(const paired_row<T>& source, std::ptrdiff_t lane_step, st
         pack_columns<neighbours>([&](std::ptrdiff_t j) { return at(j * lane_step); }, lanes, count, out, out_step);
     } else if (short_ones > 0) {
         pack_short_rows(source.first, source.other, lanes, source_step, count, short_ones, out);
-    } else if (source.both && lane_step == 1 && lanes >= 2 * width) {
-        for (std::ptrdiff_t x = 0; x < count; ++x)
-            for (std::ptrdiff_t next = 0; next < lanes; next += 2 * width) {
-                const std::ptrdiff_t j = std::min(next, lanes - 2 * width);  // the last ones overlap, here and below
-                const T* const from = source.first + (x * source_step + j);
-                simd::interleave_words(from, from + source.other, out + x * out_step + j);
-            }
     } else if (lane_step == 1 && lanes >= width / 2) {
-        for (std::ptrdiff_t x = 0; x < count; ++x) {
-            const paired_row<T> row = source + x * source_step;
-            float* const to = out + x * out_step;
-            if (lanes < width) simd::store_partial(to, load_row(row, lanes), lanes);
-            for (std::ptrdiff_t next = 0; next < lanes && lanes >= width; next += width) {
-                const std::ptrdiff_t j = std::min(next, lanes - width);
-                simd::store(to + j, load_row(row + j));
-            }
-        }
+        pack_rows_of_pairs(source, lanes, source_step, count, out, out_step);
     } else if (source_step == 1) {
         pack_columns<T>([&](std::ptrdiff_t j) { return source + j * lane_step; }, lanes, count, out, out_step);
     } else {
