@@ -88,7 +88,7 @@ template <mutable_view Src>
 
 /// How many windows before window o would reach position q if there were windows before window 0.
 [[nodiscard]] constexpr std::int64_t windows_before(const shape::axis& a, std::int64_t q, std::int64_t o) noexcept {
-    const std::int64_t first = shape::ceil_div(q + a.pad_begin - (a.kernel - 1) * a.dilation, a.stride);
+    const std::int64_t first = shape::ceil_div(q + a.pad_begin - a.reach(), a.stride);
     return (o - first) / a.read_step(shape::side::large);
 }
 

@@ -102,7 +102,7 @@ void for_each_window(const std::array<shape::axis, 3>& axes, const index3& q, co
     index3 count{};
     for (std::size_t a = 0; a < 3; ++a) {  // the windows whose reach [p(o, 0), p(o, K - 1)] contains q
         const shape::axis& x = axes[a];
-        const std::int64_t reach = (x.kernel - 1) * x.dilation;
+        const std::int64_t reach = x.reach();
         first[a] = std::max<std::int64_t>(0, shape::ceil_div(q[a] + x.pad_begin - reach, x.stride));
         count[a] = (std::min)(x.small - 1, shape::floor_div(q[a] + x.pad_begin, x.stride)) - first[a] + 1;
     }
