@@ -35,6 +35,9 @@ struct cache_sizes {
     /// which share L2 with the lines they come from.
     std::int64_t packed_panel = std::int64_t{768} << 10;
     std::int64_t packed_panel_apart = std::int64_t{384} << 10;
+    std::int64_t fused_group_pixels =
+        512;  ///< pixels of a block that the panels of several groups go over side by side
+    std::int64_t fused_panel_pixels = 1024;       ///< the same of panels of one group whose windows share no pixel
     std::int64_t sums = std::int64_t{256} << 10;  ///< sums that stay in L2 beside the gradients that are added to them
     /// Sums of one worker. With fewer, panels of 16-bit tensors become so narrow that lines of memory are read in parts.
     std::int64_t sum_buffer = std::int64_t{4} << 20;

@@ -179,13 +179,15 @@ constexpr void choose_tile_tasks(tile_plan& t) noexcept {
         std::clamp<std::int64_t>(task_weight_floats / t.panels.floats, 1, std::max<std::int64_t>(t.tasks.fused, 1));
 }
 
-/// Limits of the blocks. Panels of several groups go over few pixels at a time, whose lines they share.
+/// Limits of the blocks. Fused panels go over few pixels at a time, so that those are still in the cache for the next panel.
 [[nodiscard]] constexpr block_budget tile_budget(const tile_plan& t, bool least) noexcept {
     // Panels are packed again for each block. From 2 MB of weights on, half as many blocks gain more than a buffer in L2.
     const bool many_weights =
         t.in_channels * t.taps() >= shape::ceil_div(4 * most_packed_floats, std::max<std::int64_t>(t.out_channels, 1));
     const std::int64_t most = least ? least_packed_floats : many_weights ? 2 * most_packed_floats : most_packed_floats;
-    const std::int64_t pixels = t.fusion == panel_fusion::groups ? 512 : block_pixels;
+    const std::int64_t pixels = t.fusion == panel_fusion::groups            ? target.cache.fused_group_pixels
+                                : t.fusion == panel_fusion::non_overlapping ? target.cache.fused_panel_pixels
+                                                                            : block_pixels;
     return {.pixels = pixels, .floats = most, .pixel_floats = t.packs(t.last_lanes()) ? t.packed_channels : 0};
 }
 
