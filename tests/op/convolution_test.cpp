@@ -228,14 +228,15 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {2, 1, 17, 17, {7, 56}, 3, 1, 1, 0, "narrow_output"},  // columns of one class
         {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "narrow_output", "narrow_output"},
         {1, 1, 33, 6, {9, 110}, 3, 1, 1, 2},
-        {1, 1, 18, 2, {1, 300}, 5, 1, 1, 2, "narrow_output", "narrow_output"},
+        {1, 1, 18, 2, {1, 300}, 5, 1, 1, 2, "narrow_output"},
         {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "dense", "dense"},  // too many channels to pack
         {2, 1, 17, 3, {17, 56}, 3, 2, 1, 1, "dense", "dense"},
         {1, 1, 36, 20, {12, 12}, 3, 1, 1, 1},  // a panel of three vectors
         {2, 1, 100, 44, {6, 7}, 3, 1, 1, 1},   // and a last one of three
         {2, 1, 23, 12, {9, 20}, 3, 1, 1, 1},   // half of a second vector of 16 lanes, which two rows share
         {1, 1, 18, 75, {6, 30}, 3, 1, 1, 1},   // the same, tiles of few and of many rows
-        {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "across_groups", "across_groups"},
+        {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "narrow_output"},
+        {1, 24, 2, 1, {9, 40}, 3, 1, 1, 1, nullptr, "across_groups"},  // a depth multiplier
         {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "grouped", "grouped"},
         {2, 9, 8, 8, {7, 12}, 3, 2, 1, 1},
         {1, 9, 8, 8, {11, 12}, 9, 1, 1, 4},  // sums of two parts

@@ -75,6 +75,17 @@ struct weight_gradient_blocks {
     std::int64_t most_packed = 1024 << 10;        ///< packed lines of a chunk there, at most
 };
 
+/// What steps of convolutions cost, in multiply-adds of a lane: measured on a Sapphire Rapids with AVX-512 and AVX2.
+struct step_costs {
+    double segment = 5;            ///< a K segment in a tile of one vector, beside its terms
+    std::int64_t packed_line = 8;  ///< a float of a line that is packed as it is
+    std::int64_t transposed = 48;  ///< a float that is transposed on the way
+    double spread_vectors = 7.5;   ///< a float that is written to lanes one by one, in multiply-adds of a vector
+    std::int64_t lone_column = 3;  ///< columns that one column costs as much as, where it is transposed
+    double line_loop = 1.15;       ///< times the multiply-adds of lines, whose ends fill no tile
+    double phases = 1.4;           ///< times those of data gradients along an axis with a stride: classes have few taps
+};
+
 /// What single CPUs do otherwise than most.
 struct cpu_quirks {
     /// Whether a stream all of whose lines are read is faster with prefetches. A Zen 4 follows it by itself, and takes 1.2 times
@@ -92,6 +103,7 @@ struct machine {
     tile_shapes tile;
     cache_sizes cache;
     prefetch_distances prefetch;
+    step_costs cost;
     weight_gradient_blocks weight_gradients;
     cpu_quirks quirk;
 };

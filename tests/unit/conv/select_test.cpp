@@ -135,7 +135,7 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(fours.forward(nxc)), "grouped");
     EXPECT_EQ(row_of(fours.backward(ncx)), "grouped");
     EXPECT_EQ(row_of(one_by_one.forward(nxc)), "dense");
-    EXPECT_EQ(row_of(multiplier.forward(ncx)), "across_groups");
+    EXPECT_EQ(row_of(multiplier.forward(nxc)), "across_groups");
     if (detail::simd::lanes < 8) return;
     EXPECT_EQ(row_of(one_by_one.forward(ncx)), "pointwise");
     EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");

@@ -5,7 +5,7 @@
 // Taken          all depthwise layers but those that depthwise_sliding takes
 // Gains          over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids, AVX-512,
 //                f32, rows forced in turns)
-// Used by        35 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet
+// Used by        32 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet
 // Delete it      never: depthwise layers have nothing to broadcast
 #pragma once
 

@@ -5,7 +5,7 @@
 // Lanes          neighbouring pixels of a line, which read neighbours. A class of one column has rows in the lanes, where there
 //                are enough: its columns are transposed. Rows of a tile are output channels
 // Packed         activations as [image][plane][row][channel][column]
-// Taken          where output channels would leave many lanes empty: the least multiply-adds of vectors (multiply_adds below)
+// Taken          where output channels would leave many lanes empty: it costs less than dense (conv/cost.hpp)
 // Gains          over dense_packed: 0.34 of its time (seven layers, 0.26 to 0.87; Sapphire Rapids, AVX-512, f32, rows forced in turns)
 // Used by        16 layers of the zoo: gradients of stems, last layers of decoders
 // Delete it      when panels of few output channels fill their lanes in another way
@@ -18,12 +18,12 @@
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/cost.hpp>
 #include <gradkern/detail/conv/pixel_tile.hpp>
 #include <gradkern/detail/conv/pointwise.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
-#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
@@ -53,7 +53,7 @@ struct narrow_output_path {
     }
 
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || saves_multiply_adds(p);
+        return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || costs_less(p);
     }
 
     [[nodiscard]] static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
@@ -82,36 +82,20 @@ struct narrow_output_path {
         return g;
     }
 
-    /// Whether a kernel of several taps takes fewer multiply-adds of vectors, because output channels would fill few lanes of
-    /// panels. What pixels in the lanes cost besides is measured: activations are packed, those whose channels are neighbours by
-    /// way of a transpose, and lone columns are transposed.
-    [[nodiscard]] static constexpr bool saves_multiply_adds(const conv_problem& p) noexcept {
-        constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    /// Whether it costs less than panels that output channels leave mostly empty. Stride 1; 1x1 kernels use too seldom what is packed.
+    [[nodiscard]] static constexpr bool costs_less(const conv_problem& p) noexcept {
         for (const shape::axis& a : p.axes)
             if (a.stride != 1) return false;
-        if (p.taps() == 1 || p.taps() * p.out_channels < 36) return false;  // what is packed is used too seldom
-        if (p.in_channels > most_packed_floats / 1024 || p.out_channels > 1024 || p.axes[2].kernel > 16) return false;
+        if (p.taps() == 1 || p.in_channels > most_packed_floats / 1024 || p.out_channels > 1024 ||
+            p.axes[2].kernel > 16)
+            return false;
         // Where four lines of outputs read more than the buffer holds, kernels are tall, and blocks so small that lines are packed
         // again and again.
         const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, p.extent(2)));
         const std::int64_t lines_of_four =
             reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, 4);
         if (lines_of_four > most_packed_floats / std::max<std::int64_t>(line_floats, 1)) return false;
-
-        const std::int64_t width = panel_lanes(p.out_channels);
-        const std::int64_t rest = p.out_channels % width;
-        const bool waits = narrow_rows < 8 && rest > 0 && rest <= lanes;  // tiles of one vector have too few sums
-        const std::int64_t in_panels =
-            lanes * (2 * panel_vectors(p.out_channels, width) + (waits ? 1 : 0)) * p.extent(2);
-
-        const std::int64_t lone_column = 2 * p.extent(1) >= lanes ? 3 : lanes;  // costs as much as so many others
-        std::int64_t columns = 0;
-        shape::tap_class_walk walk(p.axes[2], p.outputs, 0, p.extent(2));
-        for (shape::tap_class c; walk.next(c);)
-            columns += c.positions > 1 ? shape::ceil_div(c.positions, lanes) * lanes : lone_column;
-        const std::int64_t rows = shape::ceil_div(p.out_channels, std::int64_t{2}) * 2;
-        const std::int64_t percent = (p.in[4] == 1 && p.out[4] == 1 ? 115 : 140) + (p.groups > 1 ? 25 : 0);
-        return 100 * in_panels >= percent * 2 * rows * columns;
+        return cost_of_narrow_output(p) <= cost_of_dense(p);
     }
 };
 

@@ -1,0 +1,80 @@
+// What paths of few output channels cost: multiply-adds and packed floats, counted as multiply-adds of a lane. Rows of the table that
+// compete for a problem compare these.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/axes/span.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// Counts of one image. Tiles are so many vectors wide.
+struct conv_counts {
+    double terms = 1;        // (output, tap, channel), with what a K segment costs beside its terms
+    double read_pixels = 1;  // of the side that is read
+};
+[[nodiscard]] constexpr conv_counts count_terms(const conv_problem& p, int vectors = 1) noexcept {
+    conv_counts n{.terms = static_cast<double>(p.in_channels) + target.cost.segment / vectors};
+    for (const shape::axis& a : p.axes) {
+        if (!p.is_forward() && a.stride > 1) n.terms *= target.cost.phases;
+        n.terms *= static_cast<double>(a.small) * static_cast<double>(a.kernel);
+        n.read_pixels *= static_cast<double>(read_extent(a, p.outputs));
+    }
+    return n;
+}
+
+/// Output channels of a group in the lanes. Packing is left out: it is none in NXC, and in NCX lines cost narrow_output as much.
+[[nodiscard]] constexpr double cost_of_dense(const conv_problem& p) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::int64_t width = panel_lanes(p.out_channels);
+    const std::int64_t rest = p.out_channels % width;
+    const double waits =
+        narrow_rows < 8 && rest > 0 && rest <= lanes ? 0.5 : 0;  // tiles of one vector have too few sums
+    const double vectors = static_cast<double>(panel_vectors(p.out_channels, width)) + waits;
+    return static_cast<double>(p.groups) * count_terms(p).terms * vectors * static_cast<double>(lanes);
+}
+
+/// Pixels of a line in the lanes.
+[[nodiscard]] constexpr double cost_of_narrow_output(const conv_problem& p) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const conv_counts n = count_terms(p);
+    const bool transposes = 2 * p.extent(1) >= lanes;
+    std::int64_t columns = 0;
+    shape::tap_class_walk walk(p.axes[2], p.outputs, 0, p.extent(2));
+    for (shape::tap_class c; walk.next(c);)
+        columns +=
+            c.positions > 1 || !transposes ? shape::ceil_div(c.positions, lanes) * lanes : target.cost.lone_column;
+    const double filled = static_cast<double>(columns) / static_cast<double>(std::max<std::int64_t>(p.extent(2), 1));
+    // Each vector that is read for one output channel meets one number.
+    const std::int64_t rows = p.out_channels == 1 ? 4 : shape::ceil_div(p.out_channels, std::int64_t{2}) * 2;
+    // Of channels that are neighbours at least half a vector is transposed.
+    const bool are_lines = p.in[4] == 1 && p.out[4] == 1;
+    const std::int64_t packed = are_lines ? p.in_channels * target.cost.packed_line
+                                          : std::max(p.in_channels, lanes / 2) * target.cost.transposed;
+    return static_cast<double>(p.groups) * (target.cost.line_loop * n.terms * filled * static_cast<double>(rows) +
+                                            n.read_pixels * static_cast<double>(packed));
+}
+
+/// Output channels of all groups in the lanes: each activation is packed for each output channel of its group.
+[[nodiscard]] constexpr double cost_of_across_groups(const conv_problem& p) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const conv_counts n = count_terms(p, narrow_vectors);
+    const auto width = static_cast<double>(shape::ceil_div(p.total_out_channels(), lanes) * lanes);
+    const auto floats = static_cast<double>(p.in_channels) * static_cast<double>(p.total_out_channels());
+    const double packed = p.in[1] == 1 ? target.cost.spread_vectors * static_cast<double>(lanes)
+                                       : static_cast<double>(target.cost.transposed);
+    return n.terms * width + n.read_pixels * floats * packed;
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
