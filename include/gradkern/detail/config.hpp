@@ -283,11 +283,12 @@
 #define GRADKERN_DETAIL_TUNE GRADKERN_TUNE
 #elif defined(__tune_skylake_avx512__) || defined(__tune_cascadelake__) || defined(__tune_cooperlake__)
 #define GRADKERN_DETAIL_TUNE cascade_lake
+// Compilers call CPUs of Intel's that are newer than they know Rocket Lakes, which have no AMX.
+#elif defined(__tune_sapphirerapids__) || (defined(__tune_rocketlake__) && defined(__AMX_TILE__))
+#define GRADKERN_DETAIL_TUNE sapphire_rapids
 #elif defined(__tune_icelake_client__) || defined(__tune_icelake_server__) || defined(__tune_rocketlake__) || \
     defined(__tune_tigerlake__)
 #define GRADKERN_DETAIL_TUNE ice_lake
-#elif defined(__tune_sapphirerapids__)
-#define GRADKERN_DETAIL_TUNE sapphire_rapids
 #elif defined(__tune_graniterapids__) || defined(__tune_graniterapids_d__)
 #define GRADKERN_DETAIL_TUNE granite_rapids
 #elif defined(__tune_znver3__)
