@@ -24,7 +24,6 @@
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/select.hpp>
-#include <gradkern/detail/max_pool/window_plan.hpp>
 #include <gradkern/detail/max_pool_indices/run.hpp>
 #include <gradkern/detail/max_pool_indices/select.hpp>
 #include <gradkern/detail/run/check_options.hpp>
@@ -47,13 +46,13 @@ class max_operator {
 public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        const window_plan& w = windows();
+        const max_pool::maxima_plan& w = windows();
         return workspace_for(w.slice_bytes, std::min<std::int64_t>(workers, w.tasks()));
     }
 
 protected:
     std::size_t describe_as(std::string_view op, std::span<char> text) const noexcept {
-        const window_plan& w = windows();
+        const max_pool::maxima_plan& w = windows();
         text_writer out(text);
         out << op << ": " << name_of(w.path) << ", " << w.panels << " panels of " << w.panel_width << " lanes, "
             << w.boxes.count() << " boxes, " << w.tasks() << " tasks, " << w.slice_bytes << " bytes a worker, "
@@ -64,9 +63,9 @@ protected:
     Paths paths_{};
 
 private:
-    [[nodiscard]] const window_plan& windows() const noexcept {
-        const window_plan* w = nullptr;
-        with_plan(paths_, [&](const window_plan& plan) { w = &plan; });
+    [[nodiscard]] const max_pool::maxima_plan& windows() const noexcept {
+        const max_pool::maxima_plan* w = nullptr;
+        with_plan(paths_, [&](const max_pool::maxima_plan& plan) { w = &plan; });
         return *w;
     }
 };
@@ -86,7 +85,7 @@ private:
 
 /// A planned max pool. It is a value: copy it, and share it between threads.
 template <class T>
-class max_pool_plan : public detail::max_operator<detail::max_pool_path_plan> {
+class max_pool_plan : public detail::max_operator<detail::max_pool::plan> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_plan() noexcept = default;
@@ -106,7 +105,7 @@ public:
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             detail::with_plan(this->paths_, [&](const auto& path) {
-                detail::run_path(path, src, dst, indices, workspace, executor);
+                detail::max_pool::run_path(path, src, dst, indices, workspace, executor);
             });
         return {};
     }
@@ -144,7 +143,7 @@ template <class T>
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
     plan.paths_ =
-        detail::plan_path(checks, detail::max_pool_paths, {*p, attributes, src, out, indices, options}, options);
+        detail::plan_path(checks, detail::max_pool::paths, {*p, attributes, src, out, {}, indices, options}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }
@@ -182,7 +181,7 @@ template <mutable_view Src>
 
 /// A planned gradient of a max pool. It is a value: copy it, and share it between threads.
 template <class T>
-class max_pool_backward_plan : public detail::max_operator<detail::max_pool_backward_path_plan> {
+class max_pool_backward_plan : public detail::max_operator<detail::max_pool::backward_plan> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
     max_pool_backward_plan() noexcept = default;
@@ -203,7 +202,7 @@ public:
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             detail::with_plan(this->paths_, [&](const auto& path) {
-                detail::run_path(path, src, diff_dst, diff_src, workspace, executor);
+                detail::max_pool::run_path(path, src, diff_dst, diff_src, workspace, executor);
             });
         return {};
     }
@@ -242,8 +241,8 @@ template <class T>
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
-    plan.paths_ = detail::plan_path(checks, detail::max_pool_backward_paths,
-                                    {*p, attributes, src, diff_dst, out, options}, options);
+    plan.paths_ = detail::plan_path(checks, detail::max_pool::backward_paths,
+                                    {*p, attributes, src, diff_dst, out, {}, options}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }

@@ -190,7 +190,7 @@ void fuzz_max_pool(decoder& d) {
     }
     const gk::tensor_layout dst_layout = dst.layout();
     const gk::tensor_layout indices_layout = wants_indices ? indices.layout() : gk::tensor_layout{};
-    const auto plan = forced_if_it_fits(path_of(d, gk::detail::max_pool_paths), [&](gk::algorithm path) {
+    const auto plan = forced_if_it_fits(path_of(d, gk::detail::max_pool::paths), [&](gk::algorithm path) {
         return gk::plan_max_pool<T>(src.layout(), c.attributes, dst_layout, indices_layout,
                                     {.output = mode, .algorithm = path});
     });
@@ -235,7 +235,7 @@ void fuzz_max_pool_backward(decoder& d) {
         case 31: dy = dx, memory.bad_pointer = !diff_dst.empty() && !out.empty(); break;
         default: break;
     }
-    const auto plan = forced_if_it_fits(path_of(d, gk::detail::max_pool_backward_paths), [&](gk::algorithm path) {
+    const auto plan = forced_if_it_fits(path_of(d, gk::detail::max_pool::backward_paths), [&](gk::algorithm path) {
         return gk::plan_max_pool_backward<T>(src.layout(), diff_dst.layout(), c.attributes,
                                              is_omitted ? gk::tensor_layout{} : out_layout,
                                              {.output = mode, .algorithm = path});

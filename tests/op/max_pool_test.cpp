@@ -53,8 +53,8 @@ constexpr std::array<algorithm, Rows + 1> paths_of(const std::array<Path, Rows>&
     for (std::size_t i = 0; i < Rows; ++i) paths[i + 1] = table[i].name;
     return paths;
 }
-constexpr auto forward_paths = paths_of(gradkern::detail::max_pool_paths);
-constexpr auto backward_paths = paths_of(gradkern::detail::max_pool_backward_paths);
+constexpr auto forward_paths = paths_of(gradkern::detail::max_pool::paths);
+constexpr auto backward_paths = paths_of(gradkern::detail::max_pool::backward_paths);
 
 /// Whether a row was refused because it does not fit.
 bool does_not_fit(algorithm path, const gradkern::error& e) {

@@ -485,8 +485,8 @@ std::span<const algorithm> paths_of(op kind) {
     static constexpr std::array<algorithm, 4> from_indices{algorithm::automatic, algorithm::sums_in_place,
                                                            algorithm::sums_sliding, algorithm::sums_buffered};
     if (kind == op::max_pool_backward_from_indices) return from_indices;
-    static constexpr std::array max_forward = with_automatic(detail::max_pool_paths);
-    static constexpr std::array max_backward = with_automatic(detail::max_pool_backward_paths);
+    static constexpr std::array max_forward = with_automatic(detail::max_pool::paths);
+    static constexpr std::array max_backward = with_automatic(detail::max_pool::backward_paths);
     if (kind == op::max_pool) return max_forward;
     if (kind == op::max_pool_backward) return max_backward;
     static constexpr std::array weights = with_automatic(detail::conv_weights::paths);

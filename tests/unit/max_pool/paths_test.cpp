@@ -104,7 +104,7 @@ TYPED_TEST(max_pool_paths, forward_rows_have_the_references_bits) {
         ASSERT_TRUE(
             gk::ref::max_pool(x.const_view(), a, expected.view(), {expected_index.data(), dst}, {.plan = options})
                 .ok());
-        for (const auto& row : gk::detail::max_pool_paths) {
+        for (const auto& row : gk::detail::max_pool::paths) {
             options.algorithm = row.name;
             for (const bool with_indices : {true, false}) {
                 const auto plan = gk::plan_max_pool<T>(
@@ -124,7 +124,7 @@ TYPED_TEST(max_pool_paths, forward_rows_have_the_references_bits) {
             }
         }
     });
-    EXPECT_EQ(ran.size(), gk::detail::max_pool_paths.size());
+    EXPECT_EQ(ran.size(), gk::detail::max_pool::paths.size());
 }
 
 TYPED_TEST(max_pool_paths, backward_rows_have_the_references_bits) {
@@ -140,7 +140,7 @@ TYPED_TEST(max_pool_paths, backward_rows_have_the_references_bits) {
         fill_before(expected);
         ASSERT_TRUE(
             gk::ref::max_pool_backward(x.const_view(), dy.const_view(), a, expected.view(), {.plan = options}).ok());
-        for (const auto& row : gk::detail::max_pool_backward_paths) {
+        for (const auto& row : gk::detail::max_pool::backward_paths) {
             options.algorithm = row.name;
             const auto plan = gk::plan_max_pool_backward<T>(src, dst, a, src, options);
             if (!plan) continue;
@@ -153,7 +153,7 @@ TYPED_TEST(max_pool_paths, backward_rows_have_the_references_bits) {
             EXPECT_TRUE(dx.surroundings_intact());
         }
     });
-    EXPECT_EQ(ran.size(), gk::detail::max_pool_backward_paths.size());
+    EXPECT_EQ(ran.size(), gk::detail::max_pool::backward_paths.size());
 }
 
 }  // namespace

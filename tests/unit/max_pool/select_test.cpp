@@ -16,6 +16,7 @@ namespace {
 
 namespace gk = gradkern;
 namespace detail = gradkern::detail;
+namespace engine = gradkern::detail::max_pool;
 using gk::algorithm;
 using gk::data_format;
 using gk::errc;
@@ -24,8 +25,8 @@ using gk::max_pool_attributes;
 using gk::plan_options;
 
 // A plan is copied as bytes.
-static_assert(std::is_trivially_copyable_v<detail::max_pool_path_plan>);
-static_assert(std::is_trivially_copyable_v<detail::max_pool_backward_path_plan>);
+static_assert(std::is_trivially_copyable_v<engine::plan>);
+static_assert(std::is_trivially_copyable_v<engine::backward_plan>);
 
 /// A pool of dense tensors.
 struct pool {
@@ -127,20 +128,20 @@ TEST(max_pool_select, backward_rows_fit_or_are_unsupported) {
 }
 
 TEST(max_pool_select, last_rows_fit_every_problem) {
-    EXPECT_EQ(detail::max_pool_paths.back().fits, detail::always<detail::max_pool_problem>);
-    EXPECT_EQ(detail::max_pool_backward_paths.back().fits, detail::always<detail::max_pool_backward_problem>);
-    for (const auto& row : detail::max_pool_paths) EXPECT_NE(gk::name_of(row.name), "unknown");
-    for (const auto& row : detail::max_pool_backward_paths) EXPECT_NE(gk::name_of(row.name), "unknown");
+    EXPECT_EQ(engine::paths.back().fits, detail::always<engine::problem>);
+    EXPECT_EQ(engine::backward_paths.back().fits, detail::always<engine::problem>);
+    for (const auto& row : engine::paths) EXPECT_NE(gk::name_of(row.name), "unknown");
+    for (const auto& row : engine::backward_paths) EXPECT_NE(gk::name_of(row.name), "unknown");
 }
 
 TEST(max_pool_select, least_scratch_takes_any_row_but_no_other_operators) {
     for (const pool& p : {nxc, ncx, line_ncx, dilated, many_windows}) {
-        for (const auto& row : detail::max_pool_paths) {
+        for (const auto& row : engine::paths) {
             const auto plan = p.forward({.algorithm = row.name, .scratch = gk::scratch_use::least});
             ASSERT_TRUE(plan);
             EXPECT_LE(plan->workspace_bytes(), detail::call_workspace);
         }
-        for (const auto& row : detail::max_pool_backward_paths) {
+        for (const auto& row : engine::backward_paths) {
             const auto plan = p.backward({.algorithm = row.name, .scratch = gk::scratch_use::least});
             ASSERT_TRUE(plan);
             EXPECT_LE(plan->workspace_bytes(), detail::call_workspace);
@@ -184,34 +185,34 @@ TEST(max_pool_select, large_overlapping_windows_are_separable) {
     const auto maxima_of = [](const extents& kernel) {
         const pool p{{1, 20, 20, 16}, window(kernel, {1, 1}, data_format::nxc)};
         const auto problem = gk::shape::max_pool_shapes(p.src, p.attributes, {}, {}, 4);
-        const detail::max_pool_problem facts(*problem, p.attributes, p.src, p.dst(), {}, {});
-        return detail::make_windows(facts, algorithm::windows).maxima;
+        const engine::problem facts(*problem, p.attributes, p.src, p.dst(), {}, {}, {});
+        return engine::make_windows(facts, algorithm::windows).maxima;
     };
-    EXPECT_EQ(maxima_of({5, 5}), detail::window_maxima::separable);
-    EXPECT_EQ(maxima_of({3, 3}), detail::window_maxima::whole);
+    EXPECT_EQ(maxima_of({5, 5}), engine::window_maxima::separable);
+    EXPECT_EQ(maxima_of({3, 3}), engine::window_maxima::whole);
 }
 
 // What is packed of a line: all of it where most is read and lines are contiguous.
 TEST(max_pool_select, whole_lines_are_packed_where_they_are_contiguous) {
-    detail::max_problem p;
+    engine::problem p;
     p.axes[2] = {.large = 16, .small = 8, .kernel = 2, .stride = 2};
     p.src = {0, 256, 256, 16, 1};
-    EXPECT_EQ(detail::packed_columns(p, detail::packed_lines::whole, 8), 16);
+    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 8), 16);
     p.axes[2].small = 7;  // 14 of 16 columns are read
-    EXPECT_EQ(detail::packed_columns(p, detail::packed_lines::whole, 7), 16);
-    EXPECT_EQ(detail::packed_columns(p, detail::packed_lines::as_read, 7), 14);
-    EXPECT_EQ(detail::packed_columns(p, detail::packed_lines::whole, 3), 6);
+    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 7), 16);
+    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::as_read, 7), 14);
+    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 3), 6);
     p.src[3] = 20;  // lines do not follow one another
-    EXPECT_EQ(detail::packed_columns(p, detail::packed_lines::whole, 7), 14);
+    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 7), 14);
 }
 
 TEST(max_pool_select, slices_lie_along_the_outermost_axis) {
-    detail::max_problem p;
-    EXPECT_EQ(detail::slice_axis(p), 2U);
+    engine::problem p;
+    EXPECT_EQ(engine::slice_axis(p), 2U);
     p.axes[1].large = 4;
-    EXPECT_EQ(detail::slice_axis(p), 1U);
+    EXPECT_EQ(engine::slice_axis(p), 1U);
     p.axes[0].small = 2;
-    EXPECT_EQ(detail::slice_axis(p), 0U);
+    EXPECT_EQ(engine::slice_axis(p), 0U);
 }
 
 }  // namespace

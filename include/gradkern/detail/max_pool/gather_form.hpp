@@ -1,19 +1,13 @@
-// The gradient of a max pool in gather form: each pixel adds the gradients of the windows whose maximum it is.
+// The gradient of a max pool in gather form: each pixel adds the gradients of the windows whose maximum it is. Task (box of
+// diff_src of one image, panel of channels) > line of windows: find maxima, keep their linear offsets > line of pixels, as soon
+// as all windows that reach it are there > windows that reach a pixel, in ascending order. Lanes hold channels.
 //
-// Path cards. Both: task (box of diff_src of one image, panel of channels) > line of windows: find maxima, keep their linear
-// offsets > line of pixels, as soon as all windows that reach it are there > windows that reach a pixel, in ascending order.
-// Lanes hold channels. Times: means over the zoo, tensors of two images, both rows forced, Sapphire Rapids, g++ 12 -O3.
-//
-// gather_form         reads src in place; diff_dst and diff_src as well where their channels are neighbours.
-//                     Taken when channels of src are neighbours and few windows, without dilation, reach a pixel.
-//                     Gain: scatter_form takes 1.23 of its time (AVX-512), 1.07 (AVX2). Of less than 32 channels scatter_form
-//                     is faster: 0.83, 0.68 (max2s2_20_24).
-//                     Zoo: all 18 max pools in NXC that few windows meet in. Delete it when that gain is gone.
-// gather_form_packed  packs what a line reads as f32, channels innermost.
-//                     Taken when channels of src lie apart and there is one spatial axis. Across more axes packing takes most of
-//                     the time.
-//                     Gain: scatter_form_packed takes 1.15 of its time (AVX-512), 1.00 (AVX2).
-//                     Zoo: max1d_k2_64, max1d_k3s2_128 in NCX. Delete it when scatter_form_packed is as fast with AVX-512.
+// gather_form         reads src in place. Taken when channels of src are neighbours and few windows, without dilation, reach a
+//                     pixel. Zoo: 18 of 20 in NXC. scatter_form takes 1.23 of its time (AVX-512), 1.07 (AVX2); but of less than
+//                     32 channels 0.83, 0.68. (Means, both forced, Sapphire Rapids, g++ 12.)
+// gather_form_packed  packs what a line reads. Taken when channels of src lie apart, along one spatial axis: across more, packing
+//                     takes most of the time. Zoo: max1d_k2_64, max1d_k3s2_128 in NCX. scatter_form_packed takes 1.15, 1.00.
+// Delete each when that gain is gone.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +19,8 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/gradient.hpp>
+#include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
-#include <gradkern/detail/max_pool/window_plan.hpp>
-#include <gradkern/detail/max_pool/window_task.hpp>
 #include <gradkern/detail/micro/window_gather.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
@@ -41,7 +34,7 @@
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool {
 
 /// Windows at most that may reach a pixel.
 inline constexpr std::int64_t most_gathered = simd::lanes * 3 / 2;
@@ -61,7 +54,7 @@ struct gather_form_plan : gradient_plan {
 };
 
 /// Whether few enough windows, all without dilation, reach each pixel.
-[[nodiscard]] constexpr bool few_windows_meet(const max_problem& p) noexcept {
+[[nodiscard]] constexpr bool few_windows_meet(const problem& p) noexcept {
     std::int64_t windows = 1;
     for (const shape::axis& a : p.axes) {
         const std::int64_t of_axis = reads_at_most(a, shape::side::large, 1);
@@ -70,16 +63,16 @@ struct gather_form_plan : gradient_plan {
     }
     return windows <= most_gathered;
 }
-[[nodiscard]] constexpr bool fits_gather_form(const max_pool_backward_problem& p) noexcept {
+[[nodiscard]] constexpr bool fits_gather_form(const problem& p) noexcept {
     return p.scratch == scratch_use::fast && reads_in_place(p) && few_windows_meet(p);
 }
-[[nodiscard]] constexpr bool fits_gather_form_packed(const max_pool_backward_problem& p) noexcept {
+[[nodiscard]] constexpr bool fits_gather_form_packed(const problem& p) noexcept {
     return p.scratch == scratch_use::fast && has_short_offsets(p) && few_windows_meet(p) && slice_axis(p) == 2 &&
            fits_scratch(p, hull_at_most(p.axes[2], 1));
 }
 
 /// Pixels, or windows, that the scratch of a box buffers: what is packed, or the results of windows.
-[[nodiscard]] constexpr std::int64_t gather_pixels(const max_problem& p, window_access access,
+[[nodiscard]] constexpr std::int64_t gather_pixels(const problem& p, window_access access,
                                                    const std::array<std::int64_t, 3>& box) noexcept {
     if (access == window_access::packed) return hull_at_most(p.axes[2], box[2]);
     const std::size_t slices = slice_axis(p);
@@ -90,8 +83,8 @@ struct gather_form_plan : gradient_plan {
 }
 
 /// The plan of both rows.
-[[nodiscard]] constexpr gather_form_plan make_gather_form(const max_pool_backward_problem& p, algorithm row) noexcept {
-    const window_access access = row == algorithm::gather_form_packed ? window_access::packed : window_access::in_place;
+[[nodiscard]] constexpr gather_form_plan make_gather_form(const problem& p, algorithm row) noexcept {
+    const window_access access = access_of(row);
     const bool is_packed = access == window_access::packed;
     panel_budget panel{widest_panel(p, access), max_scratch};
     if (is_packed) narrow_panel(panel, gather_pixels(p, access, p.pixels()));
@@ -99,7 +92,7 @@ struct gather_form_plan : gradient_plan {
     const auto too_large = [&](const std::array<std::int64_t, 3>& box) {
         return gather_pixels(p, access, box) * panel.width > panel.floats;
     };
-    gather_form_plan g{{{p, row, access, panel.width}, p}};
+    gather_form_plan g{{p, row, panel.width}};
     std::array<std::int64_t, 3> box = cut_slices(p, too_large);
     if (g.slide == 2) {  // the results of all windows that reach a box are kept
         const std::int64_t stride = p.axes[2].stride;
@@ -110,7 +103,7 @@ struct gather_form_plan : gradient_plan {
     g.boxes = grid_of_slices(p, box, g.panels);
     if (g.tasks() == 0) return g;
     box = {g.boxes.box(0), g.boxes.box(1), g.boxes.box(2)};
-    if (g.diff_dst[1] == 1 && g.diff_src[1] == 1 && g.output == output_mode::overwrite)
+    if (g.dst[1] == 1 && g.diff_src[1] == 1 && g.output == output_mode::overwrite)
         g.operands = gather_operands::in_place;
     if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / static_cast<std::int64_t>(sizeof(float)))
         g.prefetch_next = prefetch_slices::ahead;
@@ -130,23 +123,25 @@ struct gather_form_plan : gradient_plan {
     return g;
 }
 
-/// One task of a plan in gather form.
+/// One task of a plan.
 template <class T>
-class gather_form_task : gradient_task {
+class gather_form_task : maxima_task {
 public:
     gather_form_task(const gather_form_plan& g, std::int64_t task, std::byte* slice) noexcept
-        : gradient_task(g, task, slice), plan_(g), sums_(array_at<float>(slice, g.at_sums)) {}
+        : maxima_task(g, shape::side::large, task, slice),
+          plan_(g),
+          gradient_(array_at<float>(slice, g.at_gradient)),
+          sums_(array_at<float>(slice, g.at_sums)) {}
 
     void run(const T* src, const T* diff_dst, T* diff_src) noexcept {
-        const shape::canonical_strides& y = plan_.diff_dst;
-        const T* const source = panel_of(src, plan_.src);
-        const T* const gradients = panel_of(diff_dst, y);
-        T* const to = panel_of(diff_src, plan_.diff_src);
+        const shape::canonical_strides& y = plan_.dst;
+        src = panel_of(src, plan_.src);
+        diff_dst = panel_of(diff_dst, y);
+        diff_src = panel_of(diff_src, plan_.diff_src);
         staging_box packed;
-        if (plan_.access == window_access::packed && windows_[2].first < windows_[2].last) {
-            const box_grid::item read{0, 1, {0, 0, windows_[2].first}, {1, 1, windows_[2].last}};
-            packed = reads_of(plan_.axes, shape::side::small, read, plan_.panel_width);
-            stage_channels(source, plan_.src, packed, used_, packed_);
+        if (plan_.access == window_access::packed && windows_.first[2] < windows_.last[2]) {
+            packed = reads();
+            stage_channels(src, plan_.src, packed, used_, packed_);
         }
         const std::size_t slide = plan_.slide;
         std::int64_t done = box_.first[slide];  // slices before this one
@@ -158,20 +153,20 @@ public:
             part.last[slide] = end;
             done = end;
             for (std::int64_t d = part.first[0]; d < part.last[0]; ++d)
-                for (std::int64_t h = part.first[1]; h < part.last[1]; ++h) gather_line(source, gradients, to, d, h);
+                for (std::int64_t h = part.first[1]; h < part.last[1]; ++h) gather_line(src, diff_dst, diff_src, d, h);
         };
         const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
             // windows from here on reach no pixel before their own first one
             if (slide < 2) gather_before(plan_.axes[slide].position(slide == 0 ? d : h, 0));
-            const std::int64_t at = kept_line(d, h) + (first - windows_[2].first) * plan_.panel_width;
+            const std::int64_t at = kept_line(d, h) + (first - windows_.first[2]) * plan_.panel_width;
             window_results results = results_;
             results.offset += at;
-            find_maxima(source, packed, tensor_offsets(), 0, d, h, first, last, results);
+            find_maxima(src, packed, plan_.plane_offsets(), 0, d, h, first, last, results);
             if (plan_.operands == gather_operands::packed)
-                pack_lanes(gradients + (d * y[2] + h * y[3] + first * y[4]), y[1], used_, y[4], last - first,
+                pack_lanes(diff_dst + (d * y[2] + h * y[3] + first * y[4]), y[1], used_, y[4], last - first,
                            gradient_ + at, plan_.panel_width);
         };
-        for_each_segment(windows_, every_window{}, segment);
+        for_each_segment(walked_windows::all, segment);
         gather_before(box_.last[slide]);
     }
 
@@ -179,14 +174,14 @@ private:
     /// Gathers for the pixels of the box in line (d, h).
     void gather_line(const T* source, const T* gradients, T* to, std::int64_t d, std::int64_t h) noexcept {
         const shape::canonical_strides& x = plan_.diff_src;
-        const shape::canonical_strides& y = plan_.diff_dst;
+        const shape::canonical_strides& y = plan_.dst;
         const std::int64_t first = box_.first[2];
         const std::int64_t last = box_.last[2];
         to += d * x[2] + h * x[3];
         if (plan_.operands == gather_operands::in_place) {
             gather_columns<T>(d, h, first, last, y[4], to + first * x[4], x[4], next_slice(source, d, h),
                               [&](std::int64_t p, std::int64_t r) {
-                                  return gradients + (p * y[2] + r * y[3] + windows_[2].first * y[4]);
+                                  return gradients + (p * y[2] + r * y[3] + windows_.first[2] * y[4]);
                               });
             return;
         }
@@ -206,14 +201,14 @@ private:
                         const GradientOf& gradient_of) noexcept {
         const position_range planes = read_span_inside(plan_.axes[0], shape::side::large, d, d + 1);
         const position_range rows = read_span_inside(plan_.axes[1], shape::side::large, h, h + 1);
-        const std::array<std::int64_t, 3> offsets = tensor_offsets();
+        const std::array<std::int64_t, 3> offsets = plan_.plane_offsets();
         std::array<window_line<G>, most_gathered> lines;
         std::size_t count = 0;
-        for (std::int64_t p = planes.first; p < planes.last && windows_[2].first < windows_[2].last; ++p)
+        for (std::int64_t p = planes.first; p < planes.last && windows_.first[2] < windows_.last[2]; ++p)
             for (std::int64_t r = rows.first; r < rows.last; ++r)
                 lines[count++] = {results_.offset + kept_line(p, r), gradient_of(p, r)};
         gather_gradients<G>({lines.data(), count}, {plan_.panel_width, gradient_step, out_step}, plan_.axes[2],
-                            windows_[2].first, begin, end, d * offsets[0] + h * offsets[1] + begin, used_, out, ahead);
+                            windows_.first[2], begin, end, d * offsets[0] + h * offsets[1] + begin, used_, out, ahead);
     }
 
     /// What the next slice of windows, or the next box, is the first to read.
@@ -230,13 +225,14 @@ private:
 
     /// Offset of the results of a line of windows in what is kept of them: a ring of slices.
     [[nodiscard]] std::int64_t kept_line(std::int64_t d, std::int64_t h) const noexcept {
-        const std::int64_t line = plan_.slide == 0 ? d % plan_.kept_slices * plan_.kept_lines + (h - windows_[1].first)
+        const std::int64_t line = plan_.slide == 0 ? d % plan_.kept_slices * plan_.kept_lines + (h - windows_.first[1])
                                   : plan_.slide == 1 ? h % plan_.kept_slices
                                                      : 0;
         return line * plan_.kept_windows * plan_.panel_width;
     }
 
     const gather_form_plan& plan_;
+    float* gradient_;
     float* sums_;
 };
 
@@ -244,8 +240,8 @@ private:
 template <class T>
 void run_path(const gather_form_plan& g, const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_gradient<gather_form_task<T>>(g, src, diff_dst, diff_src, workspace, executor);
+    run_plan<gather_form_task<T>>(g, workspace, executor, src, diff_dst, diff_src);
 }
 
-}  // namespace detail
+}  // namespace detail::max_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -1,4 +1,4 @@
-// The checked facts of a max pool and of its gradient. No decision is taken here.
+// The checked facts of a max pool or of its gradient, and what indices count. No decision is taken here.
 #pragma once
 
 #include <array>
@@ -6,7 +6,6 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/index_rule.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -14,31 +13,69 @@
 #include <gradkern/tensor_view.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool {
+
+/// An index as a linear function of linear offset and channel: offset * per_offset + channel * per_channel + image * per_image.
+struct index_rule {
+    std::array<std::int64_t, 3> offset_steps{};  // linear offsets from pixel to pixel
+    std::int64_t per_offset = 1;
+    std::int64_t per_channel = 0;
+    std::int64_t per_image = 0;
+    std::int64_t end = 0;  // all indices are below
+
+    constexpr index_rule() noexcept = default;
+    constexpr index_rule(const shape::pooling_problem& p, data_format format, index_base base,
+                         storage_order order) noexcept {
+        const std::int64_t d = p.axes[0].large;
+        const std::int64_t h = p.axes[1].large;
+        const std::int64_t w = p.axes[2].large;
+        const std::int64_t plane = d * h * w;
+        offset_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
+                                                         : std::array<std::int64_t, 3>{1, d, d * h};
+        const bool channels_inside = base == index_base::image || format == data_format::nxc;
+        if (base != index_base::plane) {
+            per_offset = channels_inside ? p.channels : 1;
+            per_channel = channels_inside ? 1 : plane;
+        }
+        if (base == index_base::tensor) per_image = plane * p.channels;
+        end = plane * (base == index_base::plane ? 1 : p.channels) * (base == index_base::tensor ? p.batch : 1);
+    }
+};
 
 /// What a NaN does in a window: it beats every number, or loses to every number.
 enum class nan_rule : std::uint8_t { wins, loses };
 
-/// What both directions know.
-struct max_problem {
+/// src -> dst, indices; or src, diff_dst -> diff_src. A layout that is empty has no strides.
+struct problem {
     std::array<shape::axis, 3> axes{};
     std::int64_t batch = 0;
     std::int64_t channels = 0;
     shape::canonical_strides src{};
+    shape::canonical_strides dst{};  // of diff_dst for the gradient
+    shape::canonical_strides diff_src{};
+    shape::canonical_strides indices{};
+    index_rule index{};
+    bool writes_indices = false;
     nan_rule nan = nan_rule::wins;
     output_mode output = output_mode::overwrite;
     scratch_use scratch = scratch_use::fast;
 
-    constexpr max_problem() noexcept = default;
-    constexpr max_problem(const shape::pooling_problem& p, const max_pool_attributes& attributes,
-                          const tensor_layout& x, const plan_options& options) noexcept
+    constexpr problem() noexcept = default;
+    constexpr problem(const shape::pooling_problem& p, const max_pool_attributes& attributes, const tensor_layout& x,
+                      const tensor_layout& y, const tensor_layout& dx, const tensor_layout& z,
+                      const plan_options& options) noexcept
         : batch(p.batch),
           channels(p.channels),
           src(shape::activation_strides(x, attributes.data_format)),
+          dst(shape::activation_strides(y, attributes.data_format)),
+          writes_indices(!z.empty()),
           nan(attributes.ignore_nan ? nan_rule::loses : nan_rule::wins),
           output(options.output),
           scratch(options.scratch) {
+        if (!dx.empty()) diff_src = shape::activation_strides(dx, attributes.data_format);
+        if (writes_indices) indices = shape::activation_strides(z, attributes.data_format);
         if (channels == 0) return;  // nothing to write: sizes that nobody has checked are dropped
+        index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
         axes = p.axes;
         for (shape::axis& a : axes) {  // steps that nobody takes: products with strides of memory stay small
             if (a.kernel == 1) a.dilation = 1;
@@ -58,39 +95,5 @@ struct max_problem {
     }
 };
 
-/// src -> dst, indices.
-struct max_pool_problem : max_problem {
-    shape::canonical_strides dst{};
-    shape::canonical_strides indices{};
-    index_rule index{};
-    bool writes_indices = false;
-
-    constexpr max_pool_problem() noexcept = default;
-    constexpr max_pool_problem(const shape::pooling_problem& p, const max_pool_attributes& attributes,
-                               const tensor_layout& x, const tensor_layout& y, const tensor_layout& z,
-                               const plan_options& options) noexcept
-        : max_problem(p, attributes, x, options),
-          dst(shape::activation_strides(y, attributes.data_format)),
-          writes_indices(!z.empty()) {
-        if (writes_indices) indices = shape::activation_strides(z, attributes.data_format);
-        if (channels > 0)
-            index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
-    }
-};
-
-/// src, diff_dst -> diff_src.
-struct max_pool_backward_problem : max_problem {
-    shape::canonical_strides diff_dst{};
-    shape::canonical_strides diff_src{};
-
-    constexpr max_pool_backward_problem() noexcept = default;
-    constexpr max_pool_backward_problem(const shape::pooling_problem& p, const max_pool_attributes& attributes,
-                                        const tensor_layout& x, const tensor_layout& dy, const tensor_layout& dx,
-                                        const plan_options& options) noexcept
-        : max_problem(p, attributes, x, options),
-          diff_dst(shape::activation_strides(dy, attributes.data_format)),
-          diff_src(shape::activation_strides(dx, attributes.data_format)) {}
-};
-
-}  // namespace detail
+}  // namespace detail::max_pool
 GRADKERN_ISA_NAMESPACE_END

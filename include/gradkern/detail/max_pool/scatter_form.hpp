@@ -1,21 +1,17 @@
-// The gradient of a max pool in scatter form: each window adds its gradient to a sum at the linear offset of its maximum.
+// The gradient of a max pool in scatter form: each window adds its gradient to a sum at the linear offset of its maximum. Task
+// (box of diff_src of one image, panel of channels) > line of windows: find maxima > windows in ascending order > channels.
+// Lanes hold channels while maxima are found; adding is scalar. The rows differ in window_access:
 //
-// Path cards. All three: task (box of diff_src of one image, panel of channels) > line of windows: find maxima > windows in
-// ascending order > channels. Lanes hold channels while maxima are found; adding is scalar. Sums are f32, or f64 where more than
-// pool_part windows reach a pixel. Times: means over the zoo, tensors of two images, both rows forced, Sapphire Rapids,
-// g++ 12 -O3.
+// scatter_form          reads src in place. Taken when its channels are neighbours and gather_form does not fit. Zoo: sppf_max5,
+//                       sppf_max9 in NXC. scatter_form_packed takes 1.12 of its time (AVX-512), 1.19 (AVX2), Sapphire Rapids.
+// scatter_form_packed   packs what some slices read. Taken when channels lie apart, across more than one axis. Zoo: 18 of 20 in
+//                       NCX. scatter_form_strided takes 9.8 times as long (AVX-512), 14.7 (AVX2).
+// scatter_form_strided  for windows too large for scratch, or planes for offsets of 30 bits: sums of a whole box. Zoo: none.
+// Delete: scatter_form when packing costs nothing, _packed when gathering is faster on packed planes, _strided if sizes are bounded.
 //
-// scatter_form          reads src in place.
-//                       Taken when channels of src are neighbours and gather_form does not fit: many windows, or dilated ones.
-//                       Gain: scatter_form_packed takes 1.12 of its time (AVX-512), 1.19 (AVX2).
-//                       Zoo: sppf_max5, sppf_max9 in NXC. Delete it when packing costs nothing.
-// scatter_form_packed   packs what some slices read as f32, channels innermost, beside their sums.
-//                       Taken when channels of src lie apart, across more than one axis.
-//                       Gain: scatter_form_strided takes 9.8 times as long (AVX-512), 14.7 (AVX2); four pools.
-//                       Zoo: 18 of 20 max pools in NCX. Delete it when gather form is faster on packed planes.
-// scatter_form_strided  loads element by element, and buffers the sums of a whole box.
-//                       Taken when a window is too large for scratch, or a plane for offsets of 30 bits: it fits every problem.
-//                       Zoo: none. Delete it when the contract bounds the sizes of planes and kernels.
+// Sums are f32, or f64 where more than pool_part windows reach a pixel. They are scratch that slides along a box, a few slices at
+// a time. Where a window reaches a slice that is not buffered: write the slices that no window to come reaches, move the others
+// to the front, clear (and pack) newly reached ones.
 #pragma once
 
 #include <algorithm>
@@ -25,13 +21,12 @@
 #include <span>
 #include <type_traits>
 
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/gradient.hpp>
+#include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
-#include <gradkern/detail/max_pool/scatter_slices.hpp>
-#include <gradkern/detail/max_pool/window_plan.hpp>
-#include <gradkern/detail/max_pool/window_task.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
@@ -46,12 +41,23 @@
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool {
+
+struct scatter_form_plan : gradient_plan {
+    sum_type sums = sum_type::f32;
+    std::int64_t sum_width = 0;  // sums of a pixel
+    std::int64_t buffered = 0;   // slices at a time
+};
+
+/// How many of `extent` neighbouring slices, and of what else their windows read, are buffered at least: what two windows cover.
+[[nodiscard]] constexpr std::int64_t least_slices(const shape::axis& a, std::int64_t extent) noexcept {
+    const std::int64_t hull = hull_at_most(a, extent);
+    return a.reach() >= a.large ? hull : std::min(hull, 2 * (a.reach() + 1));
+}
 
 /// Pixels that the scratch of a box buffers: its hull, of which there are only so many slices as two windows cover, so that no
 /// more than half of them are moved when a window needs others.
-[[nodiscard]] constexpr std::int64_t scatter_pixels(const max_problem& p,
-                                                    const std::array<std::int64_t, 3>& box) noexcept {
+[[nodiscard]] constexpr std::int64_t scatter_pixels(const problem& p, const std::array<std::int64_t, 3>& box) noexcept {
     const std::size_t slices = slice_axis(p);
     std::int64_t pixels = 1;
     for (std::size_t i = 0; i < 3; ++i)
@@ -60,169 +66,229 @@ namespace detail {
 }
 
 /// Whether the smallest box fits scratch. Least scratch never cuts a box across its slices.
-[[nodiscard]] constexpr bool fits_scatter_scratch(const max_problem& p) noexcept {
+[[nodiscard]] constexpr bool fits_scatter_scratch(const problem& p) noexcept {
     std::array<std::int64_t, 3> smallest{1, 1, 1};
     const std::size_t slices = slice_axis(p);
     if (p.scratch == scratch_use::least) smallest[slices] = p.axes[slices].large;
     return has_short_offsets(p) && fits_scratch(p, scatter_pixels(p, smallest));
 }
-[[nodiscard]] constexpr bool fits_scatter_form(const max_pool_backward_problem& p) noexcept {
+[[nodiscard]] constexpr bool fits_scatter_form(const problem& p) noexcept {
     return reads_in_place(p) && fits_scatter_scratch(p);
 }
-[[nodiscard]] constexpr bool fits_scatter_form_packed(const max_pool_backward_problem& p) noexcept {
-    return fits_scatter_scratch(p);
-}
+[[nodiscard]] constexpr bool fits_scatter_form_packed(const problem& p) noexcept { return fits_scatter_scratch(p); }
 
-/// Ends a plan: the scratch of sums over `slices_floats` floats of slices.
-constexpr void reserve_scatter(scatter_form_plan& s, const max_problem& p, std::int64_t floats) noexcept {
+/// The plan of any row.
+[[nodiscard]] constexpr scatter_form_plan make_scatter_form(const problem& p, algorithm row) noexcept {
+    const window_access access = access_of(row);
+    const bool is_strided = access == window_access::strided;
+    const bool is_packed = access == window_access::packed;
+    const bool is_least = p.scratch == scratch_use::least;
+    // A window that reaches several boxes is computed for each: boxes that are not packed are larger.
+    panel_budget panel{widest_panel(p, access), is_packed ? max_scratch : 4 * max_scratch};
+    if (is_packed && !is_least) narrow_panel(panel, scatter_pixels(p, p.pixels()));
+    if (!is_strided) panel.cover(p, scatter_pixels(p, {1, 1, 1}));
+    scatter_form_plan s{{p, row, panel.width}};
+    s.sum_width = is_strided ? std::min(panel.width, p.channels) : panel.width;
+    if (many_windows_meet(p.axes)) s.sums = sum_type::f64;
+    if (is_strided) {
+        const std::int64_t floats = is_least ? max_least : 64 * max_scratch;
+        s.boxes = box_grid(p.batch, p.pixels(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+            return images <= 1 && box[0] * box[1] * box[2] * s.sum_width <= floats;
+        });
+    } else {
+        const auto too_large = [&](const std::array<std::int64_t, 3>& box) {
+            return scatter_pixels(p, box) * panel.width > panel.floats;
+        };
+        s.boxes = grid_of_slices(p, cut_slices(p, too_large), s.panels);
+    }
+    if (s.tasks() == 0) return s;
+    const std::array<std::int64_t, 3> box{s.boxes.box(0), s.boxes.box(1), s.boxes.box(2)};
+    std::int64_t floats = box[0] * box[1] * box[2] * s.sum_width;
+    s.buffered = box[s.slide];
+    if (!is_strided) {
+        const shape::axis& a = p.axes[s.slide];
+        const std::int64_t whole = hull_at_most(a, box[s.slide]);
+        const std::int64_t least = least_slices(a, box[s.slide]);
+        const std::int64_t slice_floats = scatter_pixels(p, box) * panel.width / least;
+        s.buffered = std::clamp((is_least ? max_least : max_slices) / slice_floats, least, whole);
+        floats = s.buffered * slice_floats;
+        // the columns that a segment reads are buffered at a time
+        if (s.slide == 2 && s.buffered < whole)
+            s.columns = std::min(s.columns, (s.buffered - a.reach() - 1) / a.stride + 1);
+    }
     const std::int64_t results = s.columns * s.panel_width;
     slice_layout slice;
-    s.at_packed = slice.reserve<float>(s.access == window_access::packed ? floats : 0);
+    s.at_packed = slice.reserve<float>(is_packed ? floats : 0);
     s.at_sums = s.sums == sum_type::f64 ? slice.reserve<double>(floats) : slice.reserve<float>(floats);
     s.at_value = slice.reserve<float>(s.panel_width);
     s.at_offset = slice.reserve<float>(results);
-    s.at_offset_high = slice.reserve<float>(s.access == window_access::strided ? results : 0);
+    s.at_offset_high = slice.reserve<float>(is_strided ? results : 0);
     s.at_gradient = slice.reserve<float>(results);
     finish_scratch(s, p.scratch, slice);
-}
-
-/// The plan of scatter_form and of scatter_form_packed.
-[[nodiscard]] constexpr scatter_form_plan make_scatter_form(const max_pool_backward_problem& p,
-                                                            algorithm row) noexcept {
-    const window_access access =
-        row == algorithm::scatter_form_packed ? window_access::packed : window_access::in_place;
-    // A window that reaches several boxes is computed for each: boxes that are not packed are larger.
-    const bool is_packed = access == window_access::packed;
-    panel_budget panel{widest_panel(p, access), is_packed ? max_scratch : 4 * max_scratch};
-    const bool is_least = p.scratch == scratch_use::least;
-    if (is_packed && !is_least) narrow_panel(panel, scatter_pixels(p, p.pixels()));
-    panel.cover(p, scatter_pixels(p, {1, 1, 1}));
-    scatter_form_plan s{{{p, row, access, panel.width}, p}};
-    s.sum_width = panel.width;
-    if (many_windows_meet(p.axes)) s.sums = sum_type::f64;
-    const auto box_of = cut_slices(
-        p, [&](const std::array<std::int64_t, 3>& box) { return scatter_pixels(p, box) * panel.width > panel.floats; });
-    s.boxes = grid_of_slices(p, box_of, s.panels);
-    if (s.tasks() == 0) return s;
-    const std::array<std::int64_t, 3> box{s.boxes.box(0), s.boxes.box(1), s.boxes.box(2)};
-    const shape::axis& a = p.axes[s.slide];
-    const std::int64_t whole = hull_at_most(a, box[s.slide]);
-    const std::int64_t least = least_slices(a, box[s.slide]);
-    const std::int64_t slice_floats = scatter_pixels(p, box) * panel.width / least;
-    s.buffered = std::clamp((is_least ? max_least : max_slices) / slice_floats, least, whole);
-    // the columns that a segment reads are buffered at a time
-    if (s.slide == 2 && s.buffered < whole)
-        s.columns = std::min(s.columns, (s.buffered - a.reach() - 1) / a.stride + 1);
-    reserve_scatter(s, p, s.buffered * slice_floats);
     return s;
 }
 
-/// The plan of scatter_form_strided.
-[[nodiscard]] constexpr scatter_form_plan make_scatter_form_strided(const max_pool_backward_problem& p,
-                                                                    algorithm row) noexcept {
-    const std::int64_t floats = p.scratch == scratch_use::least ? max_least : 64 * max_scratch;
-    const std::int64_t width = widest_panel(p, window_access::strided);
-    scatter_form_plan s{{{p, row, window_access::strided, width}, p}};
-    s.sum_width = std::min(width, p.channels);
-    if (many_windows_meet(p.axes)) s.sums = sum_type::f64;
-    s.boxes = box_grid(p.batch, p.pixels(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
-        return images <= 1 && box[0] * box[1] * box[2] * s.sum_width <= floats;
-    });
-    if (s.tasks() == 0) return s;
-    s.buffered = s.boxes.box(s.slide);
-    reserve_scatter(s, p, s.boxes.box(0) * s.boxes.box(1) * s.boxes.box(2) * s.sum_width);
-    return s;
-}
-
-/// One task of a plan in scatter form.
-template <class T>
-class scatter_form_task : gradient_task {
+/// One task of a plan, with its sums in the type Sum.
+template <class T, class Sum>
+class scatter_form_task : maxima_task {
 public:
     scatter_form_task(const scatter_form_plan& s, std::int64_t task, std::byte* slice) noexcept
-        : gradient_task(s, task, slice), plan_(s), sums_(array_at<float>(slice, s.at_sums)) {}
+        : maxima_task(s, shape::side::large, task, slice),
+          plan_(s),
+          gradient_(array_at<float>(slice, s.at_gradient)),
+          sums_(array_at<Sum>(slice, s.at_sums)) {
+        hull_.images = 1;
+        hull_.channels = s.sum_width;
+        for (std::size_t i = 0; i < 3; ++i) {
+            const position_range h = is_strided() ? position_range{box_.first[i], box_.last[i]}
+                                                  : hull_of(s.axes[i], box_.first[i], box_.last[i]);
+            hull_.first[i] = h.first;
+            hull_.extent[i] = h.last - h.first;
+        }
+        end_ = hull_.first[s.slide] + hull_.extent[s.slide];
+        hull_.extent[s.slide] = 0;
+    }
 
     void run(const T* src, const T* diff_dst, T* diff_src) noexcept {
-        const T* const source = panel_of(src, plan_.src);
-        const T* const gradients = panel_of(diff_dst, plan_.diff_dst);
-        T* const to = panel_of(diff_src, plan_.diff_src);
-        if (plan_.sums == sum_type::f64) {
-            scatter(source, gradients, to, reinterpret_cast<double*>(sums_));
-        } else {
-            scatter(source, gradients, to, sums_);
-        }
+        const shape::canonical_strides& y = plan_.dst;
+        src = panel_of(src, plan_.src);
+        diff_dst = panel_of(diff_dst, y);
+        diff_src = panel_of(diff_src, plan_.diff_src);
+        const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+            const std::array<position_range, 3> line{{{d, d + 1}, {h, h + 1}, {first, last}}};
+            reach(src, diff_src, line[plan_.slide].first, line[plan_.slide].last);
+            if (is_strided()) {
+                find_maxima(src, hull_, plan_.plane_offsets(), 0, d, h, first, last, results_);
+            } else {  // offsets are those of sums
+                const shape::canonical_strides in = hull_.strides();
+                find_maxima(src, hull_, {in[2], in[3], in[4]}, hull_.origin(), d, h, first, last, results_);
+            }
+            const T* const gradient = diff_dst + (d * y[2] + h * y[3] + first * y[4]);
+            if constexpr (std::is_same_v<T, float>) {
+                if (y[1] == 1) return add_gradients(last - first, gradient, y[4]);
+            }
+            pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, plan_.panel_width);
+            add_gradients(last - first, gradient_, plan_.panel_width);
+        };
+        for_each_segment(walked_windows::with_taps, segment);
+        advance(src, diff_src, end_);
     }
 
 private:
-    /// Adds gradients to sums at the offsets of the maxima, and writes the sums.
-    template <class Sum>
-    void scatter(const T* source, const T* gradients, T* to, Sum* sums) noexcept {
-        const shape::canonical_strides& y = plan_.diff_dst;
-        scatter_slices<T, Sum> slices(plan_, box_, used_, sums, packed_);
-        const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
-            const std::array<position_range, 3> line{{{d, d + 1}, {h, h + 1}, {first, last}}};
-            slices.reach(source, to, line[plan_.slide].first, line[plan_.slide].last);
-            const staging_box& hull = slices.hull();
-            if (plan_.access == window_access::strided) {
-                find_maxima(source, hull, tensor_offsets(), 0, d, h, first, last, results_);
-            } else {  // offsets are those of sums
-                const shape::canonical_strides in = hull.strides();
-                find_maxima(source, hull, {in[2], in[3], in[4]}, hull.origin(), d, h, first, last, results_);
+    /// Buffers the slices that these windows reach; windows to come reach none before them.
+    void reach(const T* src, T* diff_src, std::int64_t first_window, std::int64_t last_window) noexcept {
+        const shape::axis& a = plan_.axes[plan_.slide];
+        const std::int64_t first = hull_.first[plan_.slide];
+        std::int64_t begin = first;
+        std::int64_t end = end_;
+        if (!is_strided()) {
+            begin = std::max(begin, a.position(first_window, 0));
+            end = std::min(end, a.window_end(last_window - 1));
+        }
+        if (end > first + hull_.extent[plan_.slide]) advance(src, diff_src, begin);
+    }
+    [[nodiscard]] bool is_strided() const noexcept { return plan_.access == window_access::strided; }
+
+    /// Writes the slices before `begin`, and buffers those from there on: in several rounds where a stride steps over more
+    /// slices than are buffered, which are written as zeros.
+    void advance(const T* src, T* diff_src, std::int64_t begin) noexcept {
+        std::int64_t& first = hull_.first[plan_.slide];
+        std::int64_t& extent = hull_.extent[plan_.slide];
+        const bool is_packed = plan_.access == window_access::packed;
+        for (;;) {
+            const std::int64_t slice = plan_.slide == 0   ? hull_.extent[1] * hull_.extent[2] * hull_.channels
+                                       : plan_.slide == 1 ? hull_.extent[2] * hull_.channels
+                                                          : hull_.channels;
+            const std::int64_t done = std::min(begin - first, extent);
+            const std::int64_t kept = extent - done;
+            if (done > 0) {
+                write(diff_src, first, first + done);
+                own::copy_n(sums_ + done * slice, kept * slice, sums_);
+                if (is_packed) own::copy_n(packed_ + done * slice, kept * slice, packed_);
             }
-            const T* const gradient = gradients + (d * y[2] + h * y[3] + first * y[4]);
-            if constexpr (std::is_same_v<T, float>) {
-                if (y[1] == 1) return add_gradients(hull, last - first, gradient, y[4], sums);
+            first += done;
+            if (first == end_) return;
+            const std::int64_t reached = std::min(plan_.buffered, end_ - first) - kept;
+            own::fill_n(sums_ + kept * slice, reached * slice, Sum{0});
+            if (is_packed) {
+                staging_box box = hull_;
+                box.first[plan_.slide] = first + kept;
+                box.extent[plan_.slide] = reached;
+                stage_channels(src, plan_.src, box, used_, packed_ + kept * slice);
             }
-            pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, plan_.panel_width);
-            add_gradients(hull, last - first, gradient_, plan_.panel_width, sums);
-        };
-        for_each_segment(windows_, windows_with_taps{}, segment);
-        slices.finish(source, to);
+            extent = kept + reached;
+            if (first == begin) return;
+        }
     }
 
-    /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of `hull`.
-    template <class Sum>
-    void add_gradients(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step,
-                       Sum* sums) const noexcept {
-        if (plan_.access == window_access::strided) return add_inside(hull, count, gradient, step, sums);
+    /// Writes the part of the slices [first, last) that belongs to the box.
+    void write(T* diff_src, std::int64_t first, std::int64_t last) const noexcept {
+        box_grid::item part = box_;
+        part.first[plan_.slide] = std::max(first, part.first[plan_.slide]);
+        part.last[plan_.slide] = std::min(last, part.last[plan_.slide]);
+        const shape::canonical_strides from = hull_.strides();
+        const shape::canonical_strides& x = plan_.diff_src;
+        const std::int64_t columns = part.last[2] - part.first[2];
+        // whole rows that follow one another in the tensor, too, are collapsed
+        const bool follow = columns == hull_.extent[2] && continues(x[3], columns, x[4]);
+        const std::int64_t rows = follow ? std::max<std::int64_t>(1, part.last[1] - part.first[1]) : 1;
+        for (std::int64_t d = part.first[0]; d < part.last[0]; ++d)
+            for (std::int64_t h = part.first[1]; h < part.last[1]; h += rows)
+                unpack_lanes(sums_ + ((d - hull_.first[0]) * from[2] + (h - hull_.first[1]) * from[3] +
+                                      (part.first[2] - hull_.first[2]) * from[4]),
+                             plan_.sum_width, used_, rows * columns,
+                             diff_src + (d * x[2] + h * x[3] + part.first[2] * x[4]), x[1], x[4],
+                             plan_.output == output_mode::accumulate);
+    }
+
+    /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of what is buffered.
+    void add_gradients(std::int64_t count, const float* gradient, std::int64_t step) const noexcept {
+        if (plan_.access == window_access::strided) return add_inside(count, gradient, step);
         for (std::int64_t w = 0; w < count; ++w, gradient += step) {
             const float* const offset = results_.offset + w * plan_.panel_width;
             if (own::bit_cast<std::uint32_t>(*offset) == no_offset) continue;  // no channel of this window has one
             GRADKERN_UNROLL_FOUR
-            for (std::int64_t j = 0; j < used_; ++j) (sums + j)[own::bit_cast<std::uint32_t>(offset[j])] += gradient[j];
+            for (std::int64_t j = 0; j < used_; ++j)
+                (sums_ + j)[own::bit_cast<std::uint32_t>(offset[j])] += gradient[j];
         }
     }
 
-    /// The same of those whose maximum is a pixel of `hull`, where offsets number the pixels of the tensor.
-    template <class Sum>
-    void add_inside(const staging_box& hull, std::int64_t count, const float* gradient, std::int64_t step,
-                    Sum* sums) const noexcept {
+    /// The same of those whose maximum is a pixel of what is buffered, where offsets number the pixels of the tensor.
+    void add_inside(std::int64_t count, const float* gradient, std::int64_t step) const noexcept {
         for (std::int64_t w = 0; w < count; ++w) {
             for (std::int64_t j = 0; j < used_; ++j) {
                 const std::int64_t offset = results_.offset_at(w * plan_.panel_width + j);
                 if (offset < 0) break;  // no channel of this window has one
                 const std::int64_t rows = offset / plan_.axes[2].large;
-                const std::array<std::int64_t, 3> at{rows / plan_.axes[1].large - hull.first[0],
-                                                     rows % plan_.axes[1].large - hull.first[1],
-                                                     offset % plan_.axes[2].large - hull.first[2]};
+                const std::array<std::int64_t, 3> at{rows / plan_.axes[1].large - hull_.first[0],
+                                                     rows % plan_.axes[1].large - hull_.first[1],
+                                                     offset % plan_.axes[2].large - hull_.first[2]};
                 bool inside = true;
-                for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull.extent[i];
+                for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull_.extent[i];
                 if (!inside) continue;
-                const std::int64_t pixel = (at[0] * hull.extent[1] + at[1]) * hull.extent[2] + at[2];
-                sums[pixel * plan_.sum_width + j] += gradient[w * step + j];
+                const std::int64_t pixel = (at[0] * hull_.extent[1] + at[1]) * hull_.extent[2] + at[2];
+                sums_[pixel * plan_.sum_width + j] += gradient[w * step + j];
             }
         }
     }
 
     const scatter_form_plan& plan_;
-    float* sums_;
+    float* gradient_;
+    Sum* sums_;
+    staging_box hull_;      // what is buffered
+    std::int64_t end_ = 0;  // of the slices that the box needs
 };
 
 /// Runs a plan in scatter form. All checks have passed.
 template <class T>
 void run_path(const scatter_form_plan& s, const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_gradient<scatter_form_task<T>>(s, src, diff_dst, diff_src, workspace, executor);
+    if (s.sums == sum_type::f64) {
+        run_plan<scatter_form_task<T, double>>(s, workspace, executor, src, diff_dst, diff_src);
+    } else {
+        run_plan<scatter_form_task<T, float>>(s, workspace, executor, src, diff_dst, diff_src);
+    }
 }
 
-}  // namespace detail
+}  // namespace detail::max_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -11,39 +11,32 @@
 #include <gradkern/detail/max_pool/windows.hpp>
 #include <gradkern/detail/run/select.hpp>
 #include <gradkern/options.hpp>
-#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool {
 
-/// A plan is that of one of its operator's paths.
-using max_pool_path_plan = std::variant<windows_plan>;
-using max_pool_backward_path_plan = std::variant<gather_form_plan, scatter_form_plan>;
-
-using max_pool_path = path<max_pool_problem, max_pool_path_plan>;
-using max_pool_backward_path = path<max_pool_backward_problem, max_pool_backward_path_plan>;
+using plan = std::variant<windows_plan>;
+using backward_plan = std::variant<gather_form_plan, scatter_form_plan>;
 
 /// A path's maker as the table calls it.
-template <class Plan, auto make, class Problem>
-[[nodiscard]] constexpr Plan plan_of(const Problem& p, algorithm row) noexcept {
+template <class Plan, auto make>
+[[nodiscard]] constexpr Plan make_as(const problem& p, algorithm row) noexcept {
     return make(p, row);
 }
 
-inline constexpr std::array<max_pool_path, 3> max_pool_paths{{
-    {algorithm::windows, fits_windows, always, plan_of<max_pool_path_plan, make_windows>},
-    {algorithm::windows_packed, fits_windows_packed, always, plan_of<max_pool_path_plan, make_windows>},
-    {algorithm::windows_strided, always, always, plan_of<max_pool_path_plan, make_windows>},
+inline constexpr std::array<path<problem, plan>, 3> paths{{
+    {algorithm::windows, fits_windows, always, make_as<plan, make_windows>},
+    {algorithm::windows_packed, fits_windows_packed, always, make_as<plan, make_windows>},
+    {algorithm::windows_strided, always, always, make_as<plan, make_windows>},
 }};
 
-inline constexpr std::array<max_pool_backward_path, 5> max_pool_backward_paths{{
-    {algorithm::gather_form, fits_gather_form, always, plan_of<max_pool_backward_path_plan, make_gather_form>},
-    {algorithm::scatter_form, fits_scatter_form, always, plan_of<max_pool_backward_path_plan, make_scatter_form>},
-    {algorithm::gather_form_packed, fits_gather_form_packed, always,
-     plan_of<max_pool_backward_path_plan, make_gather_form>},
-    {algorithm::scatter_form_packed, fits_scatter_form_packed, always,
-     plan_of<max_pool_backward_path_plan, make_scatter_form>},
-    {algorithm::scatter_form_strided, always, always, plan_of<max_pool_backward_path_plan, make_scatter_form_strided>},
+inline constexpr std::array<path<problem, backward_plan>, 5> backward_paths{{
+    {algorithm::gather_form, fits_gather_form, always, make_as<backward_plan, make_gather_form>},
+    {algorithm::scatter_form, fits_scatter_form, always, make_as<backward_plan, make_scatter_form>},
+    {algorithm::gather_form_packed, fits_gather_form_packed, always, make_as<backward_plan, make_gather_form>},
+    {algorithm::scatter_form_packed, fits_scatter_form_packed, always, make_as<backward_plan, make_scatter_form>},
+    {algorithm::scatter_form_strided, always, always, make_as<backward_plan, make_scatter_form>},
 }};
 
-}  // namespace detail
+}  // namespace detail::max_pool
 GRADKERN_ISA_NAMESPACE_END

@@ -1,21 +1,17 @@
-// Max pooling, with indices or without.
+// Max pooling, with indices or without: task (box of windows of one image, panel of channels) > line of windows > segment > run
+// of windows with the same inside taps > taps. Lanes hold channels. The rows differ in window_access:
 //
-// Path cards. All three: task (box of windows of one image, panel of channels) > line of windows > segment > run of windows
-// with the same inside taps > taps. Lanes hold channels. Times: means over the zoo, tensors of two images, both rows forced,
-// Sapphire Rapids, g++ 12 -O3.
+// windows          vectors of neighbouring channels of the tensor. Taken when channels are neighbours. Zoo: all 20 in NXC.
+//                  Known loss: sppf_max9, 0.52 (AVX-512): maxima of rows would not fit the stack beside panels that wide.
+// windows_packed   what a box reads is packed as f32, channels innermost. Taken when channels lie apart. Zoo: all 20 in NCX.
+//                  1.46 of the time of windows (AVX-512), 1.41 (AVX2): means over the zoo, both forced, Sapphire Rapids, g++ 12.
+// windows_strided  element by element. Taken when a window is too large for scratch, or a plane for offsets of 30 bits. Zoo:
+//                  none; 9 to 11 times the time of windows_packed.
+// Delete: windows when packing costs nothing; windows_strided when the contract bounds the sizes of planes and kernels.
 //
-// windows          reads vectors of neighbouring channels from the tensor.
-//                  Taken when channels are neighbours (NXC).
-//                  Gain: windows_packed takes 1.46 of its time (AVX-512), 1.41 (AVX2). Known loss: sppf_max9, 0.52 (AVX-512):
-//                  maxima of rows would not fit the stack beside panels that wide.
-//                  Zoo: all 20 max pools in NXC. Delete it when packing costs nothing.
-// windows_packed   packs what a box reads as f32, channels innermost.
-//                  Taken when channels lie apart (NCX).
-//                  Gain: windows_strided takes 9.2 times as long (AVX-512), 10.9 (AVX2); four pools.
-//                  Zoo: all 20 max pools in NCX. Delete it when CPUs load lanes that lie apart as fast as neighbours.
-// windows_strided  loads element by element, and carries linear offsets of 60 bits.
-//                  Taken when a window is too large for scratch, or a plane for offsets of 30 bits: it fits every problem.
-//                  Zoo: none. Delete it when the contract bounds the sizes of planes and kernels.
+// Results of neighbouring channels are stored by the kernel as soon as they are found: memory takes them while other windows
+// are compared. All others wait in scratch for the rest of their segment; where lines of dst follow one another, for the rest
+// of some lines, since many short lines are slower than one long one.
 #pragma once
 
 #include <algorithm>
@@ -27,37 +23,80 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/index_rule.hpp>
+#include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
-#include <gradkern/detail/max_pool/result_writer.hpp>
-#include <gradkern/detail/max_pool/window_plan.hpp>
-#include <gradkern/detail/max_pool/window_task.hpp>
+#include <gradkern/detail/micro/window_max.hpp>
+#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool {
 
-/// Forward: a window plan, what is packed, and where results go.
-struct windows_plan : window_plan {
-    packed_lines packing = packed_lines::as_read;
-    result_plan results{};
+/// What is packed of a line: what windows read, or all of it.
+enum class packed_lines : std::uint8_t { as_read, whole };
+/// When a result is stored.
+enum class result_output : std::uint8_t {
+    none,
+    with_window,  ///< by the kernel
+    buffered      ///< from scratch
 };
+/// What a linear offset counts: pixels of a plane, or indices, which are as many as 30 bits can say.
+enum class offset_unit : std::uint8_t { pixels, indices };
 
-/// How a forward row reads windows.
-[[nodiscard]] constexpr window_access access_of(algorithm row) noexcept {
-    return row == algorithm::windows          ? window_access::in_place
-           : row == algorithm::windows_packed ? window_access::packed
-                                              : window_access::strided;
-}
+/// Planned windows, what is packed, and where results go.
+struct windows_plan : maxima_plan {
+    packed_lines packing = packed_lines::as_read;
+    result_output values = result_output::buffered;
+    result_output index_output = result_output::none;
+    offset_unit unit = offset_unit::pixels;
+    bool collapses_lines = false;      // results of several lines wait for one another
+    std::int64_t waiting_windows = 0;  // whose results scratch holds
+    shape::canonical_strides indices{};
+    index_rule index{};
+    std::array<std::int64_t, 3> offset_steps{};  // from pixel to pixel
+
+    constexpr windows_plan() noexcept = default;
+    constexpr windows_plan(const problem& p, algorithm row, std::int64_t width) noexcept
+        : maxima_plan(p, row, width), indices(p.indices), index(p.index), offset_steps(p.index.offset_steps) {
+        const bool is_strided = access == window_access::strided;
+        if (!is_strided && p.plane() < offset_limit / std::max<std::int64_t>(index.per_offset, 1)) {
+            unit = offset_unit::indices;
+            for (std::int64_t& step : offset_steps) step *= index.per_offset;
+        }
+        if (dst[1] == 1 && output == output_mode::overwrite && !is_strided) values = result_output::with_window;
+        if (p.writes_indices)
+            index_output = indices[1] == 1 && unit == offset_unit::indices && index.per_channel <= 1
+                               ? result_output::with_window
+                               : result_output::buffered;
+        // Of few taps conversions alone take as long as memory; of many, what later windows read is prefetched.
+        prefetch = prefetch_windows::ahead;
+    }
+
+    /// Decides how many windows wait.
+    constexpr void choose_lines(scratch_use scratch) noexcept {
+        const std::int64_t line = axes[2].small;
+        waiting_windows = columns;
+        collapses_lines = false;
+        if (packing == packed_lines::as_read || scratch == scratch_use::least || access == window_access::strided ||
+            dst[1] == 1 || line <= 1 || columns != line || panel_width * line > max_results ||
+            !continues(dst[3], line, dst[4]))
+            return;
+        waiting_windows *= std::min(boxes.box(1), max_results / (line * panel_width));
+        collapses_lines = index_output != result_output::buffered || continues(indices[3], line, indices[4]);
+    }
+};
 
 /// Columns that a box of `windows` windows of a line packs: whole lines, where those follow one another in memory and most of
 /// them is read, since they are packed as one.
-[[nodiscard]] constexpr std::int64_t packed_columns(const max_problem& p, packed_lines lines,
+[[nodiscard]] constexpr std::int64_t packed_columns(const problem& p, packed_lines lines,
                                                     std::int64_t windows) noexcept {
     const shape::axis& a = p.axes[2];
     const std::int64_t reads = reads_at_most(a, shape::side::small, windows);
@@ -68,27 +107,24 @@ struct windows_plan : window_plan {
 }
 
 /// Pixels that a box of windows packs.
-[[nodiscard]] constexpr std::int64_t packed_pixels(const max_problem& p, packed_lines lines,
+[[nodiscard]] constexpr std::int64_t packed_pixels(const problem& p, packed_lines lines,
                                                    const std::array<std::int64_t, 3>& box) noexcept {
     return reads_at_most(p.axes[0], shape::side::small, box[0]) * reads_at_most(p.axes[1], shape::side::small, box[1]) *
            packed_columns(p, lines, box[2]);
 }
 
 /// Whether windows can be packed: the smallest box fits the scratch.
-[[nodiscard]] constexpr bool fits_windows_packed(const max_pool_problem& p) noexcept {
+[[nodiscard]] constexpr bool fits_windows_packed(const problem& p) noexcept {
     return has_short_offsets(p) && fits_scratch(p, packed_pixels(p, packed_lines::whole, {1, 1, 1}));
 }
-[[nodiscard]] constexpr bool fits_windows(const max_pool_problem& p) noexcept { return reads_in_place(p); }
+[[nodiscard]] constexpr bool fits_windows(const problem& p) noexcept { return reads_in_place(p); }
 
-/// The plan of any forward row.
-[[nodiscard]] constexpr windows_plan make_windows(const max_pool_problem& p, algorithm row) noexcept {
-    const window_access access = access_of(row);
-    const bool is_packed = access == window_access::packed;
-    panel_budget panel{widest_panel(p, access), max_scratch};
+/// The plan of any row.
+[[nodiscard]] constexpr windows_plan make_windows(const problem& p, algorithm row) noexcept {
+    const bool is_packed = access_of(row) == window_access::packed;
+    panel_budget panel{widest_panel(p, access_of(row)), max_scratch};
     if (is_packed) panel.cover(p, packed_pixels(p, packed_lines::whole, {1, 1, 1}));
-    windows_plan w{{p, row, access, panel.width}, {}, result_plan(p, access)};
-    // Of few taps conversions alone take as long as memory; of many, what later windows read is prefetched.
-    w.prefetch = prefetch_windows::ahead;
+    windows_plan w(p, row, panel.width);
     w.boxes = box_grid(p.batch, p.windows(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images <= 1 && box[0] * box[1] * box[2] <= max_windows &&
                (!is_packed || packed_pixels(p, packed_lines::whole, box) * panel.width <= panel.floats);
@@ -97,12 +133,12 @@ struct windows_plan : window_plan {
     const std::array<std::int64_t, 3> box{w.boxes.box(0), w.boxes.box(1), w.boxes.box(2)};
     const auto lay_out = [&](packed_lines lines) {
         w.packing = lines;
-        w.results.choose_lines(p, w, lines);
+        w.choose_lines(p.scratch);
         slice_layout slice;
         w.at_packed = slice.reserve<float>(is_packed ? packed_pixels(p, lines, box) * panel.width : 0);
-        w.at_value = slice.reserve<float>(w.results.windows * panel.width);
-        w.at_offset = slice.reserve<float>(w.results.windows * panel.width);
-        w.at_offset_high = slice.reserve<float>(access == window_access::strided ? w.columns * panel.width : 0);
+        w.at_value = slice.reserve<float>(w.waiting_windows * panel.width);
+        w.at_offset = slice.reserve<float>(w.waiting_windows * panel.width);
+        w.at_offset_high = slice.reserve<float>(w.access == window_access::strided ? w.columns * panel.width : 0);
         return slice;
     };
     // What runs without a workspace of the caller's goes on doing so.
@@ -115,60 +151,154 @@ struct windows_plan : window_plan {
     return w;
 }
 
-/// One task of a forward plan.
+/// One task of a plan.
 template <class T>
-class windows_task : window_task {
+class windows_task : maxima_task {
 public:
     windows_task(const windows_plan& w, std::int64_t task, std::byte* slice) noexcept
-        : window_task(w, task, slice), plan_(w) {}
+        : maxima_task(w, shape::side::small, task, slice),
+          plan_(w),
+          base_(image_ * w.index.per_image + first_channel_ * w.index.per_channel) {}
 
+    /// `indices` is not looked at where the plan writes none.
     void run(const T* src, T* dst, std::int64_t* indices) noexcept {
-        result_writer<T> writer(plan_, plan_.results, box_, first_channel_, used_, dst, indices, results_);
-        const T* const panel = src + first_channel_ * plan_.src[1];
+        src = panel_of(src, plan_.src);
+        dst = panel_of(dst, plan_.dst);
+        indices = plan_.index_output == result_output::none ? nullptr : panel_of(indices, plan_.indices);
+        staging_box packed;
         if (plan_.access == window_access::packed) {
-            staging_box read = reads_of(plan_.axes, shape::side::small, box_, plan_.panel_width);
+            packed = reads();
             if (plan_.packing == packed_lines::whole) {
-                read.first[2] = 0;
-                read.extent[2] = plan_.axes[2].large;
+                packed.first[2] = 0;
+                packed.extent[2] = plan_.axes[2].large;
             }
-            stage_channels(panel, plan_.src, read, used_, packed_);
-            const shape::canonical_strides in = read.strides();
-            compute(window_source<float>{packed_ + (box_.first_image * in[0] - read.origin()), in, 1,
-                                         plan_.results.offset_steps, 0},
-                    writer);
-        } else {
-            compute(window_source<T>{panel + box_.first_image * plan_.src[0], plan_.src, plan_.src[1],
-                                     plan_.results.offset_steps, 0},
-                    writer);
+            stage_channels(src, plan_.src, packed, used_, packed_);
         }
+        const shape::canonical_strides& y = plan_.dst;
+        const shape::canonical_strides& z = plan_.indices;
+        for_each_segment(walked_windows::all,
+                         [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+                             write(dst + (d * y[2] + h * y[3] + first * y[4]),
+                                   indices == nullptr ? nullptr : indices + (d * z[2] + h * z[3] + first * z[4]), h,
+                                   last - first, [&](const auto& results) GRADKERN_INLINE_LAMBDA {
+                                       find_maxima(src, packed, plan_.offset_steps, 0, d, h, first, last, results);
+                                   });
+                         });
+        flush();
     }
 
 private:
-    template <class S>
-    void compute(const window_source<S>& source, result_writer<T>& writer) noexcept {
-        for_each_segment(
-            box_windows(), every_window{}, [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
-                writer.write(d, h, first, last,
-                             [&](const auto& results) { max_windows(source, d, h, first, last, results); });
-            });
-        writer.flush();
+    /// Writes `count` windows of line h to `to` and `index`, which compute(results) stores where `results` says.
+    template <class Compute>
+    GRADKERN_ALWAYS_INLINE void write(T* to, std::int64_t* index, std::int64_t h, std::int64_t count,
+                                      const Compute& compute) noexcept {
+        index_store store;
+        if (plan_.index_output == result_output::with_window)
+            store = {index, plan_.indices[4], base_, plan_.index.per_channel != 0};
+        if (plan_.values == result_output::with_window) {
+            compute(window_results_of<T>{to, results_.offset, nullptr, plan_.dst[4], plan_.panel_width, store});
+            if (plan_.index_output == result_output::buffered) store_indices(index, count);
+            return;
+        }
+        // whole lines of a plane may wait for one another
+        if (!plan_.collapses_lines || h == box_.first[1] || count < plan_.axes[2].small ||
+            waiting_ + count > plan_.waiting_windows)
+            flush();
+        if (waiting_ == 0) {
+            to_ = to;
+            index_ = index;
+        }
+        window_results results = results_.at(waiting_, 0);
+        results.index = store;
+        compute(results);
+        waiting_ += count;
     }
-    [[nodiscard]] std::array<position_range, 3> box_windows() const noexcept {
-        return {{{box_.first[0], box_.last[0]}, {box_.first[1], box_.last[1]}, {box_.first[2], box_.last[2]}}};
+
+    /// Writes what waits.
+    void flush() noexcept {
+        if (waiting_ == 0) return;
+        unpack_lanes(results_.value, plan_.panel_width, used_, waiting_, to_, plan_.dst[1], plan_.dst[4],
+                     plan_.output == output_mode::accumulate);
+        if (plan_.index_output == result_output::buffered) store_indices(index_, waiting_);
+        waiting_ = 0;
+    }
+
+    /// Stores the indices of `count` windows, the first of which go to `to`, from their offsets.
+    void store_indices(std::int64_t* to, std::int64_t count) const noexcept {
+        const bool is_fast = plan_.unit == offset_unit::indices && !any_empty(count);
+        const std::int64_t done = is_fast ? store_squares(to, count) : 0;
+        if (plan_.indices[1] == 1) {
+            for (std::int64_t w = 0; w < count; ++w)
+                for (std::int64_t j = done; j < used_; ++j) store_one(to, w, j);
+        } else if (is_fast) {
+            for (std::int64_t j = done; j < used_; ++j) store_line(to, count, j);
+        } else {
+            for (std::int64_t j = done; j < used_; ++j)
+                for (std::int64_t w = 0; w < count; ++w) store_one(to, w, j);
+        }
+    }
+
+    /// By squares of offsets, where the windows of a channel are neighbours. Returns the number of channels stored.
+    [[nodiscard]] std::int64_t store_squares(std::int64_t* to, std::int64_t count) const noexcept {
+        constexpr std::int64_t lanes = simd::lanes;
+        const std::int64_t channel_step = plan_.indices[1];
+        std::int64_t j = 0;
+        if (plan_.indices[4] != 1 || count < lanes) return j;
+        for (; j + lanes <= used_; j += lanes) {
+            for (std::int64_t next = 0; next < count; next += lanes) {
+                const std::int64_t w = std::min(next, count - lanes);  // the last square overlaps its predecessor
+                float square[lanes * lanes];
+                simd::transpose(results_.offset + w * plan_.panel_width + j, plan_.panel_width, square, lanes);
+                for (std::int64_t i = 0; i < lanes; ++i) {
+                    std::int64_t* const line = to + (j + i) * channel_step + w;
+                    for (std::int64_t k = 0; k < lanes; k += simd::line_elements<std::int64_t>)
+                        simd::prefetch_to_write(line, lanes * channel_step + k);
+                    simd::store_bits_plus(line, simd::load(square + i * lanes), first_index(j + i));
+                }
+            }
+        }
+        return j;
+    }
+    /// The windows of one channel, all of which have inside taps.
+    void store_line(std::int64_t* to, std::int64_t count, std::int64_t channel) const noexcept {
+        const std::int64_t first = first_index(channel);
+        const std::int64_t step = plan_.indices[4];
+        const float* const offset = results_.offset + channel;
+        to += channel * plan_.indices[1];
+        for (std::int64_t w = 0; w < count; ++w)
+            to[w * step] = first + own::bit_cast<std::uint32_t>(offset[w * plan_.panel_width]);
+    }
+    void store_one(std::int64_t* to, std::int64_t window, std::int64_t channel) const noexcept {
+        const std::int64_t offset = results_.offset_at(window * plan_.panel_width + channel);
+        const std::int64_t per_offset = plan_.unit == offset_unit::indices ? 1 : plan_.index.per_offset;
+        to[channel * plan_.indices[1] + window * plan_.indices[4]] =
+            offset < 0 ? -1 : first_index(channel) + offset * per_offset;
+    }
+    [[nodiscard]] std::int64_t first_index(std::int64_t channel) const noexcept {
+        return base_ + channel * plan_.index.per_channel;
+    }
+
+    /// Whether one of the windows has no inside tap: none of its channels has.
+    [[nodiscard]] bool any_empty(std::int64_t count) const noexcept {
+        bool any = false;
+        for (std::int64_t w = 0; w < count; ++w)
+            any = any || own::bit_cast<std::uint32_t>(results_.offset[w * plan_.panel_width]) == no_offset;
+        return any;
     }
 
     const windows_plan& plan_;
+    std::int64_t base_;         // index of the panel's first channel at offset 0
+    std::int64_t waiting_ = 0;  // windows whose results are in scratch
+    T* to_ = nullptr;           // where the first of them goes
+    std::int64_t* index_ = nullptr;
 };
 
-/// Runs a forward plan. All checks have passed; `indices` is not looked at where the plan writes none.
+/// Runs a plan. All checks have passed.
 template <class T>
 void run_path(const windows_plan& w, const T* src, T* dst, std::int64_t* indices, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_tasks(executor, w.tasks(), slices(workspace, w.slice_bytes), [&](std::byte* slice, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next())
-            windows_task<T>(w, task, slice).run(src, dst, indices);
-    });
+    run_plan<windows_task<T>>(w, workspace, executor, src, dst, indices);
 }
 
-}  // namespace detail
+}  // namespace detail::max_pool
 GRADKERN_ISA_NAMESPACE_END

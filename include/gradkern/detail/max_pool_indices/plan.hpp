@@ -13,7 +13,7 @@
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/index_rule.hpp>
+#include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/max_pool_indices/problem.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/target.hpp>

@@ -8,7 +8,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/index_rule.hpp>
+#include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
@@ -26,7 +26,7 @@ struct scatter_tensors {
     shape::canonical_strides diff_dst{};
     shape::canonical_strides indices{};
     shape::canonical_strides diff_src{};
-    index_rule index{};
+    max_pool::index_rule index{};
 
     /// Windows of a plane, and its pixels.
     [[nodiscard]] constexpr std::int64_t windows() const noexcept { return small[0] * small[1] * small[2]; }
@@ -52,7 +52,7 @@ struct max_pool_indices_problem : scatter_tensors {
         diff_dst = shape::activation_strides(of_diff_dst, attributes.data_format);
         indices = shape::activation_strides(of_indices, attributes.data_format);
         diff_src = shape::activation_strides(of_diff_src, attributes.data_format);
-        index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
+        index = max_pool::index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
     }
 
     /// The sums of indices that point into the planes of their own elements, and those of others.
