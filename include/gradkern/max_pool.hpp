@@ -291,13 +291,12 @@ public:
 
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        const detail::scatter_plan& g = detail::shared_part(plan_);
-        return detail::workspace_for(g.slice_bytes, std::min<std::int64_t>(workers, g.tasks()));
+        return detail::workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, plan_.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
-        const detail::scatter_plan& g = detail::shared_part(plan_);
+        const detail::max_pool_indices::plan& g = plan_;
         text_writer out(text);
         out << op << ": " << name_of(g.path) << ", " << g.panels << " panels of " << g.panel_width << " channels, "
             << g.blocks << " blocks of " << g.block << " pixels, " << g.tasks() << " tasks, " << g.slice_bytes
@@ -316,14 +315,12 @@ public:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
-        status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
-                                     workspace.size(), workspace_bytes(1));
+        const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
+                                           workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        detail::with_plan(plan_, [&](const auto& g) {
-            if constexpr (detail::takes_elements<T> && detail::has_sums_for<T, std::remove_cvref_t<decltype(g)>>)
-                s = detail::run_from_indices(op, g, diff_dst, indices, diff_src, workspace, executor);
-        });
-        return s;
+        if constexpr (detail::takes_elements<T>)
+            return detail::max_pool_indices::run(op, plan_, diff_dst, indices, diff_src, workspace, executor);
+        return {};
     }
 
 private:
@@ -336,7 +333,7 @@ private:
     detail::tensor_memory diff_dst_{};
     detail::tensor_memory indices_{};
     detail::tensor_memory diff_src_{};
-    detail::max_pool_indices_plan plan_{};
+    detail::max_pool_indices::plan plan_{};
 };
 
 /// Plans max_pool_backward_from_indices_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; without both:
@@ -358,12 +355,10 @@ template <class T>
     checks.addresses("indices", indices, sizeof(std::int64_t), false);
     checks.addresses("diff_src", out, sizeof(T), true);
     if (!checks.ok()) return checks.error();
-    const detail::max_pool_indices_problem problem(*p, attributes, diff_dst, indices, out, std::is_same_v<T, float>,
-                                                   options);
-    const auto* path = detail::select_path(detail::max_pool_indices_paths, problem, options.algorithm);
-    detail::check_path(checks, detail::max_pool_indices_paths, path, options.algorithm);
+    plan.plan_ =
+        detail::plan_path(checks, detail::max_pool_indices::paths,
+                          {*p, attributes, diff_dst, indices, out, std::is_same_v<T, float>, options}, options);
     if (!checks.ok()) return checks.error();
-    plan.plan_ = path->make(problem, path->name);
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));

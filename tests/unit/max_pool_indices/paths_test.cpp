@@ -70,7 +70,7 @@ protected:
                                     const test_tensor<std::int64_t>& indices, const gk::tensor_layout& diff_src,
                                     const test_tensor<T>& expected, random_source& random) {
         std::size_t refused = 0;
-        for (const auto& row : gk::detail::max_pool_indices_paths) {
+        for (const auto& row : gk::detail::max_pool_indices::paths) {
             gk::plan_options options = p.options;
             options.algorithm = row.name;
             const auto plan = gk::plan_max_pool_backward_from_indices<T>(diff_dst.layout(), indices.layout(),
@@ -91,7 +91,7 @@ protected:
             EXPECT_TRUE(out.surroundings_intact());
             EXPECT_TRUE(memory.zones_intact());
         }
-        EXPECT_LT(refused, gk::detail::max_pool_indices_paths.size());
+        EXPECT_LT(refused, gk::detail::max_pool_indices::paths.size());
     }
 };
 using types = ::testing::Types<float, gk::bfloat16>;

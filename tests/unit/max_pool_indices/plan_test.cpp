@@ -18,8 +18,8 @@
 namespace {
 
 namespace gk = gradkern;
-namespace detail = gradkern::detail;
-using detail::max_pool_indices_paths;
+namespace engine = gradkern::detail::max_pool_indices;
+using engine::paths;
 using gk::algorithm;
 using gk::data_format;
 using gk::extents;
@@ -49,11 +49,10 @@ struct shapes {
     [[nodiscard]] extents large() const { return with(pixels); }
 };
 
-detail::max_pool_indices_problem problem_of(const shapes& s, bool floats, const plan_options& options = {},
-                                            index_base base = index_base::tensor,
-                                            storage_order order = storage_order::row_major,
-                                            const tensor_layout& diff_dst = {}, const tensor_layout& indices = {},
-                                            const tensor_layout& diff_src = {}) {
+engine::problem problem_of(const shapes& s, bool floats, const plan_options& options = {},
+                           index_base base = index_base::tensor, storage_order order = storage_order::row_major,
+                           const tensor_layout& diff_dst = {}, const tensor_layout& indices = {},
+                           const tensor_layout& diff_src = {}) {
     const gk::max_pool_indices_attributes a{.data_format = s.format, .index_base = base, .storage_order = order};
     const auto p = gk::shape::max_pool_backward_from_indices_shapes(s.small(), s.small(), a, s.large(), 4);
     EXPECT_TRUE(p);
@@ -62,14 +61,14 @@ detail::max_pool_indices_problem problem_of(const shapes& s, bool floats, const 
             floats, options};
 }
 
-algorithm chosen(const detail::max_pool_indices_problem& p, algorithm wanted = algorithm::automatic) {
-    const auto* row = detail::select_path(max_pool_indices_paths, p, wanted);
+algorithm chosen(const engine::problem& p, algorithm wanted = algorithm::automatic) {
+    const auto* row = gk::detail::select_path(paths, p, wanted);
     return row == nullptr ? algorithm::automatic : row->name;
 }
 
-std::vector<algorithm> rows_that_fit(const detail::max_pool_indices_problem& p) {
+std::vector<algorithm> rows_that_fit(const engine::problem& p) {
     std::vector<algorithm> names;
-    for (const auto& row : max_pool_indices_paths)
+    for (const auto& row : paths)
         if (chosen(p, row.name) == row.name) names.push_back(row.name);
     return names;
 }
@@ -111,7 +110,7 @@ TEST(max_pool_indices_select, sums_slide_where_all_indices_are_looked_at_first) 
 
 TEST(max_pool_indices_select, sums_slide_where_those_of_a_block_exceed_the_cache) {
     shapes s{data_format::nxc, 1, 64, {8, 8}, {32, 32}};
-    ASSERT_EQ(detail::sums_in_cache(detail::sum_type::f32), 64 * 32 * 32);
+    ASSERT_EQ(engine::sums_in_cache(gk::detail::sum_type::f32), 64 * 32 * 32);
     EXPECT_EQ(chosen(problem_of(s, false)), algorithm::sums_buffered);
     s.pixels = {32, 33};
     EXPECT_EQ(chosen(problem_of(s, false)), algorithm::sums_sliding);
@@ -140,7 +139,7 @@ TEST(max_pool_indices_select, a_row_that_does_not_fit_is_unsupported) {
 }
 
 TEST(max_pool_indices_select, a_plan_says_its_row) {
-    for (const auto& row : max_pool_indices_paths) {
+    for (const auto& row : paths) {
         const auto plan = *gk::plan_max_pool_backward_from_indices<float>(
             small_planes.small(), small_planes.small(), {.data_format = data_format::ncx}, small_planes.large(),
             {.algorithm = row.name});
@@ -154,15 +153,14 @@ TEST(max_pool_indices_select, a_plan_says_its_row) {
 // ----------------------------------------------------------------------------------------------------------------- plans
 
 TEST(max_pool_indices_plan, dense_small_planes_are_fused) {
-    const detail::max_pool_indices_problem p = problem_of(small_planes, true);
-    const auto made = detail::make_in_place_plan(p, algorithm::sums_in_place);
-    const detail::scatter_plan& plan = detail::shared_part(made);
+    const engine::problem p = problem_of(small_planes, true);
+    const engine::plan plan = engine::make_plan(p, algorithm::sums_in_place);
     EXPECT_EQ(plan.channels, 1);
     EXPECT_EQ(plan.plane, 8 * 49);
     EXPECT_EQ(plan.windows(), 8 * 9);
     EXPECT_EQ(plan.tasks(), 2);
-    const auto planes_of = [](const detail::max_pool_indices_problem& q) {
-        return detail::make_buffered_plan(q, algorithm::sums_buffered).channels;
+    const auto planes_of = [](const engine::problem& q) {
+        return engine::make_plan(q, algorithm::sums_buffered).channels;
     };
     EXPECT_EQ(planes_of(problem_of(small_planes, false)), 1);
     EXPECT_EQ(planes_of(problem_of(small_planes, false, {}, index_base::plane)), 8);
@@ -178,10 +176,10 @@ TEST(max_pool_indices_plan, dense_small_planes_are_fused) {
 
 TEST(max_pool_indices_plan, nothing_to_write_is_no_task) {
     for (const shapes& s : {shapes{data_format::ncx, 2, 0, {3}, {7}}, shapes{data_format::nxc, 0, 3, {3}, {7}}})
-        for (const auto& row : max_pool_indices_paths) {
+        for (const auto& row : paths) {
             const auto plan = row.make(problem_of(s, true), row.name);
-            EXPECT_EQ(detail::shared_part(plan).tasks(), 0);
-            EXPECT_EQ(detail::shared_part(plan).slice_bytes, 0);
+            EXPECT_EQ(plan.tasks(), 0);
+            EXPECT_EQ(plan.slice_bytes, 0);
         }
 }
 
@@ -196,7 +194,7 @@ TEST(max_pool_indices_plan, blocks_and_panels_cover_everything_and_fit_scratch) 
                        {random.integer(1, 700), random.integer(1, 700)},
                        {random.integer(1, 3000), random.integer(1, 900)}};
         const plan_options options{.scratch = random.pick({gk::scratch_use::fast, gk::scratch_use::least})};
-        const detail::buffered_plan g = detail::make_buffered_plan(problem_of(s, false, options), {});
+        const engine::plan g = engine::make_plan(problem_of(s, false, options), algorithm::sums_buffered);
         EXPECT_GE(g.blocks * g.block, g.plane);
         EXPECT_LT((g.blocks - 1) * g.block, g.plane);
         EXPECT_GE(g.panels * g.panel_width, g.channels);
@@ -212,10 +210,10 @@ TEST(max_pool_indices_plan, sums_that_slide_fit_the_slice) {
     for (const std::int64_t channels : {1, 5, 16, 64, 100, 128, 300})
         for (const std::int64_t pixels : {40, 1000, 20'000, 300'000}) {
             const shapes s{data_format::nxc, 1, channels, {10}, {pixels}};
-            const detail::buffered_plan g = detail::make_buffered_plan(problem_of(s, false), algorithm::sums_sliding);
+            const engine::plan g = engine::make_plan(problem_of(s, false), algorithm::sums_sliding);
             int slide = 0;
             for (std::int64_t back = 0; back <= pixels; back += std::max<std::int64_t>(1, pixels / 97)) {
-                const detail::buffered_plan r = detail::slide_along(g, back);
+                const engine::plan r = engine::slide_along(g, back);
                 EXPECT_LE(r.buffered * r.panel_width, r.capacity);
                 EXPECT_EQ(r.slice_bytes, g.slice_bytes);
                 if (r.buffered == g.buffered) continue;
@@ -227,7 +225,7 @@ TEST(max_pool_indices_plan, sums_that_slide_fit_the_slice) {
             }
             EXPECT_EQ(slide > 0, pixels * std::min<std::int64_t>(channels, 128) > 16 * 1024)
                 << channels << ' ' << pixels;
-            EXPECT_EQ(detail::slide_along(g, pixels).look_back, g.look_back);
+            EXPECT_EQ(engine::slide_along(g, pixels).look_back, g.look_back);
         }
 }
 
@@ -240,8 +238,8 @@ TEST(max_pool_indices_plan, indices_are_pixels_of_their_planes_alone) {
             for (const storage_order order : {storage_order::row_major, storage_order::column_major})
                 for (const std::int64_t channels : {1, 2, 3, 6, 8, 12}) {
                     const shapes s{format, 2, channels, {2, 2, 2}, {2, 3, 4}};
-                    const detail::buffered_plan g =
-                        detail::make_buffered_plan(problem_of(s, false, {}, base, order), {});
+                    const engine::plan g =
+                        engine::make_plan(problem_of(s, false, {}, base, order), algorithm::sums_buffered);
                     for (std::int64_t n = 0; n < 2; ++n)
                         for (std::int64_t c = 0; c < g.channels; ++c) {
                             const auto own = g.plane_of(n, c);
@@ -267,10 +265,10 @@ TEST(max_pool_indices_plan, pixels_have_their_offsets_in_memory) {
     for (const extents& strides : {extents{60, 60, 20, 5, 1}, extents{60, 60, 40, 10, 2}, extents{200, 200, 60, 7, 1}})
         for (const storage_order order : {storage_order::row_major, storage_order::column_major}) {
             const tensor_layout out(s.large(), strides);
-            const detail::buffered_plan g = detail::make_buffered_plan(
-                problem_of(s, false, {}, index_base::plane, order, {}, {}, out), algorithm::sums_buffered);
+            const engine::plan g = engine::make_plan(problem_of(s, false, {}, index_base::plane, order, {}, {}, out),
+                                                     algorithm::sums_buffered);
             const bool one_line = order == storage_order::row_major && strides[2] == 4 * strides[3];
-            EXPECT_EQ(g.order == detail::scatter_plan::pixel_order::one_line, one_line);
+            EXPECT_EQ(g.order == engine::plan::pixel_order::one_line, one_line);
             std::int64_t pixel = 0;
             const bool rows = order == storage_order::row_major;
             for (std::int64_t a = 0; a < (rows ? 3 : 5); ++a)
@@ -299,14 +297,14 @@ TEST(max_pool_indices_runs, every_element_comes_once_and_in_order) {
             e[1 + static_cast<std::size_t>(random.integer(0, 3))] += random.integer(1, 2);  // gaps somewhere
             return tensor_layout(s.small(), tensor_layout(e).strides);
         };
-        const detail::buffered_plan g = detail::make_buffered_plan(
-            problem_of(s, false, {}, index_base::plane, {}, layout(), layout()), algorithm::sums_buffered);
+        const engine::plan g = engine::make_plan(problem_of(s, false, {}, index_base::plane, {}, layout(), layout()),
+                                                 algorithm::sums_buffered);
         const std::int64_t n = random.integer(0, 1);
         const auto order =
-            random.pick({detail::run_order::windows, detail::run_order::channels, detail::run_order::interleaved});
+            random.pick({engine::run_order::windows, engine::run_order::channels, engine::run_order::interleaved});
         const std::int64_t first = random.integer(0, g.channels - 1);
         const std::int64_t last =
-            order == detail::run_order::windows ? first + 1 : random.integer(first + 1, g.channels);
+            order == engine::run_order::windows ? first + 1 : random.integer(first + 1, g.channels);
         std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>>
             element;  // channel, window
         std::int64_t window = 0;
@@ -320,7 +318,7 @@ TEST(max_pool_indices_runs, every_element_comes_once_and_in_order) {
                         element[{at(g.diff_dst), at(g.indices)}] = {c, window};
                     }
         std::vector<std::int64_t> next(static_cast<std::size_t>(g.channels), 0);  // window of each channel
-        detail::run_walk(g, n, first, last, order).for_each([&](const detail::element_run& run) {
+        engine::run_walk(g, n, first, last, order).for_each([&](const engine::element_run& run) {
             ASSERT_EQ(run.count % run.interleaved, 0);
             for (std::int64_t e = 0; e < run.count; ++e) {
                 const auto found = element.find({run.from + e * run.from_step, run.at + e * run.at_step});
@@ -349,14 +347,14 @@ TEST(max_pool_indices_look, findings_are_those_of_a_plain_loop) {
                        random.integer(1, 5),
                        {random.integer(1, 30)},
                        {random.integer(20, 60)}};
-        const detail::buffered_plan g =
-            detail::make_buffered_plan(problem_of(s, false, {}, index_base::tensor), algorithm::sums_sliding);
+        const engine::plan g = engine::make_plan(problem_of(s, false, {}, index_base::tensor), algorithm::sums_sliding);
         std::vector<std::int64_t> indices(static_cast<std::size_t>(2 * s.channels * s.windows[0]), -1);
         const std::int64_t back = random.integer(0, 10);
         const bool holes = random.chance(1, 3);
         const bool strays = random.chance(1, 3);
         const bool bad = random.chance(1, 4);
-        detail::index_findings want;
+        using engine::pointing;
+        pointing want = pointing::to_own_plane;
         std::int64_t first_bad = 0;
         std::int64_t look_back = 0;
         for (std::int64_t n = 0; n < 2; ++n)
@@ -373,29 +371,28 @@ TEST(max_pool_indices_look, findings_are_those_of_a_plain_loop) {
                     const auto d = g.destination_of(std::clamp<std::int64_t>(index, 0, g.index.end - 1), n, c);
                     const bool is_bad = index < -1 || index >= g.index.end;
                     const bool own = !is_bad && index != -1 && d.n == n && d.c == c;
-                    want.all_within = want.all_within && own;
-                    want.local = want.local && (own || index == -1);
-                    want.in_range = want.in_range && !is_bad;
+                    want = std::max(want, is_bad        ? pointing::out_of_range
+                                          : own         ? pointing::to_own_plane
+                                          : index == -1 ? pointing::to_own_plane_or_nowhere
+                                                        : pointing::anywhere);
                     if (is_bad && first_bad == 0) first_bad = index;
                     indices[static_cast<std::size_t>(n * g.indices[0] + c * g.indices[1] + o * g.indices[4])] = index;
                 }
             }
         for (const bool measures : {false, true}) {
-            const detail::index_findings f = measures ? detail::look_at_indices<true>(g, indices.data(), {})
-                                                      : detail::look_at_indices<false>(g, indices.data(), {});
-            EXPECT_EQ(f.in_range, want.in_range);
-            EXPECT_EQ(f.local, want.local);
-            EXPECT_EQ(f.all_within, want.all_within);
-            if (measures && want.all_within) {
+            const engine::index_findings f = measures ? engine::look_at_indices<true>(g, indices.data(), {})
+                                                      : engine::look_at_indices<false>(g, indices.data(), {});
+            EXPECT_EQ(f.worst, want);
+            if (measures && want == pointing::to_own_plane) {
                 EXPECT_GE(f.look_back, look_back);
                 EXPECT_LE(f.look_back, g.plane);
             }
-            if (measures && !want.all_within) {
+            if (measures && want != pointing::to_own_plane) {
                 EXPECT_GE(f.look_back, g.plane);
             }
         }
-        if (!want.in_range) {
-            EXPECT_EQ(detail::first_bad_index(g, indices.data()), first_bad);
+        if (want == pointing::out_of_range) {
+            EXPECT_EQ(engine::first_bad_index(g, indices.data()), first_bad);
         }
     }
 }

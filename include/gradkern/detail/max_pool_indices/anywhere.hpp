@@ -27,19 +27,19 @@
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool_indices {
 
 /// Calls f(pixel among all planes, gradient's offset) for every element in row-major order of (n, c, o), but for those
 /// without a maximum.
 template <class F>
-void for_each_destination(const scatter_plan& g, const std::int64_t* indices, const F& f) noexcept {
+void for_each_destination(const plan& g, const std::int64_t* indices, const F& f) noexcept {
     for (std::int64_t n = 0; n < g.batch; ++n)
         for (std::int64_t c = 0; c < g.channels; ++c)
             run_walk(g, n, c, c + 1, run_order::windows).for_each([&](const element_run& run) {
                 for (std::int64_t e = 0; e < run.count; ++e) {
                     const std::int64_t i = indices[run.at + e * run.at_step];
                     if (i == -1) continue;
-                    const scatter_plan::destination d = g.destination_of(i, n, c);
+                    const plan::destination d = g.destination_of(i, n, c);
                     f((d.n * g.channels + d.c) * g.plane + d.pixel, run.from + e * run.from_step);
                 }
             });
@@ -47,30 +47,17 @@ void for_each_destination(const scatter_plan& g, const std::int64_t* indices, co
 
 /// The element of diff_src at a pixel among all planes.
 template <class T>
-[[nodiscard]] T* element_at(const scatter_plan& g, T* diff_src, std::int64_t pixel) noexcept {
+[[nodiscard]] T* element_at(const plan& g, T* diff_src, std::int64_t pixel) noexcept {
     const std::int64_t plane = pixel / g.plane;
     return diff_src +
            (plane / g.channels * g.diff_src[0] + plane % g.channels * g.diff_src[1] + g.offset_of(pixel % g.plane));
-}
-
-/// Computes the pixels [first, last) among all planes with their sums in scratch.
-template <class T, class Sum>
-void scatter_block_anywhere(const scatter_plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
-                            std::int64_t first, std::int64_t last, Sum* sums) noexcept {
-    own::fill_n(sums, last - first, Sum{0});
-    for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
-        if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
-    });
-    for (std::int64_t i = first; i < last; ++i)
-        store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
-                     g.output == output_mode::accumulate);
 }
 
 /// Adds to sums in diff_src itself, by way of f64 sums of the pixels named last: where few pixels are named by very many elements,
 /// those are not added one by one.
 class recent_sums {
 public:
-    recent_sums(const scatter_plan& g, float* diff_src) noexcept : g_(g), diff_src_(diff_src) {}
+    recent_sums(const plan& g, float* diff_src) noexcept : g_(g), diff_src_(diff_src) {}
     void add(std::int64_t pixel, float gradient) noexcept {
         entry& e = entries_[static_cast<std::size_t>(pixel) % entries_.size()];
         if (e.pixel != pixel) {
@@ -94,18 +81,18 @@ private:
         *to = static_cast<float>(static_cast<double>(*to) + e.sum);
     }
 
-    const scatter_plan& g_;
+    const plan& g_;
     float* diff_src_;
     std::array<entry, 256> entries_{};
 };
 
 /// Runs a plan whose indices point anywhere in the tensor: every block of sums looks at all elements.
 template <class T>
-void run_anywhere(const scatter_plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
+void run_anywhere(const plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
                   std::span<std::byte> workspace, executor_ref executor) noexcept {
     const std::int64_t count = g.batch * g.channels * g.plane;
     if constexpr (std::is_same_v<T, float>) {
-        if (g.strays == scatter_plan::stray_mode::in_place) {  // one pass, in the caller's thread
+        if (g.strays == sum_place::in_place) {  // one pass, in the caller's thread
             for (std::int64_t i = 0; i < count; ++i) *element_at(g, diff_src, i) = 0.0F;
             if (g.stray_sums == sum_type::f64) {
                 recent_sums sums(g, diff_src);
@@ -123,19 +110,26 @@ void run_anywhere(const scatter_plan& g, const T* diff_dst, const std::int64_t* 
     const std::int64_t block = g.slice_bytes / size_of(g.stray_sums);
     run_tasks(executor, shape::ceil_div(count, block), slices(workspace, g.slice_bytes),
               [&](std::byte* slice, auto&& next) {
+                  const auto scatter = [&]<class Sum>(Sum* sums, std::int64_t first, std::int64_t last) {
+                      own::fill_n(sums, last - first, Sum{0});
+                      for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
+                          if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
+                      });
+                      for (std::int64_t i = first; i < last; ++i)
+                          store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
+                                       g.output == output_mode::accumulate);
+                  };
                   for (std::int64_t task = next(); task >= 0; task = next()) {
                       const std::int64_t first = task * block;
                       const std::int64_t last = std::min(count, first + block);
                       if (g.stray_sums == sum_type::f64) {
-                          scatter_block_anywhere(g, diff_dst, indices, diff_src, first, last,
-                                                 reinterpret_cast<double*>(slice));
+                          scatter(reinterpret_cast<double*>(slice), first, last);
                       } else {
-                          scatter_block_anywhere(g, diff_dst, indices, diff_src, first, last,
-                                                 reinterpret_cast<float*>(slice));
+                          scatter(reinterpret_cast<float*>(slice), first, last);
                       }
                   }
               });
 }
 
-}  // namespace detail
+}  // namespace detail::max_pool_indices
 GRADKERN_ISA_NAMESPACE_END

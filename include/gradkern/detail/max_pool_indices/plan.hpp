@@ -1,4 +1,4 @@
-// The plans of gradients from indices: what all paths share, and what each adds to it.
+// The plan of a gradient from indices, and how it is made.
 //
 // A pixel is a position of a plane of diff_src. It is named by its linear offset: its number in the plane, as indices count.
 // The plan knows what an index means: a pixel of the plane of its own element (own_plane), or of any plane (destination_of).
@@ -6,36 +6,42 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <type_traits>
-#include <variant>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/max_pool_indices/problem.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool_indices {
+
+/// Pixels of fused planes, and sums that scratch has room for at least: few enough for a workspace on the stack.
+inline constexpr std::int64_t small_planes = 3 * 1024;
 
 /// Sums that stay in the cache beside the gradients that are added to them.
 [[nodiscard]] constexpr std::int64_t sums_in_cache(sum_type s) noexcept { return target.cache.sums / size_of(s); }
 
-/// What the runs of all paths read.
-struct scatter_plan : scatter_tensors {
+/// Where sums are: in diff_src itself, of f32 alone, or in scratch.
+enum class sum_place : std::uint8_t { in_place, buffered };
+
+struct plan : tensors {
     algorithm path = algorithm::automatic;
     /// How the linear offsets of pixels become offsets in memory.
     enum class pixel_order : std::uint8_t { one_line, row_major, column_major } order{};
     output_mode output{};
     index_check check{};  ///< `each`: indices are not looked at beforehand
-    /// Where indices point into planes of other elements: sums in diff_src itself, of f32 alone, or in scratch.
-    enum class stray_mode : std::uint8_t { in_place, buffered } strays{};
+    sum_type sums{};
     sum_type stray_sums{};
+    sum_place strays{};         // where indices point into planes of other elements
     std::int64_t plane = 0;     // pixels of a plane
     std::uint64_t inverse = 1;  // of the odd part of index.per_offset, modulo 2^64
     int shift = 0;              // per_offset = odd part << shift
@@ -44,6 +50,9 @@ struct scatter_plan : scatter_tensors {
     std::int64_t panels = 0;
     std::int64_t block = 1;  // pixels
     std::int64_t blocks = 0;
+    std::int64_t buffered = 1;   // pixels of a block whose sums are kept at a time
+    std::int64_t look_back = 0;  // see index_findings; a plane where nobody has measured it
+    std::int64_t capacity = 0;   // sums in a slice of the workspace
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
@@ -89,38 +98,15 @@ struct scatter_plan : scatter_tensors {
     }
 };
 
-/// Sums in diff_src itself (in_place.hpp).
-struct in_place_plan : scatter_plan {};
-
-/// Sums in scratch (buffered.hpp, sliding.hpp).
-struct buffered_plan : scatter_plan {
-    sum_type sums{};
-    std::int64_t capacity = 0;   // sums in a slice
-    std::int64_t buffered = 1;   // pixels of a block whose sums are in scratch at a time
-    std::int64_t look_back = 0;  // see index_findings; a plane where nobody has measured it
-};
-
-/// Whether a path has sums for elements of type T: others need no code.
-template <class T, class Plan>
-inline constexpr bool has_sums_for = !std::is_same_v<Plan, in_place_plan> || std::is_same_v<T, float>;
-
-using max_pool_indices_plan = std::variant<in_place_plan, buffered_plan>;
-static_assert(std::is_trivially_copyable_v<max_pool_indices_plan>);
-
-[[nodiscard]] constexpr const scatter_plan& shared_part(const max_pool_indices_plan& plan) noexcept {
-    if (const auto* in_place = std::get_if<in_place_plan>(&plan)) return *in_place;
-    return *std::get_if<buffered_plan>(&plan);
-}
-
 /// Takes planes of neighbouring channels as one longer plane of one line, of at most `most` pixels, where indices count
 /// through all of them as diff_src does: what points into the plane of its own element points into the longer one, too.
-constexpr void fuse_small_planes(scatter_plan& g, std::int64_t most) noexcept {
+constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
     const std::int64_t windows = g.windows();
     const auto is_dense = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
         return s[4] == 1 && is_one_line(s, extent) && s[1] == extent[0] * extent[1] * extent[2];
     };
     if (g.index.per_offset != 1 || g.index.per_channel != g.plane || g.plane > most / 2 ||
-        g.order == scatter_plan::pixel_order::column_major || g.channels == 0 || !is_dense(g.diff_src, g.large) ||
+        g.order == plan::pixel_order::column_major || g.channels == 0 || !is_dense(g.diff_src, g.large) ||
         !is_dense(g.diff_dst, g.small) || !is_dense(g.indices, g.small))
         return;
     std::int64_t fused = std::min(g.channels, most / g.plane);
@@ -136,29 +122,68 @@ constexpr void fuse_small_planes(scatter_plan& g, std::int64_t most) noexcept {
     g.diff_src[3] = g.plane;
 }
 
-/// Fills in what all paths share. Small planes are fused up to `most_fused` pixels. Panels are as wide as can be, and a block
-/// is a plane.
-constexpr void plan_planes(scatter_plan& g, const max_pool_indices_problem& p, algorithm path,
-                           std::int64_t most_fused) noexcept {
+[[nodiscard]] constexpr bool fits_in_place(const problem& p) noexcept {
+    return p.holds_floats && p.options.output == output_mode::overwrite && p.sums() == sum_type::f32;
+}
+
+/// The plan of any row. Panels are as wide as can be; a block is a plane, or as much of it as scratch holds.
+[[nodiscard]] constexpr plan make_plan(const problem& p, algorithm path) noexcept {
+    const bool in_place = path == algorithm::sums_in_place;
+    plan g;
     g.path = path;
-    static_cast<scatter_tensors&>(g) = p;
+    static_cast<tensors&>(g) = p;
     g.output = p.options.output;
     g.check = p.looks_first() ? index_check::first : index_check::each;
+    g.sums = p.sums();
     g.stray_sums = p.stray_sums();
-    using pixel_order = scatter_plan::pixel_order;
+    // Strays are summed as sums_in_place does, whatever the path: bits depend on the problem alone.
+    g.strays = fits_in_place(p) ? sum_place::in_place : sum_place::buffered;
+    using pixel_order = plan::pixel_order;
     g.order = p.order == storage_order::column_major ? pixel_order::column_major : pixel_order::row_major;
     g.plane = p.pixels();
-    fuse_small_planes(g, most_fused);
+    fuse_small_planes(g, in_place ? sums_in_cache(sum_type::f32) / 8 : small_planes);
     if (g.order == pixel_order::row_major && is_one_line(g.diff_src, g.large)) g.order = pixel_order::one_line;
     const auto per_offset = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_offset, 1));
     g.shift = own::trailing_zeros(per_offset);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_offset >> g.shift) * g.inverse;  // Newton's steps
     if (g.diff_src[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
     g.panel_width = g.width;
-    g.panels = shape::ceil_div(g.channels, g.panel_width);
     g.block = g.plane;
-    g.blocks = 1;
+    const bool least = p.options.scratch == scratch_use::least;
+    if (!in_place) {
+        const std::int64_t most = target.cache.sum_buffer / size_of(g.sums);
+        g.block = std::min(g.plane, most);
+        g.panel_width = std::clamp<std::int64_t>((least ? call_scratch / size_of(g.sums) : most) / g.block, 1, g.width);
+        if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
+    }
+    g.panels = shape::ceil_div(g.channels, g.panel_width);
+    g.blocks = in_place ? 1 : shape::ceil_div(g.plane, g.block);
+    g.buffered = g.block;
+    g.look_back = g.plane;
+    if (!in_place && g.tasks() > 0) {
+        slice_layout slice(least);
+        g.capacity = std::max(g.block * g.panel_width, std::min(small_planes, g.batch * g.channels * g.plane));
+        slice.reserve<std::byte>(g.capacity * size_of(g.sums));
+        g.slice_bytes = slice.bytes();
+    }
+    return g;
 }
 
-}  // namespace detail
+/// The plan of a run none of whose indices looks back more than `look_back` pixels.
+[[nodiscard]] constexpr plan slide_along(const plan& g, std::int64_t look_back) noexcept {
+    if (look_back >= g.plane) return g;
+    plan s = g;
+    const std::int64_t least = look_back + look_back / 2 + 1;  // more than is needed, so that less of it is moved
+    s.panel_width = g.width;
+    while (s.panel_width > g.panel_width && least * s.panel_width > g.capacity) s.panel_width /= 2;
+    s.panels = shape::ceil_div(s.channels, s.panel_width);
+    s.buffered = std::max(least, sums_in_cache(g.sums) / 4 / s.panel_width);  // written early, they need little room
+    if (s.buffered >= g.plane || s.buffered * s.panel_width > g.capacity) return g;
+    s.block = s.plane;
+    s.blocks = 1;
+    s.look_back = look_back;
+    return s;
+}
+
+}  // namespace detail::max_pool_indices
 GRADKERN_ISA_NAMESPACE_END

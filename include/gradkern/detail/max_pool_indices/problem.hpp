@@ -15,10 +15,10 @@
 #include <gradkern/shape/pooling.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool_indices {
 
 /// The tensors, and what indices count.
-struct scatter_tensors {
+struct tensors {
     std::array<std::int64_t, 3> small{1, 1, 1};  ///< windows along each axis
     std::array<std::int64_t, 3> large{1, 1, 1};  ///< pixels along each axis
     std::int64_t batch = 0;
@@ -33,14 +33,14 @@ struct scatter_tensors {
     [[nodiscard]] constexpr std::int64_t pixels() const noexcept { return large[0] * large[1] * large[2]; }
 };
 
-struct max_pool_indices_problem : scatter_tensors {
+struct problem : tensors {
     storage_order order{};
     bool holds_floats = false;  ///< whether elements of diff_src are `float`
     plan_options options{};
 
-    constexpr max_pool_indices_problem(const shape::pooling_problem& p, const max_pool_indices_attributes& attributes,
-                                       const tensor_layout& of_diff_dst, const tensor_layout& of_indices,
-                                       const tensor_layout& of_diff_src, bool floats, const plan_options& how) noexcept
+    constexpr problem(const shape::pooling_problem& p, const max_pool_indices_attributes& attributes,
+                      const tensor_layout& of_diff_dst, const tensor_layout& of_indices,
+                      const tensor_layout& of_diff_src, bool floats, const plan_options& how) noexcept
         : order(attributes.storage_order), holds_floats(floats), options(how) {
         batch = p.batch;
         if (p.channels == 0) return;  // nothing to write: extents may be anything
@@ -70,5 +70,5 @@ struct max_pool_indices_problem : scatter_tensors {
     }
 };
 
-}  // namespace detail
+}  // namespace detail::max_pool_indices
 GRADKERN_ISA_NAMESPACE_END

@@ -1,18 +1,23 @@
 // A run of the gradient of a max pool from indices.
 //
-//     1. look at all indices (look.hpp), unless each is looked at on the way (index_check::each)
+//     1. look at all indices, unless each is looked at on the way (index_check::each): is each in range, does each point into the
+//        plane of its own element, and how far do they look back in memory?
 //     2. run_blocks, where all of them point into the planes of their own elements; else run_anywhere (anywhere.hpp)
 //
-// Loops of run_blocks, outermost first:
+// Loops, outermost first:
 //
-//     task       a block of pixels of diff_src, of one panel of channels of one image
+//     task       a panel of channels of one image: all of it to look at, a block of pixels of diff_src to run
 //     run        elements that are walked in one loop (runs.hpp)
-//     element    its gradient is added to the sum at its index (sums.hpp)
+//     part       at most 256 elements, of whole windows, which are looked at without a branch; one by one if something is wrong
+//     element    its gradient is added to the sum at its index (sums.hpp): each sum in ascending order of (n, c, o)
 //
-// Each sum runs in ascending order of the elements (n, c, o), whatever the blocks.
+// How far indices look back is measured part by part, from the furthest pixel of this part and those before it. So sums that
+// slide by it (sums.hpp) must add gradients in the same parts, or in finer ones: channels are interleaved there only if a panel
+// of sums has all of them, which makes the parts equal; else a part is one window.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,67 +26,157 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool_indices/anywhere.hpp>
-#include <gradkern/detail/max_pool_indices/look.hpp>
 #include <gradkern/detail/max_pool_indices/plan.hpp>
 #include <gradkern/detail/max_pool_indices/runs.hpp>
-#include <gradkern/detail/max_pool_indices/sliding.hpp>
 #include <gradkern/detail/max_pool_indices/sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/status.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool_indices {
 
-/// Computes a block of image n, whose panel begins with channel c. Returns what was found out about indices.
-template <class T, class Plan, class Sum>
-[[nodiscard]] index_findings scatter_block(const Plan& g, const T* diff_dst, const std::int64_t* indices,
-                                           std::int64_t n, std::int64_t c,
-                                           const typename block_sums<T, Plan, Sum>::place& place, bool all_within,
-                                           Sum* scratch) noexcept {
-    index_findings found;
-    block_sums<T, Plan, Sum> sums(g, place, all_within, scratch);
-    run_walk(g, n, c, c + place.channels, order_of_panel(g, sums.takes_interleaved()))
-        .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
-            if (!sums.add(run, diff_dst, indices)) found.note_strays(g, run, indices);
-        });
-    sums.finish();
-    return found;
+/// Where indices point, the best first.
+enum class pointing : std::uint8_t { to_own_plane, to_own_plane_or_nowhere, anywhere, out_of_range };
+
+/// What was found out about indices.
+struct index_findings {
+    pointing worst = pointing::to_own_plane;
+    std::int64_t look_back = 0;  ///< pixels at most from the furthest one of the elements so far to that of an index
+
+    [[nodiscard]] bool is_local() const noexcept { return worst <= pointing::to_own_plane_or_nowhere; }
+    /// Takes note of the indices of a run that point to no pixel of the planes of their elements.
+    void note_strays(const plan& g, const element_run& run, const std::int64_t* indices) noexcept {
+        std::int64_t channel = 0;
+        for (std::int64_t e = 0; e < run.count; ++e, channel = channel + 1 < run.interleaved ? channel + 1 : 0) {
+            plan::own_plane own = run.own;
+            own.origin += static_cast<std::uint64_t>(e) * run.origin_step +
+                          static_cast<std::uint64_t>(channel) * run.interleave_step;
+            const std::int64_t i = indices[run.at + e * run.at_step];
+            if (own.pixel(i) < static_cast<std::uint64_t>(g.plane)) continue;
+            worst = std::max(worst, i == -1                     ? pointing::to_own_plane_or_nowhere
+                                    : i >= 0 && i < g.index.end ? pointing::anywhere
+                                                                : pointing::out_of_range);
+        }
+    }
+};
+
+/// What the tasks of a run found out together.
+class shared_findings {
+public:
+    void add(const index_findings& f) noexcept {
+        raise(worst_, f.worst);
+        raise(look_back_, f.look_back);
+    }
+    [[nodiscard]] index_findings get() const noexcept { return {worst_.load(), look_back_.load()}; }
+
+private:
+    template <class U>
+    static void raise(std::atomic<U>& most, U to) noexcept {
+        U at = most.load(std::memory_order_relaxed);
+        while (at < to && !most.compare_exchange_weak(at, to, std::memory_order_relaxed)) {
+        }
+    }
+    std::atomic<pointing> worst_{pointing::to_own_plane};
+    std::atomic<std::int64_t> look_back_{0};
+};
+
+/// Looks at all indices. `measures`: whether it finds out how far they look back, too.
+template <bool measures>
+[[nodiscard]] index_findings look_at_indices(const plan& g, const std::int64_t* indices,
+                                             executor_ref executor) noexcept {
+    shared_findings all;
+    const std::int64_t panels = shape::ceil_div(g.channels, g.width);
+    run_tasks(executor, g.batch * panels, slices({}, 0), [&](std::byte*, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) {
+            const std::int64_t n = task / panels;
+            const std::int64_t first = task % panels * g.width;
+            const std::int64_t last = std::min(g.channels, first + g.width);
+            index_findings found;
+            std::int64_t furthest = 0;
+            element_run::part_origins origins;
+            const element_run::part_origins* interleaved = nullptr;
+            run_walk(g, n, first, last, order_of_panel(g, true))
+                .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
+                    if (run.interleaved > 1 && interleaved == nullptr) {
+                        run.find_origins(origins);
+                        interleaved = &origins;
+                    }
+                    const std::int64_t most = run.part_size();
+                    for (std::int64_t e = 0; e < run.count; e += most) {
+                        const element_run part = run.part(e, std::min(most, run.count - e));
+                        if (part.at_step == 1) simd::prefetch_stream(indices + part.at, part.count);
+                        const element_run::reach reach =
+                            part.template reach_of<measures>(indices, 0, g.plane, interleaved);
+                        if (!reach.within) found.note_strays(g, part, indices);
+                        if constexpr (measures) {
+                            furthest = std::max(furthest, reach.last);
+                            found.look_back =
+                                std::max(found.look_back, reach.within ? furthest - reach.least : g.plane);
+                        }
+                    }
+                });
+            all.add(found);
+        }
+    });
+    return all.get();
+}
+
+/// The first index out of range in row-major order of (n, c, o); there is one.
+[[nodiscard]] inline std::int64_t first_bad_index(const plan& g, const std::int64_t* indices) noexcept {
+    std::int64_t bad = -1;
+    for (std::int64_t n = 0; n < g.batch; ++n)
+        for (std::int64_t c = 0; c < g.channels; ++c) {
+            run_walk(g, n, c, c + 1, run_order::windows).for_each([&](const element_run& run) {
+                for (std::int64_t e = 0; e < run.count && bad == -1; ++e) {
+                    const std::int64_t i = indices[run.at + e * run.at_step];
+                    if (i < -1 || i >= g.index.end) bad = i;
+                }
+            });
+            if (bad != -1) return bad;
+        }
+    return bad;
 }
 
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
 /// output is not the result. `all_within`: the look has found out that they do, and that none is -1.
-template <class T, class Plan>
-[[nodiscard]] index_findings run_blocks(const Plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
+template <sum_place where, class T>
+[[nodiscard]] index_findings run_blocks(const plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
                                         bool all_within, std::span<std::byte> workspace,
                                         executor_ref executor) noexcept {
     shared_findings all;
     const std::int64_t workers = executor.concurrency();
+    const auto image_of = [&](std::int64_t task) { return task / (g.panels * g.blocks); };
+    const auto channel_of = [&](std::int64_t task) { return task / g.blocks % g.panels * g.panel_width; };
     const auto panel_of = [&](std::int64_t task) {
-        return diff_src + task / (g.panels * g.blocks) * g.diff_src[0] +
-               task / g.blocks % g.panels * g.panel_width * g.diff_src[1];
+        return diff_src + image_of(task) * g.diff_src[0] + channel_of(task) * g.diff_src[1];
+    };
+    const auto scatter = [&]<class Sum>(std::int64_t task, Sum* scratch) {
+        const std::int64_t c = channel_of(task);
+        const std::int64_t channels = std::min(g.channels - c, g.panel_width);
+        const std::int64_t pixel = task % g.blocks * g.block;
+        T* const next_panel = workers < g.tasks() - task ? panel_of(task + workers) : nullptr;
+        index_findings found;
+        block_sums<T, where, Sum> sums(
+            g, {panel_of(task), next_panel, channels, pixel, std::min(g.plane, pixel + g.block)}, all_within, scratch);
+        run_walk(g, image_of(task), c, c + channels, order_of_panel(g, sums.takes_interleaved()))
+            .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
+                if (!sums.add(run, diff_dst, indices)) found.note_strays(g, run, indices);
+            });
+        sums.finish();
+        all.add(found);
     };
     run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
-            const std::int64_t n = task / (g.panels * g.blocks);
-            const std::int64_t channel = task / g.blocks % g.panels * g.panel_width;
-            const std::int64_t pixel = task % g.blocks * g.block;
-            const auto scatter = [&]<class Sum>(Sum* scratch) {
-                T* const next_panel = workers < g.tasks() - task ? panel_of(task + workers) : nullptr;
-                all.add(scatter_block<T, Plan, Sum>(
-                    g, diff_dst, indices, n, channel,
-                    {panel_of(task), next_panel, std::min(g.channels - channel, g.panel_width), pixel,
-                     std::min(g.plane, pixel + g.block)},
-                    all_within, scratch));
-            };
-            if constexpr (std::is_same_v<Plan, in_place_plan>) {
-                scatter(static_cast<T*>(nullptr));
+            if constexpr (where == sum_place::in_place) {
+                scatter(task, static_cast<T*>(nullptr));
             } else if (g.sums == sum_type::f64) {
-                scatter(reinterpret_cast<double*>(slice));
+                scatter(task, reinterpret_cast<double*>(slice));
             } else {
-                scatter(reinterpret_cast<float*>(slice));
+                scatter(task, reinterpret_cast<float*>(slice));
             }
         }
     });
@@ -89,31 +184,34 @@ template <class T, class Plan>
 }
 
 /// Runs a plan. All checks have passed but those of indices.
-template <class T, class Plan>
-[[nodiscard]] status run_from_indices(std::string_view op, const Plan& plan, const T* diff_dst,
-                                      const std::int64_t* indices, T* diff_src, std::span<std::byte> workspace,
-                                      executor_ref executor) noexcept {
+template <class T>
+[[nodiscard]] status run(std::string_view op, const plan& planned, const T* diff_dst, const std::int64_t* indices,
+                         T* diff_src, std::span<std::byte> workspace, executor_ref executor) noexcept {
     index_findings found;
-    const auto run = [&](const Plan& g) {
-        const bool all_within = g.check == index_check::first && found.all_within;
-        if (found.local) found = run_blocks(g, diff_dst, indices, diff_src, all_within, workspace, executor);
-    };
-    if (plan.check == index_check::first && plan.path != algorithm::sums_sliding)
-        found = look_at_indices<false>(plan, indices, executor);
-    if constexpr (std::is_same_v<Plan, buffered_plan>) {
-        if (plan.path == algorithm::sums_sliding) {
-            found = look_at_indices<true>(plan, indices, executor);
-            run(slide_along(plan, found.look_back));
-        } else {
-            run(plan);
-        }
-    } else {
-        run(plan);
+    plan g = planned;
+    if (g.path == algorithm::sums_sliding) {
+        found = look_at_indices<true>(planned, indices, executor);
+        g = slide_along(planned, found.look_back);
+    } else if (g.check == index_check::first) {
+        found = look_at_indices<false>(planned, indices, executor);
     }
-    if (!found.in_range) return shape::bad_index(op, first_bad_index(plan, indices), plan.index.end);
-    if (!found.local) run_anywhere(plan, diff_dst, indices, diff_src, workspace, executor);
+    if (found.is_local()) {
+        const bool all_within = g.check == index_check::first && found.worst == pointing::to_own_plane;
+        bool is_done = false;
+        if constexpr (std::is_same_v<T, float>) {  // others have no sums in place
+            is_done = g.path == algorithm::sums_in_place;
+            if (is_done)
+                found =
+                    run_blocks<sum_place::in_place>(g, diff_dst, indices, diff_src, all_within, workspace, executor);
+        }
+        if (!is_done)
+            found = run_blocks<sum_place::buffered>(g, diff_dst, indices, diff_src, all_within, workspace, executor);
+    }
+    if (found.worst == pointing::out_of_range)
+        return shape::bad_index(op, first_bad_index(planned, indices), planned.index.end);
+    if (!found.is_local()) run_anywhere(planned, diff_dst, indices, diff_src, workspace, executor);
     return {};
 }
 
-}  // namespace detail
+}  // namespace detail::max_pool_indices
 GRADKERN_ISA_NAMESPACE_END

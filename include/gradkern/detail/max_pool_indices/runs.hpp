@@ -17,7 +17,7 @@
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool_indices {
 
 /// Elements of a part of a run at most: their indices stay in L1.
 inline constexpr std::int64_t part_elements = 256;
@@ -31,7 +31,7 @@ struct element_run {
     std::int64_t at_step = 0;
     std::int64_t channel_step = 0;      // channels from element to element
     std::int64_t interleaved = 1;       // channels of a window, which are followed by those of the next
-    scatter_plan::own_plane own{};      // of the first element
+    plan::own_plane own{};              // of the first element
     std::uint64_t origin_step = 0;      // of own.origin from element to element
     std::uint64_t interleave_step = 0;  // of own.origin from one interleaved channel to the next
 
@@ -136,7 +136,7 @@ struct element_run {
 enum class run_order : std::uint8_t { windows, channels, interleaved };
 
 /// The order of a panel. `interleaved`: an index alone tells the pixel, whatever the channel of its element.
-[[nodiscard]] inline run_order order_of_panel(const scatter_plan& g, bool interleaved) noexcept {
+[[nodiscard]] inline run_order order_of_panel(const plan& g, bool interleaved) noexcept {
     if (g.width == 1) return run_order::windows;
     return interleaved ? run_order::interleaved : run_order::channels;
 }
@@ -144,7 +144,7 @@ enum class run_order : std::uint8_t { windows, channels, interleaved };
 /// A walk over the runs of channels [first, last) of one image, or of one of them, in ascending order of the windows.
 class run_walk {
 public:
-    GRADKERN_ALWAYS_INLINE run_walk(const scatter_plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
+    GRADKERN_ALWAYS_INLINE run_walk(const plan& g, std::int64_t n, std::int64_t first, std::int64_t last,
                                     run_order order) noexcept
         : g_(g), lines_(g.small[1]) {
         const std::int64_t channels = last - first;
@@ -186,11 +186,11 @@ public:
     }
 
 private:
-    const scatter_plan& g_;
+    const plan& g_;
     element_run first_;
     std::int64_t lines_;  // of a plane of windows
     std::int64_t runs_in_line_ = 1;
 };
 
-}  // namespace detail
+}  // namespace detail::max_pool_indices
 GRADKERN_ISA_NAMESPACE_END

@@ -22,15 +22,15 @@
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
-namespace detail {
+namespace detail::max_pool_indices {
 
 /// The sums of a block of pixels of a panel: in diff_src itself, or in scratch, all of them or those that are buffered while they
 /// slide along. They are zeroed no further than runs have reached, so that they are still in the cache when gradients are added
 /// to them.
-template <class T, class Plan, class Sum>
+template <class T, sum_place where, class Sum>
 class block_sums {
 public:
-    static constexpr bool in_place = std::is_same_v<Plan, in_place_plan>;
+    static constexpr bool in_place = where == sum_place::in_place;
 
     /// Where a block is: pixels [first, last) of a panel of `channels` at `out`. The same worker is likely to write that at
     /// `next` after it, if there is one.
@@ -43,22 +43,25 @@ public:
     };
 
     /// `all_within`: all indices are known to point into the planes of their elements.
-    block_sums(const Plan& g, const place& b, bool all_within, Sum* scratch) noexcept
-        : g_(g), out_(b.out), used_(b.channels), first_(b.first), last_(b.last), written_(b.first) {
-        const bool is_one_line = g.order == scatter_plan::pixel_order::one_line;
-        std::int64_t most = 0;  // sums that are zeroed at once
+    block_sums(const plan& g, const place& b, bool all_within, Sum* scratch) noexcept
+        : g_(g),
+          out_(b.out),
+          used_(b.channels),
+          first_(b.first),
+          pixels_(std::min(g.buffered, b.last - b.first)),
+          last_(b.last),
+          written_(b.first) {
+        const bool is_one_line = g.order == plan::pixel_order::one_line;
+        // sums that are zeroed at once
+        const std::int64_t most = (in_place && used_ > 1 ? 4 : 1) * sums_in_cache(g.sums);
         if constexpr (in_place) {
-            pixels_ = last_ - first_;
             data_ = b.out;
             channels_ = used_;
             pixel_step_ = is_one_line ? g.diff_src[4] : 0;
             channel_step_ = g.diff_src[1];
-            most = (channels_ > 1 ? 4 : 1) * sums_in_cache(sum_type::f32);
         } else {
-            pixels_ = std::min(g.buffered, last_ - first_);
             data_ = scratch;
             channels_ = pixel_step_ = g.panel_width;
-            most = sums_in_cache(g.sums);
         }
         // Sums that stay in the cache are zeroed at once: then nobody needs to know how far a run reaches.
         ready_ = all_within && pixels_ == g.plane && pixels_ <= most / channels_;
@@ -173,9 +176,9 @@ private:
         if (end <= written_) return;
         zero_to(end - first_);
         // pixels whose lines are prefetched before they are written
-        const std::int64_t most = g_.order != scatter_plan::pixel_order::one_line ? 1
-                                  : g_.diff_src[1] == 1                           ? target.prefetch.rounded_pixels
-                                                                                  : end - written_;
+        const std::int64_t most = g_.order != plan::pixel_order::one_line ? 1
+                                  : g_.diff_src[1] == 1                   ? target.prefetch.rounded_pixels
+                                                                          : end - written_;
         while (written_ < end) {
             const std::int64_t here = std::min(most, end - written_);
             const std::int64_t p = written_ - first_;
@@ -235,7 +238,7 @@ private:
                           const std::int64_t* indices, Sum* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
         const std::int64_t sum_step = run.channel_step * channel_step_;
-        scatter_plan::own_plane own = run.own;
+        plan::own_plane own = run.own;
         for (std::int64_t e = 0; e < run.count; ++e, own.origin += run.origin_step) {
             const std::uint64_t pixel = own.pixel(at[e * run.at_step]) - static_cast<std::uint64_t>(first_);
             if (pixel < static_cast<std::uint64_t>(pixels_))
@@ -243,11 +246,11 @@ private:
         }
     }
 
-    const Plan& g_;
+    const plan& g_;
     T* out_;
     std::int64_t used_;
     std::int64_t first_;
-    std::int64_t pixels_ = 0;
+    std::int64_t pixels_;
     std::int64_t last_;
     std::int64_t written_;  // pixels before it are
     Sum* data_ = nullptr;
@@ -262,5 +265,5 @@ private:
     bool by_largest_ = false;  // the largest index of elements that follow one another tells how far they reach
 };
 
-}  // namespace detail
+}  // namespace detail::max_pool_indices
 GRADKERN_ISA_NAMESPACE_END
