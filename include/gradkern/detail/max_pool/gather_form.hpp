@@ -161,12 +161,13 @@ public:
             const std::int64_t at = kept_line(d, h) + (first - windows_.first[2]) * plan_.panel_width;
             window_results results = results_;
             results.offset += at;
-            find_maxima(src, packed, plan_.plane_offsets(), 0, d, h, first, last, results);
+            with_source(src, packed, plan_.plane_offsets(), 0,
+                        [&](const auto& source) { find_maxima(source, d, h, first, last, results); });
             if (plan_.operands == gather_operands::packed)
                 pack_lanes(diff_dst + (d * y[2] + h * y[3] + first * y[4]), y[1], used_, y[4], last - first,
                            gradient_ + at, plan_.panel_width);
         };
-        for_each_segment(walked_windows::all, segment);
+        for_each_segment<walked_windows::all>(segment);
         gather_before(box_.last[slide]);
     }
 

@@ -224,22 +224,25 @@ void max_segment(const maxima_plan& p, const window_source<T>& s, inside_reads p
 enum class walked_windows : std::uint8_t { all, with_taps };
 
 /// Calls f(o) for the windows of an axis in `range`, in ranges [first, last).
-template <class F>
-void for_each_range(const shape::axis& axis, position_range range, walked_windows walked, const F& f) noexcept {
-    if (walked == walked_windows::all) return f(range.first, range.last);
-    shape::tap_class_walk walk(axis, shape::side::small, range.first, range.last);
-    std::int64_t first = 0;
-    std::int64_t last = 0;  // of an open range
-    for (shape::tap_class c; walk.next(c);) {
-        if (c.taps > 0) {
-            if (first == last) first = c.first_position;
-            last = c.first_position + c.positions;
-        } else if (first != last) {
-            f(first, last);
-            first = last;
+template <walked_windows walked, class F>
+void for_each_range(const shape::axis& axis, position_range range, const F& f) noexcept {
+    if constexpr (walked == walked_windows::all) {
+        f(range.first, range.last);
+    } else {
+        shape::tap_class_walk walk(axis, shape::side::small, range.first, range.last);
+        std::int64_t first = 0;
+        std::int64_t last = 0;  // of an open range
+        for (shape::tap_class c; walk.next(c);) {
+            if (c.taps > 0) {
+                if (first == last) first = c.first_position;
+                last = c.first_position + c.positions;
+            } else if (first != last) {
+                f(first, last);
+                first = last;
+            }
         }
+        if (first != last) f(first, last);
     }
-    if (first != last) f(first, last);
 }
 
 /// One task of one plan. `outputs`: what its box holds, windows or pixels.
@@ -277,11 +280,11 @@ protected:
     }
 
     /// Calls f(d, h, first, last) for segments of lines of windows.
-    template <class F>
-    void for_each_segment(walked_windows walked, const F& f) const noexcept {
+    template <walked_windows walked, class F>
+    void for_each_segment(const F& f) const noexcept {
         const maxima_plan& p = shared_;
         const auto along = [&](std::size_t i, const auto& g) {
-            for_each_range(p.axes[i], {windows_.first[i], windows_.last[i]}, walked, g);
+            for_each_range<walked>(p.axes[i], {windows_.first[i], windows_.last[i]}, g);
         };
         along(0, [&](std::int64_t first_d, std::int64_t last_d) {
             for (std::int64_t d = first_d; d < last_d; ++d)
@@ -295,34 +298,21 @@ protected:
         });
     }
 
-    /// Computes the windows [first, last) of line (d, h) from the tensor, or from what is packed of it.
-    template <class T, class O>
-    void find_maxima(const T* source, const staging_box& packed, const std::array<std::int64_t, 3>& offset_steps,
-                     std::int64_t offset_origin, std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last,
-                     const window_results_of<O>& to) noexcept {
-        const maxima_plan& p = shared_;
-        if (p.access == window_access::packed) {
-            const window_source<float> from{packed_ - packed.origin(), packed.strides(), 1, offset_steps,
-                                            offset_origin};
-            find_maxima_of(from, d, h, first, last, to);
+    /// Calls f(source) with what windows are read from: the tensor, or what is packed of it.
+    template <class T, class F>
+    void with_source(const T* src, const staging_box& packed, const std::array<std::int64_t, 3>& offset_steps,
+                     std::int64_t offset_origin, const F& f) const noexcept {
+        if (shared_.access == window_access::packed) {
+            f(window_source<float>{packed_ - packed.origin(), packed.strides(), 1, offset_steps, offset_origin});
         } else {
-            const window_source<T> from{source, p.src, p.src[1], offset_steps, offset_origin};
-            find_maxima_of(from, d, h, first, last, to);
+            f(window_source<T>{src, shared_.src, shared_.src[1], offset_steps, offset_origin});
         }
     }
 
-    box_grid::item box_;      // of image 0
-    box_grid::item windows_;  // those of the box, or those that reach it
-    std::int64_t image_;
-    std::int64_t first_channel_;
-    std::int64_t used_;
-    float* packed_;
-    window_results results_;  // of the gradient, whose values nobody reads, all at one place
-
-private:
+    /// Computes the windows [first, last) of line (d, h).
     template <class S, class O>
-    void find_maxima_of(const window_source<S>& source, std::int64_t d, std::int64_t h, std::int64_t first,
-                        std::int64_t last, const window_results_of<O>& to) noexcept {
+    void find_maxima(const window_source<S>& source, std::int64_t d, std::int64_t h, std::int64_t first,
+                     std::int64_t last, const window_results_of<O>& to) noexcept {
         const inside_reads planes = reads_of_window(shared_.axes[0], d);
         const inside_reads rows = reads_of_window(shared_.axes[1], h);
         const auto compute = [&]<bool ignore_nan>(std::bool_constant<ignore_nan>) {
@@ -337,6 +327,15 @@ private:
         shared_.nan == nan_rule::loses ? compute(std::true_type{}) : compute(std::false_type{});
     }
 
+    box_grid::item box_;      // of image 0
+    box_grid::item windows_;  // those of the box, or those that reach it
+    std::int64_t image_;
+    std::int64_t first_channel_;
+    std::int64_t used_;
+    float* packed_;
+    window_results results_;  // of the gradient, whose values nobody reads, all at one place
+
+private:
     /// The same, from the maxima of rows: those of rows that lines before have read are kept.
     template <bool ignore_nan, class S, class O>
     void max_by_rows(const window_source<S>& source, inside_reads planes, inside_reads rows, std::int64_t first,

@@ -9,9 +9,8 @@
 // scatter_form_strided  for windows too large for scratch, or planes for offsets of 30 bits: sums of a whole box. Zoo: none.
 // Delete: scatter_form when packing costs nothing, _packed when gathering is faster on packed planes, _strided if sizes are bounded.
 //
-// Sums are f32, or f64 where more than pool_part windows reach a pixel. They are scratch that slides along a box, a few slices at
-// a time. Where a window reaches a slice that is not buffered: write the slices that no window to come reaches, move the others
-// to the front, clear (and pack) newly reached ones.
+// Sums are f32, or f64 where more than pool_part windows reach a pixel. They slide along a box: where a window reaches a slice
+// that is not buffered, slices that no window to come reaches are written, and newly reached ones are cleared (and packed).
 #pragma once
 
 #include <algorithm>
@@ -34,7 +33,6 @@
 #include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
-#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -66,16 +64,15 @@ struct scatter_form_plan : gradient_plan {
 }
 
 /// Whether the smallest box fits scratch. Least scratch never cuts a box across its slices.
-[[nodiscard]] constexpr bool fits_scatter_scratch(const problem& p) noexcept {
+[[nodiscard]] constexpr bool fits_scatter_form_packed(const problem& p) noexcept {
     std::array<std::int64_t, 3> smallest{1, 1, 1};
     const std::size_t slices = slice_axis(p);
     if (p.scratch == scratch_use::least) smallest[slices] = p.axes[slices].large;
     return has_short_offsets(p) && fits_scratch(p, scatter_pixels(p, smallest));
 }
 [[nodiscard]] constexpr bool fits_scatter_form(const problem& p) noexcept {
-    return reads_in_place(p) && fits_scatter_scratch(p);
+    return reads_in_place(p) && fits_scatter_form_packed(p);
 }
-[[nodiscard]] constexpr bool fits_scatter_form_packed(const problem& p) noexcept { return fits_scatter_scratch(p); }
 
 /// The plan of any row.
 [[nodiscard]] constexpr scatter_form_plan make_scatter_form(const problem& p, algorithm row) noexcept {
@@ -157,11 +154,12 @@ public:
         const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
             const std::array<position_range, 3> line{{{d, d + 1}, {h, h + 1}, {first, last}}};
             reach(src, diff_src, line[plan_.slide].first, line[plan_.slide].last);
+            const shape::canonical_strides in = hull_.strides();
+            const auto find = [&](const auto& source) { find_maxima(source, d, h, first, last, results_); };
             if (is_strided()) {
-                find_maxima(src, hull_, plan_.plane_offsets(), 0, d, h, first, last, results_);
+                with_source(src, hull_, plan_.plane_offsets(), 0, find);
             } else {  // offsets are those of sums
-                const shape::canonical_strides in = hull_.strides();
-                find_maxima(src, hull_, {in[2], in[3], in[4]}, hull_.origin(), d, h, first, last, results_);
+                with_source(src, hull_, {in[2], in[3], in[4]}, hull_.origin(), find);
             }
             const T* const gradient = diff_dst + (d * y[2] + h * y[3] + first * y[4]);
             if constexpr (std::is_same_v<T, float>) {
@@ -170,7 +168,7 @@ public:
             pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, plan_.panel_width);
             add_gradients(last - first, gradient_, plan_.panel_width);
         };
-        for_each_segment(walked_windows::with_taps, segment);
+        for_each_segment<walked_windows::with_taps>(segment);
         advance(src, diff_src, end_);
     }
 
@@ -194,11 +192,9 @@ private:
     void advance(const T* src, T* diff_src, std::int64_t begin) noexcept {
         std::int64_t& first = hull_.first[plan_.slide];
         std::int64_t& extent = hull_.extent[plan_.slide];
+        const std::int64_t slice = hull_.strides()[2 + plan_.slide];
         const bool is_packed = plan_.access == window_access::packed;
         for (;;) {
-            const std::int64_t slice = plan_.slide == 0   ? hull_.extent[1] * hull_.extent[2] * hull_.channels
-                                       : plan_.slide == 1 ? hull_.extent[2] * hull_.channels
-                                                          : hull_.channels;
             const std::int64_t done = std::min(begin - first, extent);
             const std::int64_t kept = extent - done;
             if (done > 0) {

@@ -25,7 +25,7 @@ template <class Plan, auto make>
 }
 
 inline constexpr std::array<path<problem, plan>, 3> paths{{
-    {algorithm::windows, fits_windows, always, make_as<plan, make_windows>},
+    {algorithm::windows, reads_in_place, always, make_as<plan, make_windows>},
     {algorithm::windows_packed, fits_windows_packed, always, make_as<plan, make_windows>},
     {algorithm::windows_strided, always, always, make_as<plan, make_windows>},
 }};

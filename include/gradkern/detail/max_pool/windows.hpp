@@ -117,7 +117,6 @@ struct windows_plan : maxima_plan {
 [[nodiscard]] constexpr bool fits_windows_packed(const problem& p) noexcept {
     return has_short_offsets(p) && fits_scratch(p, packed_pixels(p, packed_lines::whole, {1, 1, 1}));
 }
-[[nodiscard]] constexpr bool fits_windows(const problem& p) noexcept { return reads_in_place(p); }
 
 /// The plan of any row.
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p, algorithm row) noexcept {
@@ -176,14 +175,14 @@ public:
         }
         const shape::canonical_strides& y = plan_.dst;
         const shape::canonical_strides& z = plan_.indices;
-        for_each_segment(walked_windows::all,
-                         [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
-                             write(dst + (d * y[2] + h * y[3] + first * y[4]),
-                                   indices == nullptr ? nullptr : indices + (d * z[2] + h * z[3] + first * z[4]), h,
-                                   last - first, [&](const auto& results) GRADKERN_INLINE_LAMBDA {
-                                       find_maxima(src, packed, plan_.offset_steps, 0, d, h, first, last, results);
-                                   });
-                         });
+        with_source(src, packed, plan_.offset_steps, 0, [&](const auto& source) {
+            for_each_segment<walked_windows::all>(
+                [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+                    write(dst + (d * y[2] + h * y[3] + first * y[4]),
+                          indices == nullptr ? nullptr : indices + (d * z[2] + h * z[3] + first * z[4]), h,
+                          last - first, [&](const auto& results) { find_maxima(source, d, h, first, last, results); });
+                });
+        });
         flush();
     }
 

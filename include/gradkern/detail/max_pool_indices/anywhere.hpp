@@ -29,20 +29,34 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool_indices {
 
-/// Calls f(pixel among all planes, gradient's offset) for every element in row-major order of (n, c, o), but for those
-/// without a maximum.
+/// Calls f(index, n, c, gradient's offset) for every element in row-major order of (n, c, o).
 template <class F>
-void for_each_destination(const plan& g, const std::int64_t* indices, const F& f) noexcept {
+void for_each_index(const plan& g, const std::int64_t* indices, const F& f) noexcept {
     for (std::int64_t n = 0; n < g.batch; ++n)
         for (std::int64_t c = 0; c < g.channels; ++c)
             run_walk(g, n, c, c + 1, run_order::windows).for_each([&](const element_run& run) {
-                for (std::int64_t e = 0; e < run.count; ++e) {
-                    const std::int64_t i = indices[run.at + e * run.at_step];
-                    if (i == -1) continue;
-                    const plan::destination d = g.destination_of(i, n, c);
-                    f((d.n * g.channels + d.c) * g.plane + d.pixel, run.from + e * run.from_step);
-                }
+                for (std::int64_t e = 0; e < run.count; ++e)
+                    f(indices[run.at + e * run.at_step], n, c, run.from + e * run.from_step);
             });
+}
+
+/// The first index out of range; there is one.
+[[nodiscard]] inline std::int64_t first_bad_index(const plan& g, const std::int64_t* indices) noexcept {
+    std::int64_t bad = -1;
+    for_each_index(g, indices, [&](std::int64_t i, std::int64_t, std::int64_t, std::int64_t) {
+        if (bad == -1 && (i < -1 || i >= g.index.end)) bad = i;
+    });
+    return bad;
+}
+
+/// Calls f(pixel among all planes, gradient's offset) for every element, but for those without a maximum.
+template <class F>
+void for_each_destination(const plan& g, const std::int64_t* indices, const F& f) noexcept {
+    for_each_index(g, indices, [&](std::int64_t i, std::int64_t n, std::int64_t c, std::int64_t from) {
+        if (i == -1) return;
+        const plan::destination d = g.destination_of(i, n, c);
+        f((d.n * g.channels + d.c) * g.plane + d.pixel, from);
+    });
 }
 
 /// The element of diff_src at a pixel among all planes.

@@ -125,22 +125,6 @@ template <bool measures>
     return all.get();
 }
 
-/// The first index out of range in row-major order of (n, c, o); there is one.
-[[nodiscard]] inline std::int64_t first_bad_index(const plan& g, const std::int64_t* indices) noexcept {
-    std::int64_t bad = -1;
-    for (std::int64_t n = 0; n < g.batch; ++n)
-        for (std::int64_t c = 0; c < g.channels; ++c) {
-            run_walk(g, n, c, c + 1, run_order::windows).for_each([&](const element_run& run) {
-                for (std::int64_t e = 0; e < run.count && bad == -1; ++e) {
-                    const std::int64_t i = indices[run.at + e * run.at_step];
-                    if (i < -1 || i >= g.index.end) bad = i;
-                }
-            });
-            if (bad != -1) return bad;
-        }
-    return bad;
-}
-
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
 /// output is not the result. `all_within`: the look has found out that they do, and that none is -1.
 template <sum_place where, class T>

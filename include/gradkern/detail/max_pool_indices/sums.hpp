@@ -1,5 +1,5 @@
-// The sums of one task: zeroed just before gradients are added to them and, where they are in scratch, rounded and written as
-// soon as no gradient to come is added to them.
+// The sums of one task: zeroed just before gradients are added to them, so that they are in the cache then, and, where they are
+// in scratch, rounded and written as soon as no gradient to come is added to them.
 //
 // Loops: run of elements (runs.hpp) > part of at most 256, of whole windows: find how far it reaches, zero or slide as far, widen
 // the gradients, add.
@@ -25,8 +25,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool_indices {
 
 /// The sums of a block of pixels of a panel: in diff_src itself, or in scratch, all of them or those that are buffered while they
-/// slide along. They are zeroed no further than runs have reached, so that they are still in the cache when gradients are added
-/// to them.
+/// slide along.
 template <class T, sum_place where, class Sum>
 class block_sums {
 public:
@@ -148,15 +147,12 @@ private:
         }
         element_run::reach reach = run.reach_of(indices, first_, pixels_);
         if constexpr (!in_place)
-            if (!reach.within && first_ + pixels_ < last_) reach = slide_for(run, indices);
+            if (!reach.within && first_ + pixels_ < last_) {
+                slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.look_back);
+                reach = run.reach_of(indices, first_, pixels_);
+            }
         zero_to(reach.within ? reach.last - first_ + 1 : pixels_);
         return reach.within;
-    }
-
-    /// Slides as far as the elements of a run point. Returns where they do.
-    GRADKERN_NOINLINE element_run::reach slide_for(const element_run& run, const std::int64_t* indices) noexcept {
-        slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.look_back);
-        return run.reach_of(indices, first_, pixels_);
     }
 
     /// Writes the sums of all pixels before `begin`, and buffers those from there on.
