@@ -69,14 +69,13 @@ template <class TooLarge>
 }
 
 struct gradient_plan : maxima_plan {
-    shape::canonical_strides diff_src{};
     std::size_t slide = 0;  // the axis across slices
     std::int64_t at_sums = 0;
     std::int64_t at_gradient = 0;
 
     constexpr gradient_plan() noexcept = default;
     constexpr gradient_plan(const problem& p, algorithm row, std::int64_t width) noexcept
-        : maxima_plan(p, row, width), diff_src(p.diff_src), slide(slice_axis(p)) {}
+        : maxima_plan(p, row, width), slide(slice_axis(p)) {}
 };
 
 }  // namespace detail::max_pool

@@ -54,18 +54,12 @@ enum class window_access : std::uint8_t {
 enum class window_maxima : std::uint8_t { whole, separable };
 
 /// What a task reads to walk windows and find their maxima.
-struct maxima_plan {
+struct maxima_plan : tensors {
     algorithm path = algorithm::automatic;
     window_access access = window_access::in_place;
     window_maxima maxima = window_maxima::whole;
-    nan_rule nan = nan_rule::wins;
-    output_mode output = output_mode::overwrite;
     prefetch_windows prefetch = prefetch_windows::none;
-    std::array<shape::axis, 3> axes{};
-    std::int64_t channels = 0;
-    shape::canonical_strides src{};
-    shape::canonical_strides dst{};  // of diff_dst for the gradient
-    std::int64_t panel_width = 0;    // lanes
+    std::int64_t panel_width = 0;  // lanes
     std::int64_t panels = 0;
     std::int64_t columns = 0;  // windows of a line that are computed at once
     box_grid boxes{};
@@ -79,14 +73,9 @@ struct maxima_plan {
 
     constexpr maxima_plan() noexcept = default;
     constexpr maxima_plan(const problem& p, algorithm row, std::int64_t width) noexcept
-        : path(row),
+        : tensors(p),
+          path(row),
           access(access_of(row)),
-          nan(p.nan),
-          output(p.output),
-          axes(p.axes),
-          channels(p.channels),
-          src(p.src),
-          dst(p.dst),
           panel_width(width),
           panels(shape::ceil_div(p.channels, width)),
           columns(std::clamp<std::int64_t>((p.scratch == scratch_use::least ? max_least / 4 : max_results) / width, 1,

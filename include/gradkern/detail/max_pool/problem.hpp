@@ -45,8 +45,8 @@ struct index_rule {
 /// What a NaN does in a window: it beats every number, or loses to every number.
 enum class nan_rule : std::uint8_t { wins, loses };
 
-/// src -> dst, indices; or src, diff_dst -> diff_src. A layout that is empty has no strides.
-struct problem {
+/// src -> dst, indices; or src, diff_dst -> diff_src. A layout that is empty has no strides. Runs read these facts, too.
+struct tensors {
     std::array<shape::axis, 3> axes{};
     std::int64_t batch = 0;
     std::int64_t channels = 0;
@@ -58,30 +58,6 @@ struct problem {
     bool writes_indices = false;
     nan_rule nan = nan_rule::wins;
     output_mode output = output_mode::overwrite;
-    scratch_use scratch = scratch_use::fast;
-
-    constexpr problem() noexcept = default;
-    constexpr problem(const shape::pooling_problem& p, const max_pool_attributes& attributes, const tensor_layout& x,
-                      const tensor_layout& y, const tensor_layout& dx, const tensor_layout& z,
-                      const plan_options& options) noexcept
-        : batch(p.batch),
-          channels(p.channels),
-          src(shape::activation_strides(x, attributes.data_format)),
-          dst(shape::activation_strides(y, attributes.data_format)),
-          writes_indices(!z.empty()),
-          nan(attributes.ignore_nan ? nan_rule::loses : nan_rule::wins),
-          output(options.output),
-          scratch(options.scratch) {
-        if (!dx.empty()) diff_src = shape::activation_strides(dx, attributes.data_format);
-        if (writes_indices) indices = shape::activation_strides(z, attributes.data_format);
-        if (channels == 0) return;  // nothing to write: sizes that nobody has checked are dropped
-        index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
-        axes = p.axes;
-        for (shape::axis& a : axes) {  // steps that nobody takes: products with strides of memory stay small
-            if (a.kernel == 1) a.dilation = 1;
-            if (a.small == 1) a.stride = 1;
-        }
-    }
 
     [[nodiscard]] constexpr std::array<std::int64_t, 3> windows() const noexcept {
         return {axes[0].small, axes[1].small, axes[2].small};
@@ -92,6 +68,33 @@ struct problem {
     /// Pixels of a plane of src.
     [[nodiscard]] constexpr std::int64_t plane() const noexcept {
         return axes[0].large * axes[1].large * axes[2].large;
+    }
+};
+
+struct problem : tensors {
+    scratch_use scratch = scratch_use::fast;
+
+    constexpr problem() noexcept = default;
+    constexpr problem(const shape::pooling_problem& p, const max_pool_attributes& attributes, const tensor_layout& x,
+                      const tensor_layout& y, const tensor_layout& dx, const tensor_layout& z,
+                      const plan_options& options) noexcept
+        : scratch(options.scratch) {
+        batch = p.batch;
+        channels = p.channels;
+        writes_indices = !z.empty();
+        nan = attributes.ignore_nan ? nan_rule::loses : nan_rule::wins;
+        output = options.output;
+        src = shape::activation_strides(x, attributes.data_format);
+        dst = shape::activation_strides(y, attributes.data_format);
+        if (!dx.empty()) diff_src = shape::activation_strides(dx, attributes.data_format);
+        if (writes_indices) indices = shape::activation_strides(z, attributes.data_format);
+        if (channels == 0) return;  // nothing to write: sizes that nobody has checked are dropped
+        index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
+        axes = p.axes;
+        for (shape::axis& a : axes) {  // steps that nobody takes: products with strides of memory stay small
+            if (a.kernel == 1) a.dilation = 1;
+            if (a.small == 1) a.stride = 1;
+        }
     }
 };
 

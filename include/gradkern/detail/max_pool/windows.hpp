@@ -1,17 +1,15 @@
 // Max pooling, with indices or without: task (box of windows of one image, panel of channels) > line of windows > segment > run
 // of windows with the same inside taps > taps. Lanes hold channels. The rows differ in window_access:
 //
-// windows          vectors of neighbouring channels of the tensor. Taken when channels are neighbours. Zoo: all 20 in NXC.
+// windows          vectors of neighbouring channels of the tensor. Taken when channels are neighbours: 20 of the zoo, all NXC.
 //                  Known loss: sppf_max9, 0.52 (AVX-512): maxima of rows would not fit the stack beside panels that wide.
-// windows_packed   what a box reads is packed as f32, channels innermost. Taken when channels lie apart. Zoo: all 20 in NCX.
-//                  1.46 of the time of windows (AVX-512), 1.41 (AVX2): means over the zoo, both forced, Sapphire Rapids, g++ 12.
-// windows_strided  element by element. Taken when a window is too large for scratch, or a plane for offsets of 30 bits. Zoo:
-//                  none; 9 to 11 times the time of windows_packed.
+// windows_packed   what a box reads is packed. Taken when channels lie apart: 20 of the zoo, all NCX. 1.46 of the time of windows
+//                  (AVX-512), 1.41 (AVX2): means over the zoo, both forced, Sapphire Rapids, g++ 12.
+// windows_strided  element by element, 9 to 11 times the time. For windows too large for scratch, or planes for 30 bits: no zoo.
 // Delete: windows when packing costs nothing; windows_strided when the contract bounds the sizes of planes and kernels.
 //
-// Results of neighbouring channels are stored by the kernel as soon as they are found: memory takes them while other windows
-// are compared. All others wait in scratch for the rest of their segment; where lines of dst follow one another, for the rest
-// of some lines, since many short lines are slower than one long one.
+// Results of neighbouring channels are stored by the kernel at once: memory takes them while other windows are compared. Others
+// wait in scratch for the rest of their segment, or, where lines of dst follow one another, of some lines: one long one is faster.
 #pragma once
 
 #include <algorithm>
@@ -57,22 +55,20 @@ struct windows_plan : maxima_plan {
     result_output values = result_output::buffered;
     result_output index_output = result_output::none;
     offset_unit unit = offset_unit::pixels;
-    bool collapses_lines = false;      // results of several lines wait for one another
-    std::int64_t waiting_windows = 0;  // whose results scratch holds
-    shape::canonical_strides indices{};
-    index_rule index{};
+    bool collapses_lines = false;                // results of several lines wait for one another
+    std::int64_t waiting_windows = 0;            // whose results scratch holds
     std::array<std::int64_t, 3> offset_steps{};  // from pixel to pixel
 
     constexpr windows_plan() noexcept = default;
     constexpr windows_plan(const problem& p, algorithm row, std::int64_t width) noexcept
-        : maxima_plan(p, row, width), indices(p.indices), index(p.index), offset_steps(p.index.offset_steps) {
+        : maxima_plan(p, row, width), offset_steps(p.index.offset_steps) {
         const bool is_strided = access == window_access::strided;
-        if (!is_strided && p.plane() < offset_limit / std::max<std::int64_t>(index.per_offset, 1)) {
+        if (!is_strided && plane() < offset_limit / std::max<std::int64_t>(index.per_offset, 1)) {
             unit = offset_unit::indices;
             for (std::int64_t& step : offset_steps) step *= index.per_offset;
         }
         if (dst[1] == 1 && output == output_mode::overwrite && !is_strided) values = result_output::with_window;
-        if (p.writes_indices)
+        if (writes_indices)
             index_output = indices[1] == 1 && unit == offset_unit::indices && index.per_channel <= 1
                                ? result_output::with_window
                                : result_output::buffered;

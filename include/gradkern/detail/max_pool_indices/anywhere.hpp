@@ -53,9 +53,7 @@ void for_each_index(const plan& g, const std::int64_t* indices, const F& f) noex
 template <class F>
 void for_each_destination(const plan& g, const std::int64_t* indices, const F& f) noexcept {
     for_each_index(g, indices, [&](std::int64_t i, std::int64_t n, std::int64_t c, std::int64_t from) {
-        if (i == -1) return;
-        const plan::destination d = g.destination_of(i, n, c);
-        f((d.n * g.channels + d.c) * g.plane + d.pixel, from);
+        if (i != -1) f(g.destination_of(i, n, c), from);
     });
 }
 

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gradkern/attributes.hpp>
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool_indices/problem.hpp>
@@ -35,13 +34,12 @@ enum class sum_place : std::uint8_t { in_place, buffered };
 
 struct plan : tensors {
     algorithm path = algorithm::automatic;
-    /// How the linear offsets of pixels become offsets in memory.
-    enum class pixel_order : std::uint8_t { one_line, row_major, column_major } order{};
     output_mode output{};
     index_check check{};  ///< `each`: indices are not looked at beforehand
     sum_type sums{};
     sum_type stray_sums{};
     sum_place strays{};         // where indices point into planes of other elements
+    bool one_line = false;      // pixels are equally far apart, in the order in which indices count
     std::int64_t plane = 0;     // pixels of a plane
     std::uint64_t inverse = 1;  // of the odd part of index.per_offset, modulo 2^64
     int shift = 0;              // per_offset = odd part << shift
@@ -71,28 +69,22 @@ struct plan : tensors {
     [[nodiscard]] constexpr own_plane plane_of(std::int64_t n, std::int64_t c) const noexcept {
         return {static_cast<std::uint64_t>(n * index.per_image + c * index.per_channel), inverse, shift};
     }
-    /// Where an index points, seen from an element of image n and channel c.
-    struct destination {
-        std::int64_t n;
-        std::int64_t c;
-        std::int64_t pixel;
-    };
-    [[nodiscard]] constexpr destination destination_of(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
+    /// The pixel, among those of all planes, that index i of an element of image n and channel c points to.
+    [[nodiscard]] constexpr std::int64_t destination_of(std::int64_t i, std::int64_t n, std::int64_t c) const noexcept {
         if (index.per_image != 0) {
             n = i / index.per_image;
             i %= index.per_image;
         }
-        if (index.per_channel == 0) return {n, c, i};  // the plane
-        if (index.per_offset == 1) return {n, i / plane, i % plane};
-        return {n, i % index.per_offset, i / index.per_offset};
+        if (index.per_channel != 0 && index.per_offset == 1) return n * channels * plane + i;
+        if (index.per_channel != 0) {
+            c = i % index.per_offset;
+            i /= index.per_offset;
+        }
+        return (n * channels + c) * plane + i;
     }
     /// Offset of a pixel in the memory of a plane of diff_src.
     [[nodiscard]] constexpr std::int64_t offset_of(std::int64_t pixel) const noexcept {
-        if (order == pixel_order::one_line) return pixel * diff_src[4];
-        if (order == pixel_order::column_major) {
-            const std::int64_t rest = pixel / large[0];
-            return pixel % large[0] * diff_src[2] + rest % large[1] * diff_src[3] + rest / large[1] * diff_src[4];
-        }
+        if (one_line) return pixel * diff_src[4];
         const std::int64_t rest = pixel / large[2];
         return rest / large[1] * diff_src[2] + rest % large[1] * diff_src[3] + pixel % large[2] * diff_src[4];
     }
@@ -105,9 +97,8 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
     const auto is_dense = [](const shape::canonical_strides& s, const std::array<std::int64_t, 3>& extent) {
         return s[4] == 1 && is_one_line(s, extent) && s[1] == extent[0] * extent[1] * extent[2];
     };
-    if (g.index.per_offset != 1 || g.index.per_channel != g.plane || g.plane > most / 2 ||
-        g.order == plan::pixel_order::column_major || g.channels == 0 || !is_dense(g.diff_src, g.large) ||
-        !is_dense(g.diff_dst, g.small) || !is_dense(g.indices, g.small))
+    if (g.index.per_offset != 1 || g.index.per_channel != g.plane || g.plane > most / 2 || g.channels == 0 ||
+        !is_dense(g.diff_src, g.large) || !is_dense(g.diff_dst, g.small) || !is_dense(g.indices, g.small))
         return;
     std::int64_t fused = std::min(g.channels, most / g.plane);
     while (g.channels % fused != 0) --fused;
@@ -138,11 +129,9 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
     g.stray_sums = p.stray_sums();
     // Strays are summed as sums_in_place does, whatever the path: bits depend on the problem alone.
     g.strays = fits_in_place(p) ? sum_place::in_place : sum_place::buffered;
-    using pixel_order = plan::pixel_order;
-    g.order = p.order == storage_order::column_major ? pixel_order::column_major : pixel_order::row_major;
     g.plane = p.pixels();
     fuse_small_planes(g, in_place ? sums_in_cache(sum_type::f32) / 8 : small_planes);
-    if (g.order == pixel_order::row_major && is_one_line(g.diff_src, g.large)) g.order = pixel_order::one_line;
+    g.one_line = is_one_line(g.diff_src, g.large);
     const auto per_offset = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_offset, 1));
     g.shift = own::trailing_zeros(per_offset);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_offset >> g.shift) * g.inverse;  // Newton's steps

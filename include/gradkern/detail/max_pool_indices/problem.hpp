@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
@@ -20,12 +21,12 @@ namespace detail::max_pool_indices {
 /// The tensors, and what indices count.
 struct tensors {
     std::array<std::int64_t, 3> small{1, 1, 1};  ///< windows along each axis
-    std::array<std::int64_t, 3> large{1, 1, 1};  ///< pixels along each axis
+    std::array<std::int64_t, 3> large{1, 1, 1};  ///< pixels along each axis, that which indices count fastest last
     std::int64_t batch = 0;
     std::int64_t channels = 0;
     shape::canonical_strides diff_dst{};
     shape::canonical_strides indices{};
-    shape::canonical_strides diff_src{};
+    shape::canonical_strides diff_src{};  ///< spatial axes in the order of `large`
     max_pool::index_rule index{};
 
     /// Windows of a plane, and its pixels.
@@ -34,14 +35,13 @@ struct tensors {
 };
 
 struct problem : tensors {
-    storage_order order{};
     bool holds_floats = false;  ///< whether elements of diff_src are `float`
     plan_options options{};
 
     constexpr problem(const shape::pooling_problem& p, const max_pool_indices_attributes& attributes,
                       const tensor_layout& of_diff_dst, const tensor_layout& of_indices,
                       const tensor_layout& of_diff_src, bool floats, const plan_options& how) noexcept
-        : order(attributes.storage_order), holds_floats(floats), options(how) {
+        : holds_floats(floats), options(how) {
         batch = p.batch;
         if (p.channels == 0) return;  // nothing to write: extents may be anything
         channels = p.channels;
@@ -52,6 +52,10 @@ struct problem : tensors {
         diff_dst = shape::activation_strides(of_diff_dst, attributes.data_format);
         indices = shape::activation_strides(of_indices, attributes.data_format);
         diff_src = shape::activation_strides(of_diff_src, attributes.data_format);
+        if (attributes.storage_order == storage_order::column_major) {
+            std::swap(large[0], large[2]);
+            std::swap(diff_src[2], diff_src[4]);
+        }
         index = max_pool::index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
     }
 

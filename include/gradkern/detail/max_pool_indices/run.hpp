@@ -1,15 +1,8 @@
-// A run of the gradient of a max pool from indices.
+// A run of the gradient of a max pool from indices: look at all of them, unless each is looked at on the way
+// (index_check::each); then run_blocks, where all point into the planes of their own elements, else run_anywhere.
 //
-//     1. look at all indices, unless each is looked at on the way (index_check::each): is each in range, does each point into the
-//        plane of its own element, and how far do they look back in memory?
-//     2. run_blocks, where all of them point into the planes of their own elements; else run_anywhere (anywhere.hpp)
-//
-// Loops, outermost first:
-//
-//     task       a panel of channels of one image: all of it to look at, a block of pixels of diff_src to run
-//     run        elements that are walked in one loop (runs.hpp)
-//     part       at most 256 elements, of whole windows, which are looked at without a branch; one by one if something is wrong
-//     element    its gradient is added to the sum at its index (sums.hpp): each sum in ascending order of (n, c, o)
+// Loops: task (a panel of channels of one image: all of it to look at, a block of its pixels to run) > run of elements
+// (runs.hpp) > part of at most 256, of whole windows, which is looked at without a branch; one by one if something is wrong.
 //
 // How far indices look back is measured part by part, from the furthest pixel of this part and those before it. So sums that
 // slide by it (sums.hpp) must add gradients in the same parts, or in finer ones: channels are interleaved there only if a panel
@@ -127,7 +120,7 @@ template <bool measures>
 
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
 /// output is not the result. `all_within`: the look has found out that they do, and that none is -1.
-template <sum_place where, class T>
+template <class T>
 [[nodiscard]] index_findings run_blocks(const plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
                                         bool all_within, std::span<std::byte> workspace,
                                         executor_ref executor) noexcept {
@@ -138,7 +131,7 @@ template <sum_place where, class T>
     const auto panel_of = [&](std::int64_t task) {
         return diff_src + image_of(task) * g.diff_src[0] + channel_of(task) * g.diff_src[1];
     };
-    const auto scatter = [&]<class Sum>(std::int64_t task, Sum* scratch) {
+    const auto scatter = [&]<sum_place where, class Sum>(std::int64_t task, Sum* scratch) {
         const std::int64_t c = channel_of(task);
         const std::int64_t channels = std::min(g.channels - c, g.panel_width);
         const std::int64_t pixel = task % g.blocks * g.block;
@@ -155,12 +148,13 @@ template <sum_place where, class T>
     };
     run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) {
-            if constexpr (where == sum_place::in_place) {
-                scatter(task, static_cast<T*>(nullptr));
+            if (g.path == algorithm::sums_in_place) {
+                if constexpr (std::is_same_v<T, float>)  // others have no such path
+                    scatter.template operator()<sum_place::in_place>(task, diff_src);
             } else if (g.sums == sum_type::f64) {
-                scatter(task, reinterpret_cast<double*>(slice));
+                scatter.template operator()<sum_place::buffered>(task, reinterpret_cast<double*>(slice));
             } else {
-                scatter(task, reinterpret_cast<float*>(slice));
+                scatter.template operator()<sum_place::buffered>(task, reinterpret_cast<float*>(slice));
             }
         }
     });
@@ -181,15 +175,7 @@ template <class T>
     }
     if (found.is_local()) {
         const bool all_within = g.check == index_check::first && found.worst == pointing::to_own_plane;
-        bool is_done = false;
-        if constexpr (std::is_same_v<T, float>) {  // others have no sums in place
-            is_done = g.path == algorithm::sums_in_place;
-            if (is_done)
-                found =
-                    run_blocks<sum_place::in_place>(g, diff_dst, indices, diff_src, all_within, workspace, executor);
-        }
-        if (!is_done)
-            found = run_blocks<sum_place::buffered>(g, diff_dst, indices, diff_src, all_within, workspace, executor);
+        found = run_blocks(g, diff_dst, indices, diff_src, all_within, workspace, executor);
     }
     if (found.worst == pointing::out_of_range)
         return shape::bad_index(op, first_bad_index(planned, indices), planned.index.end);

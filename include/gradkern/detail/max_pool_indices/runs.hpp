@@ -66,11 +66,7 @@ struct element_run {
             const std::int64_t n = count;
             for (std::int64_t e = 0; e < n; ++e) last = std::max(last, index[e * apart]);
         };
-        if (at_step == 1) {
-            look(1);
-        } else {
-            look(at_step);
-        }
+        at_step == 1 ? look(1) : look(at_step);
         return (last - static_cast<std::int64_t>(own.origin)) / std::max<std::int64_t>(per_offset, 1);
     }
 
@@ -112,11 +108,7 @@ struct element_run {
         if (origins != nullptr) {
             const std::uint64_t* const origin = origins->data();
             const auto of_part = [=](std::int64_t e) GRADKERN_INLINE_LAMBDA { return origin[e]; };
-            if (own.inverse == 1) {
-                look_from(1, 1, of_part);
-            } else {
-                look_from(1, own.inverse, of_part);
-            }
+            own.inverse == 1 ? look_from(1, 1, of_part) : look_from(1, own.inverse, of_part);
         } else if (at_step == 1 && own.inverse == 1) {
             look(1, 1);
         } else if (at_step == 1) {

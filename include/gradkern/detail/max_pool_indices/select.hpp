@@ -1,20 +1,15 @@
-// The paths of gradients from indices, fastest first. They share plan and run, and differ in where sums are:
+// The paths of gradients from indices. They share plan and run, and differ in where sums are. Nothing is in the lanes while
+// gradients are added: for each task (block of pixels of a panel of channels) > window > channel: sums[index] += diff_dst.
 //
-//     for each image, panel of channels and block of pixels (a task), for each window, and each channel of the panel in it
-//         sums[index] += diff_dst, if the index is in the block
-//
-// In the lanes: nothing while gradients are added; elements when indices are looked at, widened or rounded.
-//
-// sums_in_place  diff_src itself. Taken for float results that are overwritten, with up to 2^18 windows in a plane: in the zoo,
-//                all 20 in f32. f32 NXC, against sums_buffered: max3s2p1_64 10.6 -> 8.5 ms, max2s2_512_14 0.58 -> 0.41.
-// sums_sliding   scratch that slides along the plane, as far as indices look back, and so stays in L2. Taken when the sums of a
-//                block are more than the cache holds, and all indices are looked at first. Zoo: f16, bf16 or accumulated in NXC,
-//                15 of 20. bf16 NXC: max3s2p1_64 13.6 -> 7.4 ms, max3d_2_32 1.19 -> 0.96; but max3s2_256 1.08 -> 1.20.
-//                Where indices look back too far, a run does as sums_buffered. Delete when L2 holds sums of 128 channels.
-// sums_buffered  scratch for a block of pixels. Taken for all others: f16, bf16 or accumulated, all 20 in NCX, 5 in NXC.
+// sums_in_place  diff_src itself. Taken for float results that are overwritten, up to 2^18 windows in a plane: all 20 of the zoo.
+//                Against sums_buffered, f32 NXC: max3s2p1_64 10.6 -> 8.5 ms, max2s2_512_14 0.58 -> 0.41.
+// sums_sliding   scratch that slides along the plane as far as indices look back (too far: as sums_buffered). Taken when a block
+//                exceeds the cache and all indices are looked at first. Zoo: 15 in f16, bf16 or accumulated in NXC. bf16 NXC:
+//                max3s2p1_64 13.6 -> 7.4 ms; but max3s2_256 1.08 -> 1.20. Delete it when L2 holds sums of 128 channels.
+// sums_buffered  scratch for a block of pixels. Taken for all others: f16, bf16 or accumulated, 20 in NCX, 5 in NXC.
 //
 // Not a row, since it is found out at run time: a tensor in which an index points into the plane of another element is
-// computed by anywhere.hpp, whatever the path. (Times: one worker, Sapphire Rapids, g++ -O2, forced by plan_options::algorithm.)
+// computed by anywhere.hpp, whatever the path. (Times: one worker, Sapphire Rapids, g++ -O2, both rows forced.)
 #pragma once
 
 #include <array>

@@ -50,13 +50,12 @@ public:
           pixels_(std::min(g.buffered, b.last - b.first)),
           last_(b.last),
           written_(b.first) {
-        const bool is_one_line = g.order == plan::pixel_order::one_line;
         // sums that are zeroed at once
         const std::int64_t most = (in_place && used_ > 1 ? 4 : 1) * sums_in_cache(g.sums);
         if constexpr (in_place) {
             data_ = b.out;
             channels_ = used_;
-            pixel_step_ = is_one_line ? g.diff_src[4] : 0;
+            pixel_step_ = g.one_line ? g.diff_src[4] : 0;
             channel_step_ = g.diff_src[1];
         } else {
             data_ = scratch;
@@ -65,7 +64,7 @@ public:
         // Sums that stay in the cache are zeroed at once: then nobody needs to know how far a run reaches.
         ready_ = all_within && pixels_ == g.plane && pixels_ <= most / channels_;
         if (ready_) zero_to(pixels_);
-        if (ready_ && channels_ == 1 && is_one_line && g.diff_src[4] == 1) {
+        if (ready_ && channels_ == 1 && g.one_line && g.diff_src[4] == 1) {
             ahead_ = in_place ? b.next : b.out;
             if (ahead_ != nullptr && g.windows() > 0) prefetched_each_ = shape::ceil_div(g.plane, g.windows());
         }
@@ -172,9 +171,9 @@ private:
         if (end <= written_) return;
         zero_to(end - first_);
         // pixels whose lines are prefetched before they are written
-        const std::int64_t most = g_.order != plan::pixel_order::one_line ? 1
-                                  : g_.diff_src[1] == 1                   ? target.prefetch.rounded_pixels
-                                                                          : end - written_;
+        const std::int64_t most = !g_.one_line          ? 1
+                                  : g_.diff_src[1] == 1 ? target.prefetch.rounded_pixels
+                                                        : end - written_;
         while (written_ < end) {
             const std::int64_t here = std::min(most, end - written_);
             const std::int64_t p = written_ - first_;
