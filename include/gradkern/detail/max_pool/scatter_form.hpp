@@ -240,12 +240,12 @@ private:
     /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of what is buffered.
     void add_gradients(std::int64_t count, const float* gradient, std::int64_t step) const noexcept {
         if (plan_.access == window_access::strided) return add_inside(count, gradient, step);
+        Sum* const sums = sums_;
         for (std::int64_t w = 0; w < count; ++w, gradient += step) {
             const float* const offset = results_.offset + w * plan_.panel_width;
             if (own::bit_cast<std::uint32_t>(*offset) == no_offset) continue;  // no channel of this window has one
             GRADKERN_UNROLL_FOUR
-            for (std::int64_t j = 0; j < used_; ++j)
-                (sums_ + j)[own::bit_cast<std::uint32_t>(offset[j])] += gradient[j];
+            for (std::int64_t j = 0; j < used_; ++j) (sums + j)[own::bit_cast<std::uint32_t>(offset[j])] += gradient[j];
         }
     }
 
