@@ -21,13 +21,13 @@
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>
-#include <gradkern/detail/avg_pool/plan.hpp>
 #include <gradkern/detail/avg_pool/problem.hpp>
 #include <gradkern/detail/avg_pool/select.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/run/check_options.hpp>
 #include <gradkern/detail/run/elements.hpp>
 #include <gradkern/detail/run/operator.hpp>
+#include <gradkern/detail/run/select.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -38,8 +38,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The common base of both plans, which differ only in names and direction.
-template <class T, shape::side Outputs>
+/// What both plans share, of all element types.
 class average_operator {
 public:
     /// A plan that was never made.
@@ -61,29 +60,16 @@ public:
 
 protected:
     /// Checks memory and plans a checked problem.
+    template <class T>
     [[nodiscard]] status prepare(std::string_view in_name, std::string_view out_name, const tensor_layout& in,
-                                 tensor_layout out, const shape::pooling_problem& p,
+                                 const tensor_layout& out, shape::side outputs, const shape::pooling_problem& p,
                                  const avg_pool_attributes& attributes, const plan_options& options) noexcept {
         require_elements<T>();
-        if (out.empty()) out.shape = Outputs == shape::side::large ? p.large_shape : p.small_shape;
-        shape::operator_checks checks(op_);
-        check_options(checks, options);
-        checks.addresses(in_name, in, sizeof(T), false);
-        checks.addresses(out_name, out, sizeof(T), true);
-        if (!checks.ok()) return checks.error();
-        plan_ = avg_pool::make_plan(
-            checks,
-            avg_pool::make_problem(
-                p, Outputs, attributes, shape::activation_strides(in, attributes.data_format),
-                shape::activation_strides(out, attributes.data_format),
-                std::is_same_v<T, float> ? avg_pool::element_kind::floats : avg_pool::element_kind::converted, options),
-            options.algorithm);
-        if (!checks.ok()) return checks.error();
-        in_ = tensor_memory(in_name, in, sizeof(T));
-        out_ = tensor_memory(out_name, out, sizeof(T));
-        return {};
+        const auto kind = std::is_same_v<T, float> ? avg_pool::element_kind::floats : avg_pool::element_kind::converted;
+        return prepare(in_name, out_name, in, out, outputs, p, attributes, options, kind, sizeof(T));
     }
 
+    template <class T, shape::side Outputs>
     [[nodiscard]] status execute(const T* in, T* out, std::span<std::byte> workspace,
                                  executor_ref executor) const noexcept {
         const status s = check_run(op_, {{&in_, in}, {&out_, out}}, workspace.size(), workspace_bytes(1));
@@ -93,6 +79,28 @@ protected:
     }
 
 private:
+    [[nodiscard]] GRADKERN_NOINLINE status prepare(std::string_view in_name, std::string_view out_name,
+                                                   const tensor_layout& in, tensor_layout out, shape::side outputs,
+                                                   const shape::pooling_problem& p,
+                                                   const avg_pool_attributes& attributes, const plan_options& options,
+                                                   avg_pool::element_kind kind, std::int64_t element_bytes) noexcept {
+        if (out.empty()) out.shape = outputs == shape::side::large ? p.large_shape : p.small_shape;
+        shape::operator_checks checks(op_);
+        check_options(checks, options);
+        checks.addresses(in_name, in, element_bytes, false);
+        checks.addresses(out_name, out, element_bytes, true);
+        if (!checks.ok()) return checks.error();
+        plan_ = plan_path(
+            checks, avg_pool::paths,
+            avg_pool::make_problem(p, outputs, attributes, shape::activation_strides(in, attributes.data_format),
+                                   shape::activation_strides(out, attributes.data_format), kind, options),
+            options);
+        if (!checks.ok()) return checks.error();
+        in_ = tensor_memory(in_name, in, element_bytes);
+        out_ = tensor_memory(out_name, out, element_bytes);
+        return {};
+    }
+
     std::string_view op_{};
     tensor_memory in_{};
     tensor_memory out_{};
@@ -114,10 +122,10 @@ private:
 
 /// A planned average pool. It is a value: copy it, and share it between threads.
 template <class T>
-class avg_pool_plan : public detail::average_operator<T, shape::side::small> {
+class avg_pool_plan : public detail::average_operator {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    avg_pool_plan() noexcept : detail::average_operator<T, shape::side::small>("avg_pool") {}
+    avg_pool_plan() noexcept : detail::average_operator("avg_pool") {}
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
@@ -126,7 +134,7 @@ public:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        return this->execute(src, dst, workspace, executor);
+        return execute<T, shape::side::small>(src, dst, workspace, executor);
     }
 
 private:
@@ -144,7 +152,7 @@ template <class T>
     const auto p = shape::avg_pool_shapes(src.shape, attributes, dst.shape, true, sizeof(T));
     if (!p) return p.error();
     avg_pool_plan<T> plan;
-    const status s = plan.prepare("src", "dst", src, dst, *p, attributes, options);
+    const status s = plan.template prepare<T>("src", "dst", src, dst, shape::side::small, *p, attributes, options);
     if (!s) return s.error();
     return plan;
 }
@@ -179,10 +187,10 @@ template <mutable_view Src>
 
 /// A planned gradient of an average pool. It is a value: copy it, and share it between threads.
 template <class T>
-class avg_pool_backward_plan : public detail::average_operator<T, shape::side::large> {
+class avg_pool_backward_plan : public detail::average_operator {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    avg_pool_backward_plan() noexcept : detail::average_operator<T, shape::side::large>("avg_pool_backward") {}
+    avg_pool_backward_plan() noexcept : detail::average_operator("avg_pool_backward") {}
 
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
@@ -192,7 +200,7 @@ public:
     /// workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        return this->execute(diff_dst, diff_src, workspace, executor);
+        return execute<T, shape::side::large>(diff_dst, diff_src, workspace, executor);
     }
 
 private:
@@ -211,7 +219,8 @@ template <class T>
     const auto p = shape::avg_pool_backward_shapes(diff_dst.shape, attributes, diff_src.shape, true, sizeof(T));
     if (!p) return p.error();
     avg_pool_backward_plan<T> plan;
-    const status s = plan.prepare("diff_dst", "diff_src", diff_dst, diff_src, *p, attributes, options);
+    const status s = plan.template prepare<T>("diff_dst", "diff_src", diff_dst, diff_src, shape::side::large, *p,
+                                              attributes, options);
     if (!s) return s.error();
     return plan;
 }

@@ -119,7 +119,7 @@ TYPED_TEST(micro_line, quotients_are_those_of_a_division) {
             const test_tensor<float> expected({n});
             expected.fill([&](std::int64_t x) { return in.value(x) / by; });
             gk::detail::divide_by_one<addend::none>(in.data(), n, gk::detail::divisor(by), out.data());
-            gk::detail::divide_by_each<addend::none>(in.data(), n, divisors.data(), each.data());
+            gk::detail::quotients<addend::none>(in.data(), n, each.data(), gk::detail::over_each{divisors.data()});
             EXPECT_TRUE(out.equals(expected)) << n << " " << by;
             EXPECT_TRUE(each.equals(expected)) << n << " " << by;
             gk::detail::divide_by_one<addend::output>(in.data(), n, gk::detail::divisor(by), out.data());
@@ -198,8 +198,8 @@ TYPED_TEST(micro_line, sums_of_windows_are_those_of_their_columns) {
                 const test_tensor<float> out({positions * channels});
                 const test_tensor<float> expected({positions * channels});
                 const gk::detail::window_reads<TypeParam> w{lines.data(), line_count, 0, columns, channels};
-                gk::detail::sum_windows<prefetch::ahead, prefetch::ahead>(w, channels, positions, advance, out.data(),
-                                                                          channels, as_it_is{});
+                gk::detail::sum_windows<prefetch::ahead>(w, channels, positions, advance, prefetch::ahead, out.data(),
+                                                         channels, as_it_is{});
                 for (std::int64_t i = 0; i < positions; ++i) {
                     for (std::int64_t c = 0; c < channels; ++c) {
                         float sum = 0.0F;

@@ -27,10 +27,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gradkern/detail/avg_pool/line_taps.hpp>
 #include <gradkern/detail/avg_pool/problem.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment_plan.hpp>
-#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
@@ -40,7 +40,6 @@
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
-#include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
@@ -52,36 +51,20 @@ namespace detail::avg_pool {
 /// between or before them, each is the result of all columns of its window.
 enum class column_sums : std::uint8_t { added, repeated };
 
-template <class T, shape::side Outputs>
-class collapsed_lines_worker;
-
-struct collapsed_lines_plan : problem {
+struct collapsed_lines_plan : block_plan {
     static constexpr algorithm name = algorithm::collapsed_lines;
-    template <class T, shape::side Outputs>
-    using worker = collapsed_lines_worker<T, Outputs>;
 
     column_sums columns = column_sums::added;
     prefetch rows = prefetch::none;  // that no row before has read; forward
-    std::int64_t line_block = 1;
-    std::int64_t group = 1;   // items of one task
-    std::int64_t margin = 0;  // floats before and behind vertical sums, and each phase of them
+    std::int64_t margin = 0;         // floats before and behind vertical sums, and each phase of them
 
     std::int64_t at_vertical = 0;  // byte offsets in a slice
     std::int64_t at_phases = 0;
     std::int64_t at_quotients = 0;  // of the rows that a block reads
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
-    std::int64_t at_inside = 0;  // the columns in which each tap is inside
+    std::int64_t at_inside = 0;  // of the taps
     std::int64_t at_lines = 0;
-    std::int64_t slice_bytes = 0;
-
-    [[nodiscard]] constexpr std::int64_t line_blocks() const noexcept {
-        return shape::ceil_div(out_extent(1), line_block);
-    }
-    [[nodiscard]] constexpr std::int64_t items() const noexcept {
-        return batch * planes * out_extent(0) * line_blocks();
-    }
-    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return shape::ceil_div(items(), group); }
 };
 
 /// Whether windows of a gradient lie side by side, with no column between or before them.
@@ -151,7 +134,6 @@ struct collapsed_lines_plan : problem {
     const std::int64_t first = read_span(w, g.outputs, 0, 1).first;  // of column 0, not clipped
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + w.reach()}), 16) * 16;
 
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     const bool is_uniform = g.divisors.uniform.has_value();
     const std::int64_t rows = collapsed_reads(p);
     const std::int64_t phase_lines = shape::ceil_div(g.line_block, g.position_step(1));
@@ -163,141 +145,171 @@ struct collapsed_lines_plan : problem {
         g.at_phases = slice.reserve<float>(w.stride * g.axes[1].stride > 1 ? phase_lines * columns : 0);
         g.at_quotients = slice.reserve<float>(std::min(g.axes[0].small, g.axes[0].kernel) * rows * in_columns);
     }
-    g.at_divisors = slice.reserve<float>(is_uniform ? 0 : (g.is_backward() ? rows : g.line_block) * w.small + lanes);
+    g.at_divisors = slice.reserve<float>(
+        is_uniform ? 0 : (g.is_backward() ? rows : g.line_block) * w.small + std::int64_t{simd::lanes});
     g.at_counts = slice.reserve<std::int64_t>(is_uniform ? 0 : w.small);
     if (g.columns == column_sums::added)
-        g.at_inside = slice.reserve<float>(w.kernel * (columns / g.position_step(2) + 4 * lanes));
+        g.at_inside = slice.reserve<float>(w.kernel * line_taps::floats(columns / g.position_step(2)));
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
     return g;
 }
 
-/// T is the element type of both tensors.
-template <class T, shape::side Outputs>
-class collapsed_lines_worker {
-public:
-    collapsed_lines_worker(const collapsed_lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+/// A worker's place: a block of output rows at one depth, what it reads, and what does not change from one to the next.
+class collapsed_block {
+protected:
+    collapsed_block(const collapsed_lines_plan& plan, std::byte* slice) noexcept
         : p_(plan),
-          in_(in),
-          out_(out),
           columns_(plan.out_extent(2)),
           in_columns_(plan.in_extent(2)),
           phase_columns_(columns_ / plan.position_step(2)),
-          vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
-          phases_(plan.advance(2) == 1 ? vertical_ : array_at<float>(slice, plan.at_phases) + plan.margin),
+          positions_(plan.batch * plan.planes * plan.out_extent(0)),
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
-          phase_sums_(array_at<float>(slice, plan.at_phases)),
-          quotients_(array_at<float>(slice, plan.at_quotients)),
           divisors_(array_at<float>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
-          inside_(array_at<float>(slice, plan.at_inside)),
-          lines_(array_at<axis_reads>(slice, plan.at_lines)),
-          uniform_(plan.divisors.uniform.value_or(1.0F)) {
+          uniform_(plan.divisors.uniform.value_or(1.0F)),
+          at_(plan, array_at<axis_reads>(slice, plan.at_lines)) {
         for (std::int64_t x = 0; x < p_.axes[2].small && !p_.divisors.uniform; ++x)
             counts_[x] = p_.divisors.counted_columns(x);
         if (repeats()) return;
-        for (std::int64_t f = 0; f < p_.position_step(2); ++f) set_taps(f);
+        float* inside = array_at<float>(slice, plan.at_inside);
+        for (std::int64_t f = 0; f < p_.position_step(2); ++f) inside = set_taps(f, inside);
     }
+
+    /// Moves to an item.
+    GRADKERN_NOINLINE void set_item(std::int64_t item) noexcept {
+        at_.set_plane(item % positions_);  // planes that are cut at the same rows follow one another
+        const std::int64_t first = item / positions_ * p_.line_block;
+        if (first == at_.first_line) return;
+        at_.set_lines(first);
+        const position_range read = read_span_inside(p_.axes[1], p_.outputs, at_.first_line, at_.last_line);
+        first_row_ = read.first;
+        rows_ = read.last - read.first;
+    }
+
+    [[nodiscard]] bool repeats() const noexcept { return p_.columns == column_sums::repeated; }
+
+    /// Whether two phases of the block's lines have as many lines, which read the same.
+    [[nodiscard]] bool phases_are_equal(std::int64_t f, std::int64_t g) const noexcept {
+        const std::int64_t count = at_.last_line - at_.first_line;
+        const std::int64_t step = p_.axes[1].stride;
+        const axis_reads* const reads = at_.line_reads;
+        for (; f < count; f += step, g += step)
+            if (g >= count || reads[f] != reads[g]) return false;
+        return true;
+    }
+    /// How many of the lines h, h + step, ... are one run: each reads as much as the one before, a step further.
+    [[nodiscard]] std::int64_t run_length(std::int64_t h, std::int64_t step) const noexcept {
+        const std::int64_t row_step = p_.advance(1);
+        const axis_reads rows = at_.rows_of(h);
+        std::int64_t count = 1;
+        for (std::int64_t end = h + step; end < at_.last_line; end += step, ++count) {
+            const axis_reads& next = at_.rows_of(end);
+            if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * row_step)) break;
+        }
+        return count;
+    }
+
+    /// Divisors of lines [first, last) of windows that count `depth` taps along the depth.
+    GRADKERN_NOINLINE void set_divisors(std::int64_t depth, std::int64_t first, std::int64_t last) noexcept {
+        if (p_.divisors.given) depth = 1;
+        if (depth == counted_depth_ && first == counted_lines_.first && last == counted_lines_.last) return;
+        counted_depth_ = depth;
+        counted_lines_ = {first, last};
+        float* to = divisors_;
+        for (std::int64_t h = first; h < last; ++h) {
+            const std::int64_t taps = p_.divisors.counted_rows(depth, h);
+            for (std::int64_t x = 0; x < p_.axes[2].small; ++x) *to++ = divisor_rule::of_count(taps * counts_[x]);
+        }
+        own::fill(to, to + simd::lanes, 1.0F);
+    }
+
+private:
+    /// Lists the taps of the columns of a phase of the output, seen from its column 0. Returns the end of their room.
+    float* set_taps(std::int64_t phase, float* inside) noexcept {
+        const shape::axis& a = p_.axes[2];
+        const std::int64_t advance = p_.advance(2);
+        const position_range read = read_span(a, p_.outputs, phase, phase + 1);
+        line_taps& taps = taps_[static_cast<std::size_t>(phase)];
+        taps = line_taps(phase_columns_, inside);
+        for (std::int64_t column = read.first; column < read.last; column += p_.read_step(2)) {
+            const std::int64_t begin = shape::ceil_div(-column, advance);
+            const std::int64_t end = shape::ceil_div(in_columns_ - column, advance);
+            taps.push(shape::floor_mod(column, advance) * pitch_ + shape::floor_div(column, advance),
+                      std::clamp<std::int64_t>(begin, 0, phase_columns_),
+                      std::clamp<std::int64_t>(end, 0, phase_columns_));
+        }
+        return taps.end();
+    }
+
+protected:
+    const collapsed_lines_plan& p_;
+    std::int64_t columns_;
+    std::int64_t in_columns_;
+    std::int64_t phase_columns_;  // of a line of the output
+    std::int64_t positions_;      // planes and depths
+    std::int64_t pitch_;          // from one phase of vertical sums to the next
+    float* divisors_;             // of the lines of the block; backward of the rows that it reads
+    std::int64_t* counts_;        // taps that the windows of a column count
+    divisor uniform_;
+    std::array<line_taps, 2> taps_;  // of each phase of the output
+
+    block_place at_;
+    std::int64_t first_row_ = 0;  // that the block reads
+    std::int64_t rows_ = 0;
+
+private:
+    std::int64_t counted_depth_ = -1;  // of the divisors
+    position_range counted_lines_{-1, -1};
+};
+
+template <class T, shape::side Outputs>
+class worker<algorithm::collapsed_lines, T, Outputs> : collapsed_block {
+public:
+    worker(const collapsed_lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+        : collapsed_block(plan, slice),
+          in_(in),
+          out_(out),
+          vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
+          phases_(array_at<float>(slice, plan.at_phases)),
+          quotients_(array_at<float>(slice, plan.at_quotients)) {}
 
     /// Computes all lines of task number `task`.
     void run(std::int64_t task) noexcept {
         const std::int64_t first = task * p_.group;
         const std::int64_t last = std::min(p_.items(), first + p_.group);
         for (std::int64_t item = first; item < last; ++item) {
-            const std::int64_t positions = p_.items() / p_.line_blocks();
-            const std::int64_t position = item % positions;  // planes that are cut at the same rows follow one another
-            const std::int64_t outer = position / p_.out_extent(0);
-            const std::int64_t n = outer / p_.planes;
-            const std::int64_t c = outer % p_.planes;
-            set_depth(position % p_.out_extent(0));
-            set_lines(item / positions * p_.line_block);
-            compute_block(in_ + n * p_.in[0] + c * p_.in[1], out_ + n * p_.out[0] + c * p_.out[1] + depth_ * p_.out[2]);
+            set_item(item);
+            compute_block(in_ + at_.in_offset, out_ + at_.out_offset);
         }
     }
 
 private:
     static constexpr bool is_backward = Outputs == shape::side::large;
 
-    /// Where the taps of the columns of a phase are, seen from column 0 of that phase, and in which of them they are inside.
-    void set_taps(std::int64_t phase) noexcept {
-        const shape::axis& a = p_.axes[2];
-        const position_range read = read_span(a, p_.outputs, phase, phase + 1);
-        const std::int64_t taps =
-            is_backward && a.stride > 1 ? std::max<std::int64_t>(read.last - read.first, 0) : a.kernel;
-        std::int64_t at = first_tap_[static_cast<std::size_t>(phase)];
-        for (std::int64_t k = 0; k < taps; ++k) {
-            const std::int64_t column = read.first + k * p_.read_step(2);
-            tap_offsets_[static_cast<std::size_t>(at++)] =
-                shape::floor_mod(column, p_.advance(2)) * pitch_ + shape::floor_div(column, p_.advance(2));
-            float* const inside = inside_ + (at - 1) * inside_pitch();
-            for (std::int64_t x = 0; x < phase_columns_; ++x) {
-                const std::int64_t from = column + x * p_.advance(2);
-                inside[x] = from >= 0 && from < in_columns_ ? 1.0F : 0.0F;
-                has_ends_ = has_ends_ || inside[x] == 0.0F;
-            }
-            for (std::int64_t x = phase_columns_; x < inside_pitch(); ++x) inside[x] = inside[x - phase_columns_];
-        }
-        first_tap_[static_cast<std::size_t>(phase + 1)] = at;
-    }
-    [[nodiscard]] std::int64_t taps_of(std::int64_t phase) const noexcept {
-        const auto f = static_cast<std::size_t>(phase);
-        return first_tap_[f + 1] - first_tap_[f];
-    }
-
-    [[nodiscard]] bool repeats() const noexcept { return p_.columns == column_sums::repeated; }
-    [[nodiscard]] std::int64_t inside_pitch() const noexcept {
-        return phase_columns_ + 4 * static_cast<std::int64_t>(simd::lanes);
-    }
-
-    void set_depth(std::int64_t d) noexcept {
-        if (d == depth_) return;
-        depth_ = d;
-        depths_ = reads_at(p_.axes[0], p_.outputs, d);
-    }
-
-    /// Moves to the block of output rows that begins at `first`.
-    void set_lines(std::int64_t first) noexcept {
-        if (first == first_line_) return;
-        first_line_ = first;
-        last_line_ = std::min(first + p_.line_block, p_.out_extent(1));
-        list_reads(p_.axes[1], p_.outputs, first_line_, last_line_, lines_);
-        const position_range read =
-            clipped(read_span(p_.axes[1], p_.outputs, first_line_, last_line_), p_.in_extent(1));
-        first_row_ = read.first;
-        rows_ = read.last - read.first;
-    }
-
     /// Computes the block of lines of one plane.
     void compute_block(const T* image, T* plane) noexcept {
         if constexpr (is_backward) {
-            for (std::int64_t i = 0; i < depths_.count; ++i)
-                divide_rows(image, depths_.first + i * p_.read_step(0), quotients_ + i * rows_ * in_columns_);
+            for (std::int64_t i = 0; i < at_.depths.count; ++i)
+                divide_rows(image, at_.depths.first + i * p_.read_step(0), quotients_ + i * rows_ * in_columns_);
         }
         const std::int64_t phases = p_.position_step(1);
-        for (std::int64_t f = 0; f < std::min(phases, last_line_ - first_line_);) {
+        for (std::int64_t f = 0; f < std::min(phases, at_.last_line - at_.first_line);) {
             std::int64_t copies = 1;  // phases; where windows lie side by side, these are one line after the other
             while (repeats() && f + copies < phases && phases_are_equal(f, f + copies)) ++copies;
-            compute_phase(first_line_ + f, phases, copies, image, plane);
+            compute_phase(at_.first_line + f, phases, copies, image, plane);
             f += copies;
         }
-    }
-    /// Whether two phases of the block's lines have as many lines, which read the same.
-    [[nodiscard]] bool phases_are_equal(std::int64_t f, std::int64_t g) const noexcept {
-        const std::int64_t lines = last_line_ - first_line_;
-        const std::int64_t step = p_.axes[1].stride;
-        bool equal = true;
-        for (; f < lines; f += step, g += step) equal = equal && g < lines && lines_[f] == lines_[g];
-        return equal;
     }
 
     /// Computes the lines h, h + step, ... of the block; each is `copies` lines.
     GRADKERN_NOINLINE void compute_phase(std::int64_t h, std::int64_t step, std::int64_t copies, const T* image,
                                          T* plane) noexcept {
-        while (h < last_line_) {
-            const axis_reads rows = lines_[h - first_line_];
+        while (h < at_.last_line) {
+            const axis_reads rows = at_.rows_of(h);
             const std::int64_t count = run_length(h, step);
             T* const to = plane + h * columns_;
-            if (depths_.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
+            if (at_.depths.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
                 for (std::int64_t l = 0; l < count; ++l) own::fill_n(to + l * step * columns_, copies * columns_, T{});
             } else if constexpr (is_backward) {
                 sum_gradients(rows, count, step, copies, to);
@@ -307,17 +319,6 @@ private:
             h += count * step;
         }
     }
-    /// How many of the lines h, h + step, ... are one run: each reads as much as the one before, a step further.
-    [[nodiscard]] std::int64_t run_length(std::int64_t h, std::int64_t step) const noexcept {
-        const std::int64_t row_step = p_.advance(1);
-        const axis_reads rows = lines_[h - first_line_];
-        std::int64_t count = 1;
-        for (std::int64_t end = h + step; end < last_line_; end += step, ++count) {
-            const axis_reads& next = lines_[end - first_line_];
-            if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * row_step)) break;
-        }
-        return count;
-    }
 
     /// Backward: a run of `count` lines, the first of which reads `rows`, `step` lines apart in the output.
     void sum_gradients(const axis_reads& rows, std::int64_t count, std::int64_t step, std::int64_t copies,
@@ -325,12 +326,13 @@ private:
         const auto line_at = [&](std::int64_t i, std::int64_t row) {
             return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
         };
-        const bool are_sums = repeats() && depths_.count * rows.count == 1;  // quotients
+        const line_taps& taps = taps_[0];
+        const bool are_sums = repeats() && at_.depths.count * rows.count == 1;  // quotients
         if (!are_sums) sum_rows<float, prefetch::none>(rows, count, line_at);
         if (repeats()) {
             repeat_columns(are_sums ? line_at(0, rows.first) : vertical_, count, copies, out, step * columns_);
         } else if (p_.position_step(2) == 1 && step == 1) {
-            sum_columns(0, count, out, as_it_is{});
+            taps.sum<prefetch::ahead>(vertical_, count * phase_columns_, out, as_it_is{});
         } else {
             sum_phases(count, out, step * columns_);
         }
@@ -339,7 +341,7 @@ private:
     /// Forward: a run of `count` lines from h on, the first of which reads `rows`.
     void average_rows(std::int64_t h, const axis_reads& rows, std::int64_t count, const T* image, T* out) noexcept {
         sum_rows<T, prefetch::ahead>(rows, count, [&](std::int64_t i, std::int64_t row) {
-            return image + (depths_.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
+            return image + (at_.depths.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
         });
         divide_columns(h, h + count, out);
     }
@@ -353,47 +355,29 @@ private:
             if constexpr (Reads == prefetch::ahead &&
                           target.quirk.prefetch_streams) {  // rows that no line before has read
                 const bool ahead = p_.rows == prefetch::ahead && step > 1;
-                for (std::int64_t i = depths_.count - std::min(depths_.count, p_.axes[0].stride);
-                     ahead && i < depths_.count; ++i)
+                for (std::int64_t i = at_.depths.count - std::min(at_.depths.count, p_.axes[0].stride);
+                     ahead && i < at_.depths.count; ++i)
                     simd::prefetch_stream(line_at(i, rows.first + line * step), step * in_columns_);
             }
             line_list<In, Reads> list(block * in_columns_, vertical_ + line * in_columns_);
-            for (std::int64_t i = 0; i < depths_.count; ++i)
+            for (std::int64_t i = 0; i < at_.depths.count; ++i)
                 for (std::int64_t j = 0; j < rows.count; ++j)
                     list.push(line_at(i, rows.first + line * step + j * p_.read_step(1)));
             list.finish();
         }
-        const std::int64_t phases = p_.advance(2);
-        if (phases > 1) separate(vertical_, lines * in_columns_, phases, pitch_, phases_);
     }
 
-    /// Horizontal sums of the vertical ones of `lines` lines, finished: of the columns of one phase of the output.
-    template <prefetch Writes = prefetch::ahead, class Out, class Finish>
-    void sum_columns(std::int64_t phase, std::int64_t lines, Out* out, const Finish& finish) const noexcept {
-        const std::int64_t taps = taps_of(phase);
-        std::array<const float*, static_cast<std::size_t>(lines_at_once)> list;
-        std::array<const float*, static_cast<std::size_t>(lines_at_once)> inside;
-        const std::int64_t first = first_tap_[static_cast<std::size_t>(phase)];
-        for (std::int64_t k = 0; k < taps; ++k) {
-            list[static_cast<std::size_t>(k)] = phases_ + tap_offsets_[static_cast<std::size_t>(first + k)];
-            inside[static_cast<std::size_t>(k)] = inside_ + (first + k) * inside_pitch();
-        }
-        const std::int64_t floats = lines * phase_columns_;
-        if (has_ends_) {
-            sum_lines_inside<Writes>(list.data(), inside.data(), taps, phase_columns_, floats, out, finish);
-        } else {
-            sum_lines<false, prefetch::none, Writes>(list.data(), taps, floats, out, finish);
-        }
-    }
-
-    /// Backward with a stride: horizontal sums of the vertical ones of `lines` lines, which lie `pitch` apart in the output.
+    /// Backward: horizontal sums of the vertical ones of `lines` lines, which lie `pitch` apart in the output; with a stride those
+    /// of each phase, interleaved.
     void sum_phases(std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
         const std::int64_t phases = p_.position_step(2);
         const std::int64_t floats = lines * phase_columns_;
-        for (std::int64_t f = 0; f < phases; ++f)
-            sum_columns<prefetch::none>(f, lines, phase_sums_ + f * floats, as_it_is{});
+        for (std::int64_t f = 0; f < phases; ++f) {
+            const line_taps& taps = taps_[static_cast<std::size_t>(f)];
+            taps.sum<prefetch::none>(vertical_, floats, phases_ + f * floats, as_it_is{});
+        }
         for (std::int64_t l = 0; l < lines; ++l) {
-            const float* const line = phase_sums_ + l * phase_columns_;
+            const float* const line = phases_ + l * phase_columns_;
             T* const to = out + l * pitch;
             simd::prefetch_stream_to_write(to, columns_);
             if (phases > 1) {
@@ -407,7 +391,7 @@ private:
     /// Backward where windows lie side by side: each sum belongs to all columns of its window, in `copies` lines.
     void repeat_columns(const float* sums, std::int64_t lines, std::int64_t copies, T* out,
                         std::int64_t pitch) const noexcept {
-        const T* const results = as_elements<T>(sums, lines * in_columns_, phase_sums_);
+        const T* const results = as_elements<T>(sums, lines * in_columns_, phases_);
         for (std::int64_t l = 0; l < lines; ++l) {
             T* const to = out + l * pitch;
             simd::prefetch_stream_to_write(to, copies * columns_);
@@ -416,72 +400,36 @@ private:
         }
     }
 
-    /// Means of lines [first, last) from their vertical sums.
+    /// Means of lines [first, last) from their vertical sums; with a stride from the phases of these.
     GRADKERN_NOINLINE void divide_columns(std::int64_t first, std::int64_t last, T* out) noexcept {
-        if (p_.divisors.uniform) {
-            with_division(uniform_, [&](const auto& divide) { sum_columns(0, last - first, out, divide); });
-            return;
+        const float* sums = vertical_;
+        if (p_.advance(2) > 1) {
+            float* const phases = phases_ + p_.margin;
+            separate(vertical_, (last - first) * in_columns_, p_.advance(2), pitch_, phases);
+            sums = phases;
         }
-        set_divisors(p_.divisors.counted(0, depth_), first_line_, last_line_);
-        const float* const divisors = divisors_ + (first - first_line_) * columns_;
-        sum_columns(0, last - first, out, [divisors](std::ptrdiff_t x, simd::vec sum) GRADKERN_INLINE_LAMBDA {
-            return simd::div(sum, simd::load(divisors + x));
-        });
+        const line_taps& taps = taps_[0];
+        const auto sum_columns = [&](const auto& finish) {
+            taps.sum<prefetch::ahead>(sums, (last - first) * columns_, out, finish);
+        };
+        if (p_.divisors.uniform) return with_division(uniform_, sum_columns);
+        set_divisors(p_.divisors.counted(0, at_.depth), at_.first_line, at_.last_line);
+        sum_columns(over_each{divisors_ + (first - at_.first_line) * columns_});
     }
 
     /// Quotients of the rows of diff_dst at depth d that the block reads: each by itself a sum, which has no -0.
     void divide_rows(const T* image, std::int64_t d, float* out) noexcept {
         const T* const from = image + d * p_.in[2] + first_row_ * in_columns_;
-        if (p_.divisors.uniform) {
-            divide_by_one<addend::zero>(from, rows_ * in_columns_, uniform_, out);
-        } else {
-            set_divisors(p_.divisors.counted(0, d), first_row_, first_row_ + rows_);
-            divide_by_each<addend::zero>(from, rows_ * in_columns_, divisors_, out);
-        }
+        if (p_.divisors.uniform) return divide_by_one<addend::zero>(from, rows_ * in_columns_, uniform_, out);
+        set_divisors(p_.divisors.counted(0, d), first_row_, first_row_ + rows_);
+        quotients<addend::zero>(from, rows_ * in_columns_, out, over_each{divisors_});
     }
 
-    /// Divisors of lines [first, last) of windows that count `depth` taps along the depth.
-    void set_divisors(std::int64_t depth, std::int64_t first, std::int64_t last) noexcept {
-        if (p_.divisors.given) depth = 1;
-        if (depth == counted_depth_ && first == counted_lines_.first && last == counted_lines_.last) return;
-        counted_depth_ = depth;
-        counted_lines_ = {first, last};
-        float* to = divisors_;
-        for (std::int64_t h = first; h < last; ++h) {
-            const std::int64_t taps = p_.divisors.counted_rows(depth, h);
-            for (std::int64_t x = 0; x < p_.axes[2].small; ++x) *to++ = divisor_rule::of_count(taps * counts_[x]);
-        }
-        own::fill(to, to + simd::lanes, 1.0F);
-    }
-
-    const collapsed_lines_plan& p_;
     const T* in_;
     T* out_;
-    std::int64_t columns_;
-    std::int64_t in_columns_;
-    std::int64_t phase_columns_;  // of a line of the output
     float* vertical_;
-    float* phases_;  // forward: of the vertical sums; themselves where there is one
-    std::int64_t pitch_;
-    float* phase_sums_;  // backward: sums of the columns of each phase
-    std::array<std::int64_t, static_cast<std::size_t>(lines_at_once)> tap_offsets_{};  // from phases_, phase by phase
-    std::array<std::int64_t, 3> first_tap_{};                                          // of each phase of the output
-    float* quotients_;
-    float* divisors_;       // of the lines of the block; backward of the rows that it reads
-    std::int64_t* counts_;  // taps that the windows of a column count
-    float* inside_;         // of each tap
-    axis_reads* lines_;     // rows that the lines of the block read
-    divisor uniform_;
-
-    bool has_ends_ = false;  // some taps are not inside everywhere
-    std::int64_t depth_ = -1;
-    axis_reads depths_{};
-    std::int64_t first_line_ = -1;
-    std::int64_t last_line_ = -1;
-    std::int64_t first_row_ = 0;  // that the block reads
-    std::int64_t rows_ = 0;
-    std::int64_t counted_depth_ = -1;  // of the divisors
-    position_range counted_lines_{-1, -1};
+    float* phases_;     // of a stride: forward of vertical sums, behind a margin; backward of their sums
+    float* quotients_;  // backward
 };
 
 }  // namespace detail::avg_pool

@@ -15,17 +15,16 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include <gradkern/detail/avg_pool/line_taps.hpp>
 #include <gradkern/detail/avg_pool/problem.hpp>
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_quotients.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
-#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
@@ -35,40 +34,31 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
-template <class T, shape::side Outputs>
-class collapsed_planes_worker;
-
-struct collapsed_planes_plan : problem {
+struct collapsed_planes_plan : block_plan {
     static constexpr algorithm name = algorithm::collapsed_planes;
-    template <class T, shape::side Outputs>
-    using worker = collapsed_planes_worker<T, Outputs>;
 
-    std::int64_t group = 1;   // planes of a block
     std::int64_t margin = 0;  // floats before and behind the elements and the vertical sums
 
     std::int64_t at_source = 0;  // byte offsets in a slice
     std::int64_t at_vertical = 0;
     std::int64_t at_divisors = 0;
-    std::int64_t at_inside = 0;  // the elements in which each tap is inside
-    std::int64_t slice_bytes = 0;
-
-    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return shape::ceil_div(batch * planes, group); }
+    std::int64_t at_inside = 0;  // of the taps
 };
 
 /// Plans blocks of so many planes.
 [[nodiscard]] constexpr collapsed_planes_plan plan_planes(const problem& p, std::int64_t group) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     auto g = plan_of<collapsed_planes_plan>(p);
     const std::int64_t columns = g.out_extent(2);
     const std::int64_t plane = g.out_extent(1) * columns;
+    g.line_block = g.out_extent(1);
     g.group = group;
     g.margin = shape::ceil_div(columns * g.axes[1].kernel * g.axes[1].dilation, 16) * 16;
     slice_layout slice;
     g.at_source = slice.reserve<float>(group * plane + 2 * g.margin);
     g.at_vertical = slice.reserve<float>(group * plane + 2 * g.margin);
-    g.at_divisors = slice.reserve<float>(g.divisors.uniform ? 0 : group * plane + lanes);
-    g.at_inside =
-        slice.reserve<float>(g.axes[1].kernel * (plane + 4 * lanes) + g.axes[2].kernel * (columns + 4 * lanes));
+    g.at_divisors = slice.reserve<float>(g.divisors.uniform ? 0 : group * plane + std::int64_t{simd::lanes});
+    g.at_inside = slice.reserve<float>(g.axes[1].kernel * line_taps::floats(plane) +
+                                       g.axes[2].kernel * line_taps::floats(columns));
     g.slice_bytes = slice.bytes();
     return g;
 }
@@ -110,11 +100,22 @@ struct collapsed_planes_plan : problem {
     return plan_planes(p, 1);
 }
 
-/// T is the element type of both tensors.
+/// The taps of axis number i, whose positions are `unit` elements each and repeat every `period` elements.
+[[nodiscard]] inline line_taps taps_of_axis(const problem& p, std::size_t i, std::int64_t unit, std::int64_t period,
+                                            float* inside) noexcept {
+    line_taps taps(period, inside);
+    std::int64_t offset = read_span(p.axes[i], p.outputs, 0, 1).first * unit;
+    for (std::int64_t k = 0; k < p.axes[i].kernel; ++k, offset += p.read_step(i) * unit) {
+        const std::int64_t begin = std::clamp<std::int64_t>(-offset, 0, period);
+        taps.push(offset, begin, std::clamp<std::int64_t>(period - offset, begin, period));
+    }
+    return taps;
+}
+
 template <class T, shape::side Outputs>
-class collapsed_planes_worker {
+class worker<algorithm::collapsed_planes, T, Outputs> {
 public:
-    collapsed_planes_worker(const collapsed_planes_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    worker(const collapsed_planes_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : p_(plan),
           in_(in),
           out_(out),
@@ -123,8 +124,8 @@ public:
           source_(array_at<float>(slice, plan.at_source) + plan.margin),
           vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
           divisors_(array_at<float>(slice, plan.at_divisors)),
-          rows_(taps_of(1, columns_, plane_, array_at<float>(slice, plan.at_inside))),
-          line_(taps_of(2, 1, columns_, rows_.inside + rows_.count * rows_.pitch())) {
+          rows_(taps_of_axis(plan, 1, columns_, plane_, array_at<float>(slice, plan.at_inside))),
+          line_(taps_of_axis(plan, 2, 1, columns_, rows_.end())) {
         if (!plan.divisors.uniform) set_divisors();
     }
 
@@ -132,77 +133,29 @@ public:
     void run(std::int64_t task) noexcept {
         const std::int64_t first = task * p_.group * plane_;
         const std::int64_t n = std::min(p_.batch * p_.planes * plane_ - first, p_.group * plane_);
-        if constexpr (!is_backward) {
+        if constexpr (Outputs == shape::side::small) {
             simd::widen(in_ + first, source_, n);
         } else if (p_.divisors.uniform) {
             divide_by_one<addend::zero>(in_ + first, n, divisor(*p_.divisors.uniform), source_);
         } else {
-            divide_by_each<addend::zero>(in_ + first, n, divisors_, source_);
+            quotients<addend::zero>(in_ + first, n, source_, over_each{divisors_});
         }
         const float* sums = source_;
-        if (rows_.count > 1) {
-            sum_taps<prefetch::none>(rows_, source_, n, vertical_, as_it_is{});
+        if (rows_.count() > 1) {
+            rows_.sum<prefetch::none>(source_, n, vertical_, as_it_is{});
             sums = vertical_;
         }
-        T* const out = out_ + first;
-        if constexpr (is_backward) {
-            sum_taps<prefetch::ahead>(line_, sums, n, out, as_it_is{});
+        const auto sum_line = [&](const auto& finish) { line_.sum<prefetch::ahead>(sums, n, out_ + first, finish); };
+        if constexpr (Outputs == shape::side::large) {
+            sum_line(as_it_is{});
         } else if (p_.divisors.uniform) {
-            with_division(divisor(*p_.divisors.uniform),
-                          [&](const auto& divide) { sum_taps<prefetch::ahead>(line_, sums, n, out, divide); });
+            with_division(divisor(*p_.divisors.uniform), sum_line);
         } else {
-            sum_taps<prefetch::ahead>(line_, sums, n, out,
-                                      [d = divisors_](std::ptrdiff_t x, simd::vec sum)
-                                          GRADKERN_INLINE_LAMBDA { return simd::div(sum, simd::load(d + x)); });
+            sum_line(over_each{divisors_});
         }
     }
 
 private:
-    static constexpr bool is_backward = Outputs == shape::side::large;
-
-    /// The taps of one axis, in the order of its sums: `step` elements from one to the next, the first one `first` elements
-    /// from its output. inside[tap * pitch() + x % period] is 1 where a tap of output x is inside, else 0.
-    struct axis_taps {
-        float* inside;
-        std::int64_t count;
-        std::int64_t first;
-        std::int64_t step;
-        std::int64_t period;
-
-        [[nodiscard]] std::int64_t pitch() const noexcept { return period + 4 * std::int64_t{simd::lanes}; }
-    };
-
-    /// Those of axis number i, whose positions are `unit` elements each and repeat every `period` elements.
-    [[nodiscard]] axis_taps taps_of(std::size_t i, std::int64_t unit, std::int64_t period,
-                                    float* inside) const noexcept {
-        const shape::axis& a = p_.axes[i];
-        const std::int64_t first = read_span(a, p_.outputs, 0, 1).first;
-        const axis_taps taps{inside, a.kernel, first * unit, p_.read_step(i) * unit, period};
-        for (std::int64_t k = 0; k < taps.count; ++k, inside += taps.pitch()) {
-            const std::int64_t shift = taps.first + k * taps.step;
-            const std::int64_t begin = std::clamp<std::int64_t>(-shift, 0, period);
-            const std::int64_t end = std::clamp<std::int64_t>(period - shift, begin, period);
-            own::fill(inside, inside + begin, 0.0F);
-            own::fill(inside + begin, inside + end, 1.0F);
-            own::fill(inside + end, inside + period, 0.0F);
-            repeat(inside, period, taps.pitch());
-        }
-        return taps;
-    }
-
-    /// out = finish(sums of the taps of elements [0, n) of `line`).
-    template <prefetch Writes, class Out, class Finish>
-    GRADKERN_NOINLINE static void sum_taps(const axis_taps& taps, const float* line, std::int64_t n, Out* out,
-                                           const Finish& finish) noexcept {
-        std::array<const float*, static_cast<std::size_t>(lines_at_once)> lines;
-        std::array<const float*, static_cast<std::size_t>(lines_at_once)> inside;
-        for (std::int64_t k = 0; k < taps.count; ++k) {
-            lines[static_cast<std::size_t>(k)] = line + taps.first + k * taps.step;
-            inside[static_cast<std::size_t>(k)] = taps.inside + k * taps.pitch();
-        }
-        sum_lines_inside<Writes>(lines.data(), inside.data(), taps.count, taps.period, n, out, finish);
-    }
-
     /// The divisors of a plane, and of as many as a block has.
     void set_divisors() noexcept {
         float* to = divisors_;
@@ -211,12 +164,7 @@ private:
             for (std::int64_t x = 0; x < columns_; ++x)
                 *to++ = divisor_rule::of_count(taps * p_.divisors.counted_columns(x));
         }
-        repeat(divisors_, plane_, p_.group * plane_ + std::int64_t{simd::lanes});
-    }
-
-    /// Lets a line of n floats go on as it begins, with `period` of them.
-    static void repeat(float* line, std::int64_t period, std::int64_t n) noexcept {
-        for (std::int64_t done = period; done < n; done *= 2) own::copy_n(line, std::min(done, n - done), line + done);
+        repeat_period(divisors_, plane_, p_.group * plane_ + std::int64_t{simd::lanes});
     }
 
     const collapsed_planes_plan& p_;
@@ -227,8 +175,8 @@ private:
     float* source_;
     float* vertical_;
     float* divisors_;
-    axis_taps rows_;
-    axis_taps line_;
+    line_taps rows_;
+    line_taps line_;
 };
 
 }  // namespace detail::avg_pool

@@ -35,14 +35,9 @@ public:
         rows_ = -1;
     }
 
-    /// Makes the divisors of the counted columns for line h of windows that count `depth_taps` along the depth.
-    void set_line(std::int64_t depth_taps, std::int64_t h) noexcept {
-        if (is_uniform_) return;
-        const std::int64_t rows = rule_.counted_rows(depth_taps, h);
-        if (rows == rows_) return;
-        rows_ = rows;
-        for (std::int64_t x = 0; x < columns_; ++x) divisors_[x] = divisor_rule::of_count(rows * counts_[x]);
-        own::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes, 1.0F);
+    /// Makes the divisors of the counted columns for windows at depth d and row h.
+    void set_line(std::int64_t d, std::int64_t h) noexcept {
+        if (!is_uniform_) make_line(d, h);
     }
 
     /// The divisor of column x.
@@ -73,7 +68,7 @@ public:
         if (is_uniform_ && step == inner) {
             divide_by_one<Onto>(source, count * inner, uniform_, out);
         } else if (inner == 1 && step == 1) {
-            divide_by_each<Onto>(source, count, divisors_, out);
+            quotients<Onto>(source, count, out, over_each{divisors_});
         } else {
             for (std::int64_t x = 0; x < count;) {
                 const std::int64_t end = step == inner ? equal_until(x, count) : x + 1;
@@ -84,12 +79,23 @@ public:
     }
 
 private:
+    GRADKERN_NOINLINE void make_line(std::int64_t d, std::int64_t h) noexcept {
+        if (d != depth_) depth_taps_ = rule_.counted(0, depth_ = d);
+        const std::int64_t rows = rule_.counted_rows(depth_taps_, h);
+        if (rows == rows_) return;
+        rows_ = rows;
+        for (std::int64_t x = 0; x < columns_; ++x) divisors_[x] = divisor_rule::of_count(rows * counts_[x]);
+        own::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes, 1.0F);
+    }
+
     const divisor_rule& rule_;
     float* divisors_;
     std::int64_t* counts_;  // taps along the columns
     bool is_uniform_;
     divisor uniform_;
     std::int64_t columns_ = 0;
+    std::int64_t depth_ = -1;
+    std::int64_t depth_taps_ = 0;
     std::int64_t rows_ = -1;  // taps along depth and height that the divisors count
 };
 

@@ -32,7 +32,6 @@ namespace detail::avg_pool {
 /// phase of the stride were put side by side.
 enum class strided_sums : std::uint8_t { by_position, by_phase };
 
-template <shape::side Outputs>
 class horizontal_sums {
 public:
     /// `phases`: scratch for the phases of a stride.
@@ -64,9 +63,9 @@ public:
                 const std::int64_t from = run.count == 0 ? 0 : first * advance * inner;
                 const window_reads<In> w{&line, 1, run.first * inner + from, run.count, read_step};
                 // 16-bit results are written no faster than memory takes them
-                sum_windows<prefetch::none, std::is_same_v<Out, float> ? prefetch::ahead : prefetch::none>(
-                    w, inner, last - first, run.count == 0 ? 0 : advance * width,
-                    out + (run.begin + first * step) * inner, step * width, finish);
+                const prefetch writes = std::is_same_v<Out, float> ? prefetch::ahead : prefetch::none;
+                sum_windows<prefetch::none>(w, inner, last - first, run.count == 0 ? 0 : advance * width, writes,
+                                            out + (run.begin + first * step) * inner, step * width, finish);
             }
         });
     }
@@ -76,7 +75,7 @@ private:
     void sum_part(const float* sums, float* out) const noexcept {
         if (!s_.is_narrow()) {
             sum_runs(sums, 0, s_.columns, out);
-        } else if constexpr (Outputs == shape::side::large) {
+        } else if (p_.is_backward()) {
             sum_phases(sums, out);
         } else {
             sum_strided(sums, out);

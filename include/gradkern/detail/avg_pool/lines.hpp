@@ -33,13 +33,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
-template <class T, shape::side Outputs>
-class lines_worker;
-
 struct lines_plan : segment_plan {
     static constexpr algorithm name = algorithm::lines;
-    template <class T, shape::side Outputs>
-    using worker = lines_worker<T, Outputs>;
 
     shape::axis run_axis{};      // columns; where borders are zeros, one that clips nothing
     std::int64_t run_shift = 0;  // its reads are shifted by this
@@ -50,7 +45,7 @@ struct lines_plan : segment_plan {
 /// Whether what one column of the output reads fits a scratch line.
 [[nodiscard]] constexpr bool lines_fit(const problem& p) noexcept {
     const std::int64_t inner = is_profitable_to_transpose(p) ? p.planes : p.inner;
-    return reads_at_most(p.axes[2], p.outputs, 1) <= most_line_floats(p.scratch) / std::min<std::int64_t>(inner, 16);
+    return reads_at_most(p.axes[2], p.outputs, 1) <= sizes_for(p.scratch).most_line / std::min<std::int64_t>(inner, 16);
 }
 
 /// A plan with its segments alone.
@@ -75,7 +70,7 @@ constexpr void extend_lines(lines_plan& g) noexcept {
     const auto whole = static_cast<double>(taps) * static_cast<double>(columns);
     const auto inside =
         static_cast<double>(g.is_backward() ? a.small : columns) * static_cast<double>(std::min(a.kernel, a.large));
-    if (span_at_most(a, g.outputs, g.segment) > most_line_floats(g.scratch) / g.inner_block ||
+    if (span_at_most(a, g.outputs, g.segment) > sizes_for(g.scratch).most_line / g.inner_block ||
         (taps > 16 && whole > 8 * inside))
         return;
     const std::int64_t shift = g.is_backward() ? a.reach() / a.stride + 1 : a.pad_begin;
@@ -113,7 +108,7 @@ constexpr void reserve_phases(slice_layout& slice, lines_plan& g) noexcept {
     g.run_axis = g.axes[2];
     extend_lines(g);
     const bool clips = g.borders == border::clipped;
-    if (clips) g.segment = std::min(g.segment, run_columns(g.scratch));
+    if (clips) g.segment = std::min(g.segment, sizes_for(g.scratch).columns);
     g.reads = clips ? reads_at_most(g.axes[2], g.outputs, g.segment) : span_at_most(g.axes[2], g.outputs, g.segment);
     choose_tasks(g);
     choose_ring(g);
@@ -126,27 +121,18 @@ constexpr void reserve_phases(slice_layout& slice, lines_plan& g) noexcept {
 }
 
 template <class T, shape::side Outputs>
-class lines_worker : public segment_worker<T, Outputs> {
+class worker<algorithm::lines, T, Outputs> : public segment_worker<T, Outputs> {
     using base = segment_worker<T, Outputs>;
+    using base::divisors_, base::is_backward, base::p_, base::result_, base::s_, base::sums_, base::vertical_;
 
 public:
-    lines_worker(const lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    worker(const lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : base(plan, in, out, slice),
           plan_(plan),
           runs_(s_, slice),
           horizontal_(s_, runs_, plan.strided, array_at<float>(slice, plan.at_phases)) {}
 
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
-
-private:
-    friend base;
-    using base::divisors_;
-    using base::is_backward;
-    using base::p_;
-    using base::result_;
-    using base::s_;
-    using base::sums_;
-    using base::vertical_;
 
     void set_columns() noexcept {
         runs_.set(plan_.run_axis, plan_.run_shift);
@@ -165,14 +151,13 @@ private:
             this->finish_line(h, out);
         } else if constexpr (is_backward) {
             horizontal_.sum_runs(sums_, 0, s_.columns, out);
-        } else if (line != nullptr) {
-            divide_sums(line, h, out);
         } else {
-            divide_sums(sums_, h, out);
+            line != nullptr ? divide_sums(line, h, out) : divide_sums(sums_, h, out);
         }
         return 1;
     }
 
+private:
     /// True where sums may go to the output without a stop in result_.
     [[nodiscard]] bool is_direct() const noexcept {
         return (is_backward || divisors_.is_uniform() || s_.inner > 1) && !p_.accumulates() && runs_.parts() <= 1 &&
@@ -200,7 +185,7 @@ private:
     /// Forward: horizontal sums of a line, divided on the way to the output.
     template <class In>
     void divide_sums(const In* sums, std::int64_t h, T* out) noexcept {
-        divisors_.set_line(s_.counted_depth, h);
+        divisors_.set_line(s_.depth, h);
         divisors_.for_each_equal(s_.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
             horizontal_.sum_runs(sums, begin, end, out, divide);
         });
@@ -208,7 +193,7 @@ private:
 
     const lines_plan& plan_;
     column_runs runs_;
-    horizontal_sums<Outputs> horizontal_;
+    horizontal_sums horizontal_;
 };
 
 }  // namespace detail::avg_pool

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment.hpp>
@@ -29,7 +28,6 @@
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
@@ -38,14 +36,8 @@ namespace detail::avg_pool {
 /// read the same at once.
 enum class tile_store : std::uint8_t { by_line, direct };
 
-template <class T>
-class non_overlapping_worker;
-
 struct non_overlapping_plan : segment_plan {
     static constexpr algorithm name = algorithm::non_overlapping;
-    template <class T, shape::side Outputs>
-    using worker = non_overlapping_worker<T>;
-    [[nodiscard]] static constexpr bool serves(shape::side outputs) noexcept { return outputs == shape::side::large; }
 
     tile_store store = tile_store::by_line;
 };
@@ -60,7 +52,7 @@ struct non_overlapping_plan : segment_plan {
     const std::int64_t stride = g.axes[2].stride;
     if (g.inner > 1 && g.out_inner == 1) {
         g.store = tile_store::direct;
-        choose_segment(g, line_floats(g.scratch), average_task / average_line, shared_reads::none);
+        choose_segment(g, sizes_for(g.scratch).line, 4, shared_reads::none);
     } else {
         choose_segment(g, 1024, 1, shared_reads::none);
     }
@@ -75,24 +67,15 @@ struct non_overlapping_plan : segment_plan {
 }
 
 template <class T>
-class non_overlapping_worker : public segment_worker<T, shape::side::large> {
+class worker<algorithm::non_overlapping, T, shape::side::large> : public segment_worker<T, shape::side::large> {
     using base = segment_worker<T, shape::side::large>;
+    using base::divisors_, base::output_, base::p_, base::result_, base::s_, base::sums_, base::vertical_;
 
 public:
-    non_overlapping_worker(const non_overlapping_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    worker(const non_overlapping_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : base(plan, in, out, slice), is_direct_(plan.store == tile_store::direct) {}
 
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
-
-private:
-    friend base;
-    using base::divisors_;
-    using base::output_;
-    using base::p_;
-    using base::result_;
-    using base::s_;
-    using base::sums_;
-    using base::vertical_;
 
     void set_columns() noexcept {
         if (is_direct_) own::fill(result_, result_ + s_.inner, 0.0F);  // for columns without a window
@@ -122,79 +105,66 @@ private:
         return 1;
     }
 
-    /// Calls repeat(values, column, count) for the segment's columns in ascending order, where `values` are those of a column of
-    /// the line `sums`, or null for columns without a window. Windows that lie side by side go to repeat_all(values, windows,
-    /// column) at once, if that returns true.
-    template <class V, class Repeat, class RepeatAll>
-    void for_each_tile(const V* sums, const Repeat& repeat, const RepeatAll& repeat_all) const noexcept {
+private:
+    /// Calls repeat(values, windows, column, count) for the segment's columns in ascending order: `windows` neighbours in the line
+    /// `sums`, whose values go to `count` columns each, from `column` on. Null are those of columns without a window.
+    template <class V, class Repeat>
+    void for_each_tile(const V* sums, const Repeat& repeat) const noexcept {
         const shape::axis& a = p_.axes[2];
         std::int64_t q = s_.first_column;  // next position
         const std::int64_t end = s_.first_column + s_.columns;
         const auto up_to = [&](const V* values, std::int64_t to) {
             if (q >= to) return;
-            repeat(values, q - s_.first_column, to - q);
+            repeat(values, 1, q - s_.first_column, to - q);
             q = to;
         };
-        for (std::int64_t o = s_.first_read; o < s_.first_read + s_.reads; ++o) {
+        for (std::int64_t o = s_.first_read; o < s_.first_read + s_.reads;) {
             const V* const values = sums + (o - s_.first_read) * s_.inner;
             const std::int64_t from = a.position(o, 0);
             const bool whole = from >= q && a.kernel <= end - from;
             up_to(nullptr, std::min(end, from));
-            if (whole && a.kernel == a.stride) {
-                const std::int64_t windows = std::min(s_.first_read + s_.reads - o, (end - from) / a.stride);
-                if (repeat_all(values, windows, from - s_.first_column)) {
-                    q = from + windows * a.stride;
-                    o += windows - 1;
-                    continue;
-                }
+            std::int64_t windows = 1;
+            if (whole && a.kernel == a.stride) {  // they lie side by side
+                windows = std::min(s_.first_read + s_.reads - o, (end - from) / a.stride);
+                repeat(values, windows, from - s_.first_column, a.stride);
+                q = from + windows * a.stride;
+            } else {
+                up_to(values, from + std::min(a.kernel, end - from));
             }
-            up_to(values, from + std::min(a.kernel, end - from));
+            o += windows;
         }
         up_to(nullptr, end);
     }
 
     /// Repeats the channels of each window over its columns, straight to the output, in each of `lines` rows.
     void store_tiles(std::int64_t lines, T* out) const noexcept {
-        const auto store = [&](const float* values, std::int64_t column, std::int64_t count) {
-            output_.store_columns(values == nullptr ? result_ : values, 1, column, count, lines, out);
-        };
-        for_each_tile(sums_, store, [&](const float* values, std::int64_t windows, std::int64_t column) {
-            output_.store_columns(values, windows, column, p_.axes[2].stride, lines, out);
-            return true;
+        for_each_tile(sums_, [&](const float* values, std::int64_t windows, std::int64_t column, std::int64_t count) {
+            output_.store_columns(values == nullptr ? result_ : values, windows, column, count, lines, out);
         });
     }
 
     /// The same into the line of results.
     void repeat_channels() const noexcept {
-        const auto repeat = [&](const float* values, std::int64_t column, std::int64_t count) {
-            float* const out = result_ + column * s_.inner;
-            for (std::int64_t i = 0; i < count; ++i) {
-                if (values == nullptr) {
-                    own::fill_n(out + i * s_.inner, s_.inner, 0.0F);
-                } else {
-                    own::copy_n(values, s_.inner, out + i * s_.inner);
-                }
-            }
-        };
-        for_each_tile(sums_, repeat, [](const float*, std::int64_t, std::int64_t) { return false; });
+        for_each_tile(sums_, [&](const float* values, std::int64_t windows, std::int64_t column, std::int64_t count) {
+            float* out = result_ + column * s_.inner;
+            if (values == nullptr) return own::fill_n(out, count * s_.inner, 0.0F);
+            for (std::int64_t w = 0; w < windows; ++w, values += s_.inner)
+                for (std::int64_t i = 0; i < count; ++i, out += s_.inner) own::copy_n(values, s_.inner, out);
+        });
     }
 
     /// Repeats the value of each window over its columns, as elements of the line's type: into the output, or a line of results.
     template <class V>
-    void repeat_values(const V* values, V* out) const noexcept {
-        const auto repeat = [&](const V* value, std::int64_t column, std::int64_t count) {
-            own::fill_n(out + column, count, value == nullptr ? V{} : *value);
-        };
-        for_each_tile(values, repeat, [&](const V* first, std::int64_t windows, std::int64_t column) {
-            const std::int64_t stride = p_.axes[2].stride;
-            const std::int64_t block = std::max<std::int64_t>(1, 256 / stride);  // windows
+    void repeat_values(const V* line, V* out) const noexcept {
+        for_each_tile(line, [&](const V* values, std::int64_t windows, std::int64_t column, std::int64_t count) {
+            if (values == nullptr) return own::fill_n(out + column, count, V{});
+            const std::int64_t block = std::max<std::int64_t>(1, 256 / count);  // windows
             for (std::int64_t w = 0; w < windows; w += block) {
-                const std::int64_t count = std::min(block, windows - w);
-                V* const to = out + column + w * stride;
-                simd::prefetch_stream_to_write(to, count * stride);
-                repeat_each(first + w, count, stride, to);
+                const std::int64_t some = std::min(block, windows - w);
+                V* const to = out + column + w * count;
+                simd::prefetch_stream_to_write(to, some * count);
+                repeat_each(values + w, some, count, to);
             }
-            return true;
         });
     }
 

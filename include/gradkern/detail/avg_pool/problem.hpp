@@ -17,6 +17,7 @@
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/pooling.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -71,8 +72,6 @@ struct problem {
     bool long_lines = false;    // sums over depth and height may be cut into parts (summation.hpp)
     bool long_columns = false;  // sums over columns may be
 
-    /// Whether a path's plans may have such outputs.
-    [[nodiscard]] static constexpr bool serves(shape::side) noexcept { return true; }
     [[nodiscard]] constexpr bool is_backward() const noexcept { return outputs == shape::side::large; }
     [[nodiscard]] constexpr bool accumulates() const noexcept { return output == output_mode::accumulate; }
     [[nodiscard]] constexpr std::int64_t out_extent(std::size_t i) const noexcept {
@@ -92,6 +91,22 @@ struct problem {
     }
 };
 
+/// What all plans hold: the facts, and how a worker walks the outputs. An item is a block of rows at one depth of a plane.
+struct block_plan : problem {
+    std::int64_t line_block = 1;  // rows of an item
+    std::int64_t group = 1;       // items of one task
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr std::int64_t line_blocks() const noexcept {
+        return shape::ceil_div(out_extent(1), line_block);
+    }
+    [[nodiscard]] constexpr std::int64_t items() const noexcept {
+        return batch * planes * out_extent(0) * line_blocks();
+    }
+    [[nodiscard]] constexpr std::int64_t groups() const noexcept { return shape::ceil_div(items(), group); }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return groups(); }
+};
+
 /// A plan that holds these facts, and nothing else yet.
 template <class Plan>
 [[nodiscard]] constexpr Plan plan_of(const problem& p) noexcept {
@@ -99,6 +114,10 @@ template <class Plan>
     static_cast<problem&>(g) = p;
     return g;
 }
+
+/// Computes tasks of a path's plan; T is the element type of both tensors. Defined for the outputs that a path may have.
+template <algorithm Path, class T, shape::side Outputs>
+class worker;
 
 /// Whether all windows of an axis count the same number of taps.
 [[nodiscard]] constexpr bool counts_are_equal(const shape::axis& a, bool exclude_pad) noexcept {

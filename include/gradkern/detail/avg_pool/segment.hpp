@@ -35,12 +35,12 @@ struct line_range {
 
 /// A worker's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
 /// values each.
-struct segment_place {
+struct segment_place : block_place {
     segment_place(const segment_plan& plan, std::byte* slice) noexcept
-        : p(plan), line_reads(array_at<axis_reads>(slice, plan.at_lines)) {}
+        : block_place(plan, array_at<axis_reads>(slice, plan.at_lines)), p(plan) {}
 
     /// Moves to the columns of a segment and the channels of a strip.
-    void set_columns(std::int64_t segment, std::int64_t strip) noexcept {
+    GRADKERN_NOINLINE void set_columns(std::int64_t segment, std::int64_t strip) noexcept {
         first_inner = strip * p.inner_block;
         inner = std::min(p.inner_block, p.inner - first_inner);
         first_column = segment * p.segment;
@@ -53,19 +53,12 @@ struct segment_place {
         buffered = p.borders == border::zeros ? all.last - all.first : reads;
     }
 
-    /// Moves to the block of lines that begins at `first`.
-    void set_lines(std::int64_t first) noexcept {
-        first_line = first;
-        last_line = std::min(first + p.line_block, p.out_extent(1));
-        list_reads(p.axes[1], p.outputs, first_line, last_line, line_reads);
+    /// Elements from the origin of the image that is read, and from row 0 of the depth that is written.
+    [[nodiscard]] std::int64_t in_origin() const noexcept { return in_offset + first_inner * p.in_inner; }
+    [[nodiscard]] std::int64_t out_origin() const noexcept {
+        return out_offset + first_inner * p.out_inner + first_column * p.out[4];
     }
 
-    void set_depth(std::int64_t d) noexcept {
-        depths = reads_at(p.axes[0], p.outputs, d);
-        counted_depth = p.is_backward() ? 0 : p.divisors.counted(0, d);
-    }
-
-    [[nodiscard]] axis_reads rows_of(std::int64_t h) const noexcept { return line_reads[h - first_line]; }
     /// All lines of the input that an output line reads, which reads `rows`.
     [[nodiscard]] line_range all_lines(const axis_reads& rows) const noexcept { return {0, depths.count * rows.count}; }
     /// Calls f(i, h) for some of them, in the order of sums: i counts the depths that are read, h is the row.
@@ -102,7 +95,6 @@ struct segment_place {
     }
 
     const segment_plan& p;
-    axis_reads* line_reads;  // of the block's lines
 
     std::int64_t first_inner = 0;
     std::int64_t inner = 0;
@@ -112,10 +104,6 @@ struct segment_place {
     std::int64_t reads = 0;
     std::int64_t origin = 0;    // column at the beginning of the scratch line
     std::int64_t buffered = 0;  // columns of the scratch line in use
-    std::int64_t first_line = 0;
-    std::int64_t last_line = 0;
-    axis_reads depths{};
-    std::int64_t counted_depth = 0;  // forward: taps along the depth that the divisors count
 };
 
 /// The runs of a segment's columns: neighbours that read the same number of columns.
@@ -125,11 +113,10 @@ public:
         : p_(s.p),
           s_(s),
           runs_(array_at<column_run>(slice, s.p.at_runs)),
-          long_runs_(array_at<long_run>(slice, s.p.at_long_runs)),
           totals_(array_at<double>(slice, s.p.at_column_totals)) {}
 
     /// Lists those of the segment's columns, which read as columns of `a` do, shifted by `shift`.
-    void set(const shape::axis& a, std::int64_t shift) noexcept {
+    GRADKERN_NOINLINE void set(const shape::axis& a, std::int64_t shift) noexcept {
         count_ = 0;
         most_reads_ = 0;
         parts_ = 0;
@@ -139,12 +126,8 @@ public:
             const column_run run{c.first_position - s_.first_column, c.positions,
                                  r.count == 0 ? 0 : r.first - shift - s_.origin, r.count};
             runs_[count_] = run;
-            if (p_.long_columns) {
-                const bool clips = p_.borders == border::clipped;
-                long_runs_[count_] = {run, clips ? reads_skipped(p_.axes[2], p_.outputs, c) : 0};
-                parts_ = std::max(parts_, long_runs_[count_].parts());
-            }
             most_reads_ = std::max(most_reads_, r.count);
+            if (p_.long_columns) parts_ = std::max(parts_, shape::ceil_div(skipped(run) + r.count, pool_part));
         }
     }
 
@@ -155,18 +138,22 @@ public:
     template <class Sum>
     void sum_parts(float* out, const Sum& sum) noexcept {
         line_totals all(totals_, s_.columns * s_.inner);
-        for (std::int64_t part = 0; part < parts_; ++part) {
-            for (std::int64_t r = 0; r < count_; ++r) runs_[r] = long_runs_[r].part(part, s_.column_step());
+        for (part_ = 0; part_ < parts_; ++part_) {
             sum();
             all.add(out);
         }
+        part_ = -1;
         all.round_to(out);
     }
 
     /// Calls f(run) for each.
     template <class F>
     void for_each(const F& f) const noexcept {
-        for (std::int64_t r = 0; r < count_; ++r) f(runs_[r]);
+        for (std::int64_t r = 0; r < count_; ++r) {
+            column_run run = runs_[r];
+            if (part_ >= 0) run = part_of(run, skipped(run), part_, s_.column_step());
+            f(run);
+        }
     }
     /// Calls f(run, first, last) for those of the segment's columns [begin, end): their positions in there. (Steps of one
     /// column; else the columns are all.)
@@ -180,14 +167,20 @@ public:
     }
 
 private:
+    /// Reads of a run's first part that lie behind the border, where those are no columns of the scratch line.
+    [[nodiscard]] GRADKERN_NOINLINE std::int64_t skipped(const column_run& run) const noexcept {
+        if (p_.borders == border::zeros || run.count == 0) return 0;
+        return reads_skipped(p_.axes[2], p_.outputs, s_.first_column + run.begin, run.first + s_.origin);
+    }
+
     const segment_plan& p_;
     const segment_place& s_;
-    column_run* runs_;     // of long sums, a part of them
-    long_run* long_runs_;  // of a plan with long sums of columns: all of them
+    column_run* runs_;
     double* totals_;
     std::int64_t count_ = 0;
     std::int64_t most_reads_ = 0;
     std::int64_t parts_ = 0;
+    std::int64_t part_ = -1;  // of long sums, while they are formed
 };
 
 }  // namespace detail::avg_pool

@@ -20,22 +20,16 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
-inline constexpr std::int64_t average_line = 8192;    ///< floats of a scratch line that are aimed at
-inline constexpr std::int64_t average_reach = 16384;  ///< floats of a scratch line at most
 inline constexpr std::int64_t average_ring = 131072;  ///< floats of buffered quotients at most
 inline constexpr std::int64_t average_task = 32768;   ///< floats of output that make a task worth its overhead
-inline constexpr std::int64_t average_runs = 1024;    ///< output columns of a segment where each may be its own run
-inline constexpr std::int64_t average_least = 16;  ///< least scratch: of the first two and of the last so small a part
 
-/// Floats of a scratch line that are aimed at and at most, and columns that may each be a run of their own.
-[[nodiscard]] constexpr std::int64_t line_floats(scratch_use scratch) noexcept {
-    return average_line / (scratch == scratch_use::least ? average_least : 1);
-}
-[[nodiscard]] constexpr std::int64_t most_line_floats(scratch_use scratch) noexcept {
-    return average_reach / (scratch == scratch_use::least ? 2 * average_least : 1);
-}
-[[nodiscard]] constexpr std::int64_t run_columns(scratch_use scratch) noexcept {
-    return average_runs / (scratch == scratch_use::least ? average_least : 1);
+struct segment_sizes {
+    std::int64_t line;       // floats of a scratch line that are aimed at
+    std::int64_t most_line;  // and at most
+    std::int64_t columns;    // of an output segment where each may be a run of its own
+};
+[[nodiscard]] constexpr segment_sizes sizes_for(scratch_use scratch) noexcept {
+    return scratch == scratch_use::least ? segment_sizes{512, 512, 64} : segment_sizes{8192, 16384, 1024};
 }
 
 /// Whether channels that lie on the lines are neighbours in memory, or transposed on the way in and out.
@@ -45,14 +39,12 @@ enum class channel_order : std::uint8_t { in_place, transposed };
 enum class border : std::uint8_t { clipped, zeros };
 
 /// What these paths share. The scratch line of a worker holds vertical sums.
-struct segment_plan : problem {
+struct segment_plan : block_plan {
     channel_order channels = channel_order::in_place;
     border borders = border::clipped;
     std::int64_t inner_block = 1;
     std::int64_t segment = 1;  // output columns
     std::int64_t reads = 1;    // columns of the scratch line
-    std::int64_t line_block = 1;
-    std::int64_t group = 1;  // items of one task
     std::int64_t ring_depths = 0;
     std::int64_t ring_lines = 0;  // a power of two; 0: quotients are not buffered
 
@@ -63,22 +55,13 @@ struct segment_plan : problem {
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
     std::int64_t at_runs = 0;
-    std::int64_t at_long_runs = 0;
     std::int64_t at_line_totals = 0;  // of long sums
     std::int64_t at_column_totals = 0;
     std::int64_t at_lines = 0;
     std::int64_t at_ring = 0;
-    std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr std::int64_t strips() const noexcept { return shape::ceil_div(inner, inner_block); }
     [[nodiscard]] constexpr std::int64_t segments() const noexcept { return shape::ceil_div(out_extent(2), segment); }
-    [[nodiscard]] constexpr std::int64_t line_blocks() const noexcept {
-        return shape::ceil_div(out_extent(1), line_block);
-    }
-    [[nodiscard]] constexpr std::int64_t items() const noexcept {
-        return batch * planes * out_extent(0) * line_blocks();
-    }
-    [[nodiscard]] constexpr std::int64_t groups() const noexcept { return shape::ceil_div(items(), group); }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return strips() * segments() * groups(); }
 };
 
@@ -136,13 +119,13 @@ constexpr void choose_segment(segment_plan& g, std::int64_t strip, std::int64_t 
         const std::int64_t columns = floats / g.inner_block;
         return longest_extent(g.axes[2], g.outputs, columns, std::min(g.out_extent(2), times * columns));
     };
-    const std::int64_t floats = line_floats(g.scratch);
+    const segment_sizes sizes = sizes_for(g.scratch);
     g.inner_block = std::min(g.inner, g.channels == channel_order::transposed ? 64 : strip);
-    while (g.inner_block > 16 && !is_long_enough(g, longest(floats), shared))
+    while (g.inner_block > 16 && !is_long_enough(g, longest(sizes.line), shared))
         g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
     even_strips(g);
-    g.segment = longest(floats);
-    if (!is_long_enough(g, g.segment, shared)) g.segment = longest(most_line_floats(g.scratch));
+    g.segment = longest(sizes.line);
+    if (!is_long_enough(g, g.segment, shared)) g.segment = longest(sizes.most_line);
     if (g.segment > 0) g.segment = shape::even_part(g.out_extent(2), g.segment);
 }
 
@@ -150,7 +133,7 @@ constexpr void choose_segment(segment_plan& g, std::int64_t strip, std::int64_t 
 constexpr void choose_tasks(segment_plan& g) noexcept {
     const std::int64_t lines = g.out_extent(1);
     const std::int64_t floats = g.segment * g.inner_block;
-    const std::int64_t most = run_columns(g.scratch);
+    const std::int64_t most = sizes_for(g.scratch).columns;
     const std::int64_t halo = g.is_backward() ? span_at_most(g.axes[1], g.outputs, 1) : 1;
     g.line_block =
         shape::even_part(lines, std::min({lines, most, std::max(4 * average_task / floats, std::min(halo, most) * 8)}));
@@ -184,7 +167,6 @@ constexpr void reserve_lines(slice_layout& slice, segment_plan& g, std::int64_t 
 /// Reserves at most so many runs of columns, and the totals of long ones.
 constexpr void reserve_runs(slice_layout& slice, segment_plan& g, std::int64_t runs) noexcept {
     g.at_runs = slice.reserve<column_run>(runs);
-    g.at_long_runs = slice.reserve<long_run>(g.long_columns ? runs : 0);
     g.at_column_totals = slice.reserve<double>(g.long_columns ? g.segment * g.inner_block : 0);
 }
 /// Reserves what every path needs, and closes the slice.

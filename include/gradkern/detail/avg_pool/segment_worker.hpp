@@ -117,9 +117,12 @@ protected:
         path.set_columns();
         s_.set_lines(first % p_.line_blocks() * p_.line_block);
         for (std::int64_t item = first; item < last; ++item) {
-            T* const plane = start_item(item / p_.line_blocks());
+            s_.set_plane(item / p_.line_blocks());
+            vertical_.start(in_ + s_.in_origin());
+            T* const out = out_ + s_.out_origin();
+            last_rows_ = axis_reads{-1, -1};
             for (std::int64_t h = s_.first_line; h < s_.last_line;) {
-                T* const line = plane + h * p_.out[3];
+                T* const line = out + h * p_.out[3];
                 const axis_reads rows = s_.rows_of(h);
                 if (s_.depths.count == 0 || rows.count == 0) {
                     last_rows_ = axis_reads{-1, -1};
@@ -143,7 +146,7 @@ protected:
     /// Forward divides what is in result_; stores it.
     void finish_line(std::int64_t h, T* out) noexcept {
         if constexpr (!is_backward) {
-            divisors_.set_line(s_.counted_depth, h);
+            divisors_.set_line(s_.depth, h);
             if constexpr (std::is_same_v<T, float>) {
                 if (!p_.accumulates() && s_.is_dense(p_.out, p_.out_inner, s_.columns)) return divide_result(out);
             }
@@ -152,6 +155,7 @@ protected:
         output_.store_line(result_, out);
     }
 
+public:
     /// A line of positions that no window reaches, by way of result_.
     GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
         own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
@@ -159,18 +163,6 @@ protected:
     }
 
 private:
-    /// Moves to an image, a plane and a depth. Returns where the segment is in its row 0 of the output.
-    [[nodiscard]] T* start_item(std::int64_t position) noexcept {
-        const std::int64_t outer = position / p_.out_extent(0);
-        const std::int64_t d = position % p_.out_extent(0);
-        const std::int64_t n = outer / p_.planes;
-        const std::int64_t c = outer % p_.planes;
-        s_.set_depth(d);
-        vertical_.start(in_ + n * p_.in[0] + c * p_.in[1] + s_.first_inner * p_.in_inner);
-        last_rows_ = axis_reads{-1, -1};
-        return out_ + n * p_.out[0] + c * p_.out[1] + s_.first_inner * p_.out_inner + d * p_.out[2] +
-               s_.first_column * p_.out[4];
-    }
     void divide_result(float* out) const noexcept {
         divisors_.template divide<addend::none>(result_, s_.columns, s_.inner, s_.inner, out);
     }

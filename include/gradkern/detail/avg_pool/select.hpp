@@ -13,12 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <variant>
 
 #include <gradkern/detail/avg_pool/collapsed_lines.hpp>
 #include <gradkern/detail/avg_pool/collapsed_planes.hpp>
 #include <gradkern/detail/avg_pool/lines.hpp>
 #include <gradkern/detail/avg_pool/non_overlapping.hpp>
-#include <gradkern/detail/avg_pool/plan.hpp>
 #include <gradkern/detail/avg_pool/problem.hpp>
 #include <gradkern/detail/avg_pool/taps.hpp>
 #include <gradkern/detail/avg_pool/windows.hpp>
@@ -29,10 +29,13 @@
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
+
+/// A default constructed one has no tasks.
+using plan = std::variant<collapsed_planes_plan, collapsed_lines_plan, windows_plan, non_overlapping_plan, lines_plan,
+                          taps_plan>;
 
 /// A row of the table.
 template <auto Make>
@@ -49,15 +52,6 @@ inline constexpr std::array<path<problem, plan>, 6> paths{{
     {algorithm::lines, lines_fit, lines_are_profitable, make_as<make_lines>},
     {algorithm::taps, always, always, make_as<make_taps>},
 }};
-
-/// Plans a problem; reports where no row serves it. Least scratch looks at no algorithm.
-[[nodiscard]] GRADKERN_NOINLINE constexpr plan make_plan(shape::operator_checks& checks, const problem& p,
-                                                         algorithm wanted) noexcept {
-    if (p.scratch == scratch_use::least) wanted = algorithm::automatic;
-    const auto* const row = select_path(paths, p, wanted);
-    check_path(checks, paths, row, wanted);
-    return row == nullptr ? plan{} : row->make(p, row->name);
-}
 
 /// What a plan says of itself behind the operator's name.
 GRADKERN_NOINLINE inline void describe(const plan& chosen, text_writer& out) noexcept {
@@ -90,9 +84,9 @@ void run_plan(const plan& chosen, const T* in, T* out, std::span<std::byte> work
     const plan_size size = size_of(chosen);
     run_tasks(executor, size.tasks, slices(workspace, size.slice_bytes), [&](std::byte* slice, const auto& next) {
         with_plan(chosen, [&]<class Plan>(const Plan& p) {
-            if constexpr (Plan::serves(Outputs)) {
-                typename Plan::template worker<T, Outputs> worker(p, in, out, slice);
-                for (std::int64_t t = next(); t >= 0; t = next()) worker.run(t);
+            if constexpr (requires { sizeof(worker<Plan::name, T, Outputs>); }) {
+                worker<Plan::name, T, Outputs> w(p, in, out, slice);
+                for (std::int64_t t = next(); t >= 0; t = next()) w.run(t);
             }
         });
     });

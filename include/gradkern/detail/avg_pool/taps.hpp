@@ -28,19 +28,14 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
-template <class T, shape::side Outputs>
-class taps_worker;
-
 struct taps_plan : segment_plan {
     static constexpr algorithm name = algorithm::taps;
-    template <class T, shape::side Outputs>
-    using worker = taps_worker<T, Outputs>;
 };
 
 [[nodiscard]] constexpr taps_plan make_taps(const problem& p) noexcept {
     auto g = with_channels<taps_plan>(p);
     choose_segment(g, 1024, 1, shared_reads::some);
-    g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, run_columns(g.scratch) / g.inner_block));
+    g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, sizes_for(g.scratch).columns / g.inner_block));
     g.reads = g.segment;
     choose_tasks(g);
     slice_layout slice;
@@ -51,24 +46,15 @@ struct taps_plan : segment_plan {
 }
 
 template <class T, shape::side Outputs>
-class taps_worker : public segment_worker<T, Outputs> {
+class worker<algorithm::taps, T, Outputs> : public segment_worker<T, Outputs> {
     using base = segment_worker<T, Outputs>;
+    using base::divisors_, base::is_backward, base::p_, base::result_, base::s_, base::sums_, base::vertical_;
 
 public:
-    taps_worker(const taps_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    worker(const taps_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : base(plan, in, out, slice), totals_(array_at<double>(slice, plan.at_column_totals)) {}
 
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
-
-private:
-    friend base;
-    using base::divisors_;
-    using base::is_backward;
-    using base::p_;
-    using base::result_;
-    using base::s_;
-    using base::sums_;
-    using base::vertical_;
 
     void set_columns() const noexcept {}
 
@@ -79,16 +65,18 @@ private:
         return 1;
     }
 
+private:
     /// Tap by tap, in ascending order of the columns read.
-    void sum_taps(std::int64_t h, const axis_reads& rows) noexcept {
+    GRADKERN_NOINLINE void sum_taps(std::int64_t h, const axis_reads& rows) noexcept {
         own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
         line_totals totals(totals_, p_.long_columns ? s_.columns * s_.inner : 0);
         shape::tap_class_walk walk(p_.axes[2], p_.outputs, s_.first_column, s_.first_column + s_.columns);
         for (shape::tap_class c; walk.next(c);) {
             const axis_reads r = reads_of_class(c, 0);
-            const std::int64_t skipped = p_.long_columns ? reads_skipped(p_.axes[2], p_.outputs, c) : 0;
+            const bool is_long = p_.long_columns && r.count > 0;
+            const std::int64_t skipped = is_long ? reads_skipped(p_.axes[2], p_.outputs, c.first_position, r.first) : 0;
             for (std::int64_t k = 0; k < r.count; ++k) {
-                if (p_.long_columns && k > 0 && (skipped + k) % pool_part == 0) close_part(totals, c);
+                if (is_long && k > 0 && (skipped + k) % pool_part == 0) close_part(totals, c);
                 const input_columns read{r.first + k * p_.read_step(2), c.positions == 1 ? 1 : p_.advance(2),
                                          c.positions};
                 if constexpr (is_backward) divisors_.count(read);

@@ -148,11 +148,8 @@ private:
         bool is_first = true;
         s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
             const float* const line = pack(line_at(d, h, c), c);
-            if (is_first) {
-                sum_lines<false>(&line, 1, c.count * s_.inner, out);
-            } else {
-                sum_lines<true>(&line, 1, c.count * s_.inner, out);
-            }
+            const std::int64_t n = c.count * s_.inner;
+            is_first ? sum_lines<false>(&line, 1, n, out) : sum_lines<true>(&line, 1, n, out);
             is_first = false;
         });
     }
@@ -184,7 +181,7 @@ private:
     /// out = onto + the quotients of line (d, h) of diff_dst.
     template <addend Onto>
     void divide_line(std::int64_t d, std::int64_t h, const input_columns& c, float* out) noexcept {
-        if (!divisors_.is_uniform()) divisors_.set_line(p_.divisors.counted(0, d), h);
+        divisors_.set_line(d, h);
         const T* const line = line_at(d, h, c);
         if (in_place(c)) {
             divisors_.divide<Onto>(line, c.count, s_.inner, step_of(c), out);
@@ -196,11 +193,7 @@ private:
     void sum_quotients(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) noexcept {
         bool is_first = true;
         s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
-            if (is_first) {
-                divide_line<addend::zero>(d, h, c, out);
-            } else {
-                divide_line<addend::output>(d, h, c, out);
-            }
+            is_first ? divide_line<addend::zero>(d, h, c, out) : divide_line<addend::output>(d, h, c, out);
             is_first = false;
         });
     }

@@ -36,14 +36,8 @@ namespace detail::avg_pool {
 
 inline constexpr std::int64_t average_totals = 512;  ///< totals of long windows at most
 
-template <class T>
-class windows_worker;
-
 struct windows_plan : segment_plan {
     static constexpr algorithm name = algorithm::windows;
-    template <class T, shape::side Outputs>
-    using worker = windows_worker<T>;
-    [[nodiscard]] static constexpr bool serves(shape::side outputs) noexcept { return outputs == shape::side::small; }
 
     prefetch rows = prefetch::none;  // that windows read
 };
@@ -72,12 +66,11 @@ struct windows_plan : segment_plan {
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p) noexcept {
     auto g = plan_of<windows_plan>(p);
     g.rows = prefetch_of_rows(p);
-    const std::int64_t floats = line_floats(g.scratch);
-    const std::int64_t most = g.long_columns ? std::min(average_totals, floats) : floats;
+    const segment_sizes sizes = sizes_for(g.scratch);
+    const std::int64_t most = g.long_columns ? std::min(average_totals, sizes.line) : sizes.line;
     g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, most), 16) * 16);
     while (g.inner % g.inner_block != 0 && g.inner % g.inner_block < simd::lanes) g.inner_block += 16;
-    g.segment =
-        shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(most / g.inner_block, 1, run_columns(g.scratch)));
+    g.segment = shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(most / g.inner_block, 1, sizes.columns));
     g.reads = reads_at_most(g.axes[2], g.outputs, g.segment);
     choose_tasks(g);
     slice_layout slice;
@@ -88,22 +81,15 @@ struct windows_plan : segment_plan {
 }
 
 template <class T>
-class windows_worker : public segment_worker<T, shape::side::small> {
+class worker<algorithm::windows, T, shape::side::small> : public segment_worker<T, shape::side::small> {
     using base = segment_worker<T, shape::side::small>;
+    using base::divisors_, base::p_, base::result_, base::s_, base::vertical_;
 
 public:
-    windows_worker(const windows_plan& plan, const T* in, T* out, std::byte* slice) noexcept
+    worker(const windows_plan& plan, const T* in, T* out, std::byte* slice) noexcept
         : base(plan, in, out, slice), rows_(plan.rows), runs_(s_, slice) {}
 
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
-
-private:
-    friend base;
-    using base::divisors_;
-    using base::p_;
-    using base::result_;
-    using base::s_;
-    using base::vertical_;
 
     void set_columns() noexcept {
         runs_.set(p_.axes[2], 0);
@@ -127,13 +113,14 @@ private:
             this->finish_line(h, out);
             return 1;
         }
-        divisors_.set_line(s_.counted_depth, h);
+        divisors_.set_line(s_.depth, h);
         divisors_.for_each_equal(s_.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
             sum(begin, end, out, out_column_, divide);
         });
         return 1;
     }
 
+private:
     /// Sums and finishes the windows of the segment's columns [begin, end), whose results are `out_column` elements apart.
     template <class Out, class Finish>
     void sum(std::int64_t begin, std::int64_t end, Out* out, std::int64_t out_column,
@@ -144,9 +131,8 @@ private:
                                     run.first * in_column_ + first * advance, run.count, s_.column_step() * in_column_};
             with_prefetch(target.quirk.prefetch_streams ? rows_ : prefetch::none,
                           [&]<prefetch Reads>(std::integral_constant<prefetch, Reads>) {
-                              sum_windows<Reads, prefetch::none>(w, s_.inner, last - first, advance,
-                                                                 out + (run.begin + first) * out_column, out_column,
-                                                                 finish);
+                              sum_windows<Reads>(w, s_.inner, last - first, advance, prefetch::none,
+                                                 out + (run.begin + first) * out_column, out_column, finish);
                           });
         });
     }

@@ -57,30 +57,42 @@ GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float*
     }
 }
 
-/// Calls f(divide), where divide(v) gives the quotients of a vector by d.
+/// The quotients of a vector, by a power of two, by a whole number, and by a divisor for each element. They have names, so that
+/// all who finish sums so share one body of them.
+struct times_reciprocal {
+    simd::vec reciprocal;
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(std::ptrdiff_t, simd::vec v) const noexcept {
+        return simd::mul(v, reciprocal);
+    }
+};
+struct over_whole {
+    simd::vec value;
+    simd::vec reciprocal;
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(std::ptrdiff_t, simd::vec v) const noexcept {
+        return simd::div_whole(v, value, reciprocal);
+    }
+};
+struct over_each {
+    const float* divisors;  // readable, and not 0, for a vector behind their end
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(std::ptrdiff_t x, simd::vec v) const noexcept {
+        return simd::div(v, simd::load(divisors + x));
+    }
+};
+
+/// Calls f(divide), where divide(x, v) gives the quotients by d of the vector at any x.
 template <class F>
 GRADKERN_ALWAYS_INLINE void with_division(const divisor& d, const F& f) noexcept {
     if (d.is_power_of_two) {
-        f([r = simd::broadcast(d.reciprocal)](simd::vec v) GRADKERN_INLINE_LAMBDA { return simd::mul(v, r); });
+        f(times_reciprocal{simd::broadcast(d.reciprocal)});
     } else {
-        f([by = simd::broadcast(d.value), r = simd::broadcast(d.reciprocal)](simd::vec v)
-              GRADKERN_INLINE_LAMBDA { return simd::div_whole(v, by, r); });
+        f(over_whole{simd::broadcast(d.value), simd::broadcast(d.reciprocal)});
     }
 }
 
 /// The quotients by one divisor.
 template <addend Onto, simd::float_element In>
 inline void divide_by_one(const In* source, std::ptrdiff_t n, const divisor& d, float* out) noexcept {
-    with_division(d, [&](const auto& divide) {
-        quotients<Onto>(source, n, out, [&](std::ptrdiff_t, simd::vec v) { return divide(v); });
-    });
-}
-
-/// The quotients by a divisor for each element; `divisors` is readable, and not 0, for a vector behind its end.
-template <addend Onto, simd::float_element In>
-inline void divide_by_each(const In* source, std::ptrdiff_t n, const float* divisors, float* out) noexcept {
-    quotients<Onto>(source, n, out,
-                    [&](std::ptrdiff_t x, simd::vec v) { return simd::div(v, simd::load(divisors + x)); });
+    with_division(d, [&](const auto& divide) { quotients<Onto>(source, n, out, divide); });
 }
 
 }  // namespace detail

@@ -7,8 +7,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
@@ -22,22 +20,13 @@ namespace detail {
 /// How many lines one call of sum_lines takes; longer lists are added in several.
 inline constexpr std::ptrdiff_t lines_at_once = 32;
 
-/// What becomes of a finished sum: nothing.
+/// What becomes of the finished sum of element x, or of the vector from there on: nothing. Ways to finish are called for any
+/// x < n, for some elements twice, and for lanes up to a vector behind n.
 struct as_it_is {
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(simd::vec sum) const noexcept { return sum; }
-};
-
-/// The finished sum of element x, or of the vector from there on: some ways to finish depend on x, some do not. Those that do
-/// are called for any x < n, for some elements twice, and for lanes up to a vector behind n.
-template <class Finish>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec finished(const Finish& finish, [[maybe_unused]] std::ptrdiff_t x,
-                                                        simd::vec sum) noexcept {
-    if constexpr (requires { finish(x, sum); }) {
-        return finish(x, sum);
-    } else {
-        return finish(sum);
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec operator()(std::ptrdiff_t, simd::vec sum) const noexcept {
+        return sum;
     }
-}
+};
 
 /// V vectors of the sums of sum_lines. It prefetches what it reads: lines that overlap, of which the last one alone is new, are
 /// read faster so; neighbours a CPU prefetches by itself, best in long blocks, and is slower where some of them are prefetched.
@@ -60,8 +49,7 @@ GRADKERN_ALWAYS_INLINE void sum_vectors(const In* const* lines, std::ptrdiff_t c
         for (std::ptrdiff_t v = 0; v < V; ++v) s[v] = simd::add(s[v], simd::load_wide(line + v * lanes));
     }
     GRADKERN_UNROLL
-    for (std::ptrdiff_t v = 0; v < V; ++v)
-        simd::store_narrow(out + x + v * lanes, finished(finish, x + v * lanes, s[v]));
+    for (std::ptrdiff_t v = 0; v < V; ++v) simd::store_narrow(out + x + v * lanes, finish(x + v * lanes, s[v]));
 }
 
 /// out[x] = finish((Continue ? out[x] : +0) + lines[0][x] + ... + lines[count - 1][x]) for x < n, added in this order.
@@ -92,14 +80,14 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide(out + x);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + x));
-        simd::store_narrow(out + x, finished(finish, x, sum));
+        simd::store_narrow(out + x, finish(x, sum));
     }
     if (x < n) {
         const std::ptrdiff_t rest = n - x;
         simd::vec sum = simd::zero();
         if constexpr (Continue) sum = simd::load_wide_partial(out + x, rest);
         for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide_partial(lines[k] + x, rest));
-        simd::store_narrow_partial(out + x, finished(finish, x, sum), rest);
+        simd::store_narrow_partial(out + x, finish(x, sum), rest);
     }
 }
 
@@ -125,7 +113,7 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
             for (int v = 0; v < 4; ++v) s[v] = simd::add(s[v], here(counts + v * lanes, simd::load(line + v * lanes)));
         }
         GRADKERN_UNROLL
-        for (int v = 0; v < 4; ++v) simd::store_narrow(out + x + v * lanes, finished(finish, x + v * lanes, s[v]));
+        for (int v = 0; v < 4; ++v) simd::store_narrow(out + x + v * lanes, finish(x + v * lanes, s[v]));
         column += column + step < period ? step : step - period;
     }
     for (; x < n; x += lanes) {
@@ -134,20 +122,22 @@ inline void sum_lines_inside(const float* const* lines, const float* const* insi
         simd::vec sum = simd::zero();
         for (std::ptrdiff_t k = 0; k < count; ++k)
             sum = simd::add(sum, here(inside[k] + column, simd::load_partial(lines[k] + x, n - x)));
-        simd::store_narrow_partial(out + x, finished(finish, x, sum), n - x);
+        simd::store_narrow_partial(out + x, finish(x, sum), n - x);
     }
 }
 
 /// Lines of totals in f64 of long sums, whose parts are lines of f32 (order/summation.hpp). They start from +0.
 class line_totals {
 public:
-    line_totals(double* totals, std::ptrdiff_t n) noexcept : totals_(totals), n_(n) { own::fill_n(totals, n, 0.0); }
+    GRADKERN_NOINLINE line_totals(double* totals, std::ptrdiff_t n) noexcept : totals_(totals), n_(n) {
+        own::fill_n(totals, n, 0.0);
+    }
     void add(const float* part) noexcept { add(part, 0, n_); }
     /// Adds to the totals [at, at + n) alone.
-    void add(const float* part, std::ptrdiff_t at, std::ptrdiff_t n) noexcept {
+    GRADKERN_NOINLINE void add(const float* part, std::ptrdiff_t at, std::ptrdiff_t n) noexcept {
         for (std::ptrdiff_t x = 0; x < n; ++x) totals_[at + x] += static_cast<double>(part[x]);
     }
-    void round_to(float* out) const noexcept {
+    GRADKERN_NOINLINE void round_to(float* out) const noexcept {
         for (std::ptrdiff_t x = 0; x < n_; ++x) out[x] = static_cast<float>(totals_[x]);
     }
 
@@ -172,16 +162,13 @@ public:
 
 private:
     void flush() noexcept {
-        if (is_first_) {
-            sum_lines<false, Reads, prefetch::none>(lines_.data(), count_, n_, out_);
-        } else {
-            sum_lines<true, Reads, prefetch::none>(lines_.data(), count_, n_, out_);
-        }
+        is_first_ ? sum_lines<false, Reads, prefetch::none>(lines_.data(), count_, n_, out_)
+                  : sum_lines<true, Reads, prefetch::none>(lines_.data(), count_, n_, out_);
         is_first_ = false;
         count_ = 0;
     }
 
-    std::array<const In*, static_cast<std::size_t>(lines_at_once)> lines_;
+    std::array<const In*, lines_at_once> lines_;
     std::ptrdiff_t count_ = 0;
     std::ptrdiff_t n_;
     float* out_;

@@ -32,14 +32,14 @@ struct window_reads {
 };
 
 /// The sums of V vectors, `apart` elements from one another: the first is that of `w` moved by `x` elements.
-template <std::ptrdiff_t V, prefetch Reads, prefetch Writes, simd::float_element In, simd::float_element Out,
-          class Finish>
+template <std::ptrdiff_t V, prefetch Reads, simd::float_element In, simd::float_element Out, class Finish>
 GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::ptrdiff_t x, std::ptrdiff_t apart,
-                                               Out* out, std::ptrdiff_t out_apart, const Finish& finish) noexcept {
+                                               prefetch writes, Out* out, std::ptrdiff_t out_apart,
+                                               const Finish& finish) noexcept {
     simd::vec sums[bound(V)];
     GRADKERN_UNROLL
     for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::zero();
-    if constexpr (Writes == prefetch::ahead) simd::prefetch_stream_to_write(out, V * simd::lanes);
+    if (writes == prefetch::ahead) simd::prefetch_stream_to_write(out, V * simd::lanes);
     std::ptrdiff_t at = w.first + x;
     for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step) {
         if constexpr (Reads == prefetch::ahead) {
@@ -66,7 +66,7 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
         for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::add(sums[v], column[v]);
     }
     GRADKERN_UNROLL
-    for (std::ptrdiff_t v = 0; v < V; ++v) simd::store_narrow(out + v * out_apart, finish(sums[v]));
+    for (std::ptrdiff_t v = 0; v < V; ++v) simd::store_narrow(out + v * out_apart, finish(0, sums[v]));
 }
 
 /// sum_windows of few channels in one line. (`w` is a copy, which no store can change.)
@@ -83,16 +83,18 @@ inline void sum_window_columns(window_reads<In> w, std::ptrdiff_t channels, std:
             simd::vec sum = simd::zero();
             for (std::ptrdiff_t k = 0; k < w.columns; ++k)
                 sum = simd::add(sum, simd::load_wide(column + k * w.column_step));
-            simd::store_narrow(out + i * out_step + c, finish(sum));
+            simd::store_narrow(out + i * out_step + c, finish(0, sum));
         }
     }
 }
 
 /// out[i * out_step + c] = finish(sum) of window i in channel c, for i < positions and c < channels, which fill a vector.
-/// Window 0 reads what `w` says, each next one `advance` elements further. (Results may be written twice.)
-template <prefetch Reads, prefetch Writes, simd::float_element In, simd::float_element Out, class Finish>
+/// Window 0 reads what `w` says, each next one `advance` elements further. (Results may be written twice. `finish` takes no
+/// account of where a sum is.) `writes`: whether blocks of many channels prefetch what they write.
+template <prefetch Reads, simd::float_element In, simd::float_element Out, class Finish>
 inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std::ptrdiff_t positions,
-                        std::ptrdiff_t advance, Out* out, std::ptrdiff_t out_step, const Finish& finish) noexcept {
+                        std::ptrdiff_t advance, prefetch writes, Out* out, std::ptrdiff_t out_step,
+                        const Finish& finish) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
     if (channels < 4 * lanes && w.line_count == 1)
         return sum_window_columns(w, channels, positions, advance, out, out_step, finish);
@@ -101,8 +103,8 @@ inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std:
             const std::ptrdiff_t i = std::min(next, positions - 4);  // the last four overlap their predecessors
             for (std::ptrdiff_t next_c = 0; next_c < channels; next_c += lanes) {
                 const std::ptrdiff_t c = std::min(next_c, channels - lanes);  // the last vector ends with the position
-                sum_window_vectors<4, Reads, prefetch::none>(w, i * advance + c, advance, out + i * out_step + c,
-                                                             out_step, finish);
+                sum_window_vectors<4, Reads>(w, i * advance + c, advance, prefetch::none, out + i * out_step + c,
+                                             out_step, finish);
             }
         }
         return;
@@ -110,7 +112,7 @@ inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std:
     for (std::ptrdiff_t i = 0; i < positions; ++i) {
         const auto sum_block = [&]<std::ptrdiff_t V>(std::integral_constant<std::ptrdiff_t, V>,
                                                      std::ptrdiff_t c) GRADKERN_INLINE_LAMBDA {
-            sum_window_vectors<V, Reads, Writes>(w, i * advance + c, lanes, out + i * out_step + c, lanes, finish);
+            sum_window_vectors<V, Reads>(w, i * advance + c, lanes, writes, out + i * out_step + c, lanes, finish);
         };
         std::ptrdiff_t c = 0;
         // Memory is read fastest in long blocks. What a single window leaves of them no neighbour comes back to.

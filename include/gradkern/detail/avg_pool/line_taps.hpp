@@ -1,0 +1,79 @@
+// The taps of lines that were collapsed: where they are, seen from each element, and where they count.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_sums.hpp>
+#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/simd.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::avg_pool {
+
+/// Lets a line of n floats go on as it begins, with `period` of them.
+inline void repeat_period(float* line, std::int64_t period, std::int64_t n) noexcept {
+    for (std::int64_t done = period; done < n; done *= 2) own::copy_n(line, std::min(done, n - done), line + done);
+}
+
+/// Taps, in the order of their sum, of elements that have the same ones every `period` elements.
+class line_taps {
+public:
+    line_taps() noexcept = default;
+    /// `inside`: room for floats(period) of each tap.
+    line_taps(std::int64_t period, float* inside) noexcept : period_(period), inside_(inside) {}
+
+    /// A period, and as much more as sum_lines_inside reads.
+    [[nodiscard]] static constexpr std::int64_t floats(std::int64_t period) noexcept {
+        return period + 4 * std::int64_t{simd::lanes};
+    }
+
+    /// Adds the tap that lies `offset` elements from its output, for the outputs [begin, end) of a period.
+    GRADKERN_NOINLINE void push(std::int64_t offset, std::int64_t begin, std::int64_t end) noexcept {
+        offsets_[count_] = offset;
+        float* const inside = inside_of(count_++);
+        own::fill(inside, inside + begin, 0.0F);
+        own::fill(inside + begin, inside + end, 1.0F);
+        own::fill(inside + end, inside + period_, 0.0F);
+        repeat_period(inside, period_, floats(period_));
+        count_everywhere_ = count_everywhere_ && begin == 0 && end == period_;
+    }
+
+    [[nodiscard]] std::size_t count() const noexcept { return count_; }
+    /// The end of the room in use.
+    [[nodiscard]] float* end() const noexcept { return inside_of(count_); }
+
+    /// out[x] = finish(sum of the taps of element x of `line`) for x < n.
+    template <prefetch Writes, class Out, class Finish>
+    GRADKERN_NOINLINE void sum(const float* line, std::int64_t n, Out* out, const Finish& finish) const noexcept {
+        std::array<const float*, lines_at_once> lines;
+        std::array<const float*, lines_at_once> inside;
+        for (std::size_t k = 0; k < count_; ++k) {
+            lines[k] = line + offsets_[k];
+            inside[k] = inside_of(k);
+        }
+        const auto taps = static_cast<std::ptrdiff_t>(count_);
+        if (count_everywhere_) {
+            sum_lines<false, prefetch::none, Writes>(lines.data(), taps, n, out, finish);
+        } else {
+            sum_lines_inside<Writes>(lines.data(), inside.data(), taps, period_, n, out, finish);
+        }
+    }
+
+private:
+    [[nodiscard]] float* inside_of(std::size_t tap) const noexcept {
+        return inside_ + static_cast<std::int64_t>(tap) * floats(period_);
+    }
+
+    std::array<std::int64_t, lines_at_once> offsets_{};
+    std::size_t count_ = 0;
+    std::int64_t period_ = 1;
+    float* inside_ = nullptr;  // 1 where a tap counts, else 0
+    bool count_everywhere_ = true;
+};
+
+}  // namespace detail::avg_pool
+GRADKERN_ISA_NAMESPACE_END
