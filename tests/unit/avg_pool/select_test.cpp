@@ -149,12 +149,17 @@ TEST(avg_pool_paths, windows_take_windows_of_few_rows_whose_channels_are_neighbo
 
 TEST(avg_pool_paths, non_overlapping_takes_gradients_of_such_windows) {
     for (const data_format f : {ncx, nxc}) {
-        const problem p = pool(f, 2, 3, {300}, 3, 4, 0);
+        const problem p = pool(f, 2, 40, {300}, 3, 4, 0);
         EXPECT_EQ(backward(p), "non_overlapping");
         EXPECT_EQ(forward(p, algorithm::non_overlapping), "algorithm");
         EXPECT_EQ(backward(pool(f, 2, 3, {300}, 3, 2, 0), algorithm::non_overlapping), "algorithm");
         EXPECT_EQ(backward(pool(f, 2, 3, {300}, 3, 9, 0, 2), algorithm::non_overlapping), "algorithm");
     }
+    EXPECT_EQ(backward(pool(ncx, 2, 3, {300}, 3, 4, 0)), "non_overlapping");
+    const problem few_channels = pool(nxc, 2, 3, {300}, 3, 4, 0);  // fits, but is not profitable
+    EXPECT_EQ(backward(few_channels), gk::detail::simd::lanes > 3 ? "lines" : "non_overlapping");
+    EXPECT_EQ(backward(few_channels, algorithm::non_overlapping), "non_overlapping");
+    EXPECT_EQ(backward(pool(nxc, 2, 3, {300}, 300, 300, 0)), "non_overlapping");  // one window
 }
 
 TEST(avg_pool_paths, lines_take_what_fits_a_scratch_line_and_taps_the_rest) {

@@ -3,13 +3,12 @@
 //
 //     loops         task > item > row, or rows that read the same: (vertical) row read > block; window > its columns
 //     lanes         channels where those are neighbours or transposed, else columns
-//     taken when    windows of a gradient do not overlap along the columns
-//     gain          over lines: global pools of 32 x 1280 x 7x7 NXC 2800 -> 297 us, NCX 8240 -> 318 us, 2x2 s2 of 3 x 256 x
-//                   56x56 NXC 525 -> 419 us; tile_store::direct 596 -> 468 us of the latter and 576 -> 303 us of global pools (Sapphire
-//                   Rapids, one core, g++ 12 -O2, f32, both forced by `algorithm`). Slower than lines where channels fill no
-//                   vector in NXC: 4x4 s4 of 8 x 3 x 256x256 takes 1.9 times as long
-//     zoo           13 of 20 layers: NXC avg2s2_*, global_*, avg7s7_64, pspnet_bin3, avg1d_k2_256, avg3d_global,
-//                   avg3d_2x1x1, lpips_like_avg4; NCX those that collapsed_lines leaves
+//     taken when    windows of a gradient do not overlap along the columns, and channels that lie on the lines fill half a vector
+//     gain          over lines: global pools of 32 x 1280 x 7x7 NXC 2800 -> 297 us, NCX 8240 -> 318 us, 2x2 s2 of 3 x 256 x 56x56 NXC
+//                   525 -> 419 us; tile_store::direct 596 -> 468 us of the latter and 576 -> 303 us of global pools (Sapphire Rapids,
+//                   one core, g++ 12 -O2, f32, both forced by `algorithm`)
+//     zoo           13 of 20 layers: NXC avg2s2_*, global_*, avg7s7_64, pspnet_bin3, avg1d_k2_256, avg3d_global, avg3d_2x1x1;
+//                   NCX those that collapsed_lines leaves
 //     delete when   the gain over lines is below 3 %
 #pragma once
 
@@ -47,10 +46,21 @@ struct non_overlapping_plan : segment_plan {
     return p.is_backward() && w.dilation == 1 && (w.small == 1 || w.kernel <= w.stride);
 }
 
+/// Whether channels go straight to their columns.
+[[nodiscard]] constexpr bool tiles_are_direct(const problem& p) noexcept { return p.inner > 1 && p.out_inner == 1; }
+
+/// Stores of few channels are short: lines are faster, which store many columns at once, but for windows so wide that a line has
+/// fewer than four. (Least scratch is the same on all CPUs.)
+[[nodiscard]] constexpr bool non_overlapping_is_profitable(const problem& p) noexcept {
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::int64_t enough = p.elements == element_kind::floats ? std::min<std::int64_t>(8, lanes) : lanes;
+    return p.scratch == scratch_use::least || !tiles_are_direct(p) || p.inner >= enough || p.axes[2].small < 4;
+}
+
 [[nodiscard]] constexpr non_overlapping_plan make_non_overlapping(const problem& p) noexcept {
     auto g = with_channels<non_overlapping_plan>(p);
     const std::int64_t stride = g.axes[2].stride;
-    if (g.inner > 1 && g.out_inner == 1) {
+    if (tiles_are_direct(g)) {
         g.store = tile_store::direct;
         choose_segment(g, sizes_for(g.scratch).line, 4, shared_reads::none);
     } else {

@@ -48,7 +48,7 @@ inline constexpr std::array<path<problem, plan>, 6> paths{{
      make_as<make_collapsed_planes>},
     {algorithm::collapsed_lines, collapsed_lines_fit, collapsed_lines_are_profitable, make_as<make_collapsed_lines>},
     {algorithm::windows, windows_fit, windows_are_profitable, make_as<make_windows>},
-    {algorithm::non_overlapping, windows_do_not_overlap, always, make_as<make_non_overlapping>},
+    {algorithm::non_overlapping, windows_do_not_overlap, non_overlapping_is_profitable, make_as<make_non_overlapping>},
     {algorithm::lines, lines_fit, lines_are_profitable, make_as<make_lines>},
     {algorithm::taps, always, always, make_as<make_taps>},
 }};
