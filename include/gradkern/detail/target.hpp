@@ -49,6 +49,7 @@ struct prefetch_distances {
         64 * cache_line;  ///< bytes, of one stream of loads or stores: by itself a CPU runs ahead too little
     std::int64_t window_row = 32 * cache_line;  ///< bytes, of each of the rows of a window, all of which L1 holds
     std::int64_t packed_row = 6 * cache_line;   ///< bytes, of each of the rows that are packed or unpacked side by side
+    std::int64_t packed_lanes = 16;             ///< pixels, whose lanes are neighbours in memory
     std::int64_t packed_channels = 2;           ///< channels, where the lines of each are packed one after the other
     std::int64_t packed_pixels = 4;             ///< channels, where stretches of each are
     std::int64_t packed_positions = 8;          ///< positions, where the groups of each are spread over lanes

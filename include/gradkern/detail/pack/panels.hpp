@@ -124,13 +124,13 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
 }
 
 /// out[x * out_step + j] = source[x * source_step + j] for lanes j in [0, lanes), x in [0, count): two vectors of some
-/// pixels at a time. A whole pixel at a time is a copy of memory, for which g++ has loops half as fast. Lines are
-/// prefetched, since a CPU does not follow parts of pixels.
+/// pixels at a time. A whole pixel at a time is a copy of memory, for which g++ has loops half as fast. Lines of the next
+/// pixels are prefetched, since a CPU does not follow parts of pixels.
 template <class T>
 inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
                                   std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
     constexpr std::ptrdiff_t block = simd::lanes;
-    constexpr std::ptrdiff_t piece = 16;
+    constexpr std::ptrdiff_t piece = target.prefetch.packed_lanes;
     const std::ptrdiff_t ahead = count > piece ? piece * source_step : 0;
     for (std::ptrdiff_t begin = 0; begin < count; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
