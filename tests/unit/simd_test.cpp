@@ -133,6 +133,7 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
         const floats difference = to_array(simd::sub(va, vb));
         const floats product = to_array(simd::mul(va, vb));
         const floats quotient = to_array(simd::div(va, vb));
+        const floats root = to_array(simd::sqrt(va));
         const floats whole_quotient =
             to_array(simd::div_whole(from_array(dividend), from_array(whole), from_array(reciprocal)));
         const floats fused = to_array(simd::fma(va, vb, vc));
@@ -147,6 +148,7 @@ TEST(simd, arithmetic_is_ieee_in_every_lane) {
             ASSERT_TRUE(same_bits(difference[i], a[i] - b[i])) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(product[i], rounded_product)) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(quotient[i], a[i] / b[i])) << a[i] << ' ' << b[i];
+            ASSERT_TRUE(same_bits(root[i], std::sqrt(a[i]))) << a[i];
             ASSERT_TRUE(same_bits(whole_quotient[i], dividend[i] / whole[i])) << dividend[i] << ' ' << whole[i];
             ASSERT_TRUE(same_bits(separate[i], two_roundings)) << a[i] << ' ' << b[i] << ' ' << c[i];
             ASSERT_TRUE(same_bits(fused[i], simd::is_fused ? std::fma(a[i], b[i], c[i]) : two_roundings))

@@ -72,6 +72,22 @@ requires(std::is_unsigned_v<Unsigned>) [[nodiscard]] GRADKERN_ALWAYS_INLINE
 #endif
 }
 
+/// \brief std::sqrt, which is correctly rounded.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE float sqrt(float a) noexcept {
+#if defined(__GNUC__)
+    return __builtin_sqrtf(a);
+#else
+    return std::sqrt(a);
+#endif
+}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE double sqrt(double a) noexcept {
+#if defined(__GNUC__)
+    return __builtin_sqrt(a);
+#else
+    return std::sqrt(a);
+#endif
+}
+
 /// \brief std::fill_n.
 template <class T>
 GRADKERN_ALWAYS_INLINE void fill_n(T* to, std::ptrdiff_t count, const std::type_identity_t<T>& value) noexcept {

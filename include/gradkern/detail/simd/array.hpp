@@ -80,6 +80,11 @@ GRADKERN_ALWAYS_INLINE void store(float* dst, vec value) noexcept { std::memcpy(
     return a;
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept {
+    for (std::ptrdiff_t i = 0; i < lanes; ++i) a.lane[i] = own::sqrt(a.lane[i]);
+    return a;
+}
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec) noexcept { return div(a, d); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {

@@ -94,6 +94,8 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
     return vec(registers::opaque(register_type(a * b)));
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return vec(registers::sqrt(register_type(a))); }
+
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec r) noexcept {
     return vec(registers::div_whole(register_type(a), register_type(d), register_type(r)));
 }
@@ -235,6 +237,8 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
     GRADKERN_DETAIL_OPAQUE(product);
     return product;
 }
+
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return xsimd::sqrt(a); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec) noexcept { return div(a, d); }
 

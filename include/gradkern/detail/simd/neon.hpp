@@ -32,6 +32,8 @@ GRADKERN_ALWAYS_INLINE float32x4_t fma_broadcast(const float* a, float32x4_t b, 
     return fma(vdupq_n_f32(*a), b, c);
 }
 
+// xsimd 8.1 refines an estimate of the root, which does not round correctly.
+GRADKERN_ALWAYS_INLINE float32x4_t sqrt(float32x4_t a) noexcept { return vsqrtq_f32(a); }
 GRADKERN_ALWAYS_INLINE float32x4_t div_whole(float32x4_t a, float32x4_t d, float32x4_t) noexcept {
     return vdivq_f32(a, d);
 }

@@ -39,6 +39,7 @@ GRADKERN_ALWAYS_INLINE __m256 fma_broadcast(const float* a, __m256 b, __m256 c) 
 }
 GRADKERN_ALWAYS_INLINE __m256 min(__m256 a, __m256 b) noexcept { return _mm256_min_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 max(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m256 sqrt(__m256 a) noexcept { return _mm256_sqrt_ps(a); }
 GRADKERN_ALWAYS_INLINE __m256 div_whole(__m256 a, __m256 d, __m256) noexcept { return _mm256_div_ps(a, d); }
 
 /// The lower halves side by side.

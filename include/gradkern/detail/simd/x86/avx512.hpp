@@ -41,6 +41,7 @@ GRADKERN_ALWAYS_INLINE __m512 fma_broadcast(const float* a, __m512 b, __m512 c) 
 }
 GRADKERN_ALWAYS_INLINE __m512 min(__m512 a, __m512 b) noexcept { return _mm512_maskz_min_ps(all_lanes, a, b); }
 GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_maskz_max_ps(all_lanes, a, b); }
+GRADKERN_ALWAYS_INLINE __m512 sqrt(__m512 a) noexcept { return _mm512_maskz_sqrt_ps(all_lanes, a); }
 
 // The product with the reciprocal, q, is off by less than 1.5 units of the 24th place, and its error e = q * d - a is
 // exact. q - e * r then comes within 2^-23 of such a unit of the true quotient. That is no halfway case (25 places times

@@ -38,6 +38,7 @@ GRADKERN_ALWAYS_INLINE __m128 fma_broadcast(const float* a, __m128 b, __m128 c) 
 }
 GRADKERN_ALWAYS_INLINE __m128 min(__m128 a, __m128 b) noexcept { return _mm_min_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 max(__m128 a, __m128 b) noexcept { return _mm_max_ps(a, b); }
+GRADKERN_ALWAYS_INLINE __m128 sqrt(__m128 a) noexcept { return _mm_sqrt_ps(a); }
 // Shorter registers are divided as quickly as quotients are looked at.
 GRADKERN_ALWAYS_INLINE __m128 div_whole(__m128 a, __m128 d, __m128) noexcept { return _mm_div_ps(a, d); }
 
