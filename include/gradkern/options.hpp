@@ -124,6 +124,7 @@ enum class algorithm : std::uint8_t {
     const auto i = static_cast<std::size_t>(a);
     return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
+static_assert(name_of(algorithm::sums_buffered) == "sums_buffered");  // both lists have one order
 
 /// When max_pool_backward_from_indices checks the indices. In both cases no index causes a write out of bounds.
 enum class index_check : std::uint8_t {

@@ -48,7 +48,7 @@ gk::plan_options any_options(random_source& random) {
 problem random_pool(random_source& random) {
     for (;;) {
         problem p;
-        p.op = static_cast<op>(random.integer(0, 5));
+        p.op = static_cast<op>(random.integer(0, static_cast<int>(op::convolution) - 1));
         p.type = any_type(random);
         p.f32_gradient = random.chance(1, 2);
         p.options = any_options(random);
