@@ -78,6 +78,18 @@ struct avg_pool_attributes {
                                ///< AvgPoolBackprop document)
 };
 
+/// Attributes of lp_pool and lp_pool_backward, whose p is 2.
+struct lp_pool_attributes {
+    extents kernel{};                                                        ///< required, > 0
+    extents strides{};                                                       ///< required, > 0
+    extents pads_begin{};                                                    ///< >= 0; ignored unless auto_pad is none
+    extents pads_end{};                                                      ///< >= 0; ignored unless auto_pad is none
+    extents dilations{};                                                     ///< > 0; ones where absent
+    gradkern::auto_pad auto_pad = gradkern::auto_pad::none;                  ///< rule F (shape/padding.hpp)
+    gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;  ///< ignored for the sizes of same_*
+    gradkern::data_format data_format = gradkern::data_format::nxc;          ///< order of src and dst
+};
+
 /// What the index of a maximum counts from. s is the offset of an element in its plane (storage_order), P the number of
 /// elements of a plane:
 enum class index_base : std::uint8_t {

@@ -47,6 +47,14 @@ void store(T* to, Sum sum, output_mode mode) noexcept {
     detail::store_element(to, static_cast<accumulate_t<T>>(sum));
 }
 
+/// A product that is rounded before it is added, whatever the compiler's flags.
+template <class Sum>
+[[nodiscard]] Sum rounded_product(Sum a, Sum b) noexcept {
+    Sum product = a * b;
+    GRADKERN_DETAIL_OPAQUE_FLOAT(product);
+    return product;
+}
+
 /// A sum in the order of the pools: plain if it is short. Long sums have parts of detail::pool_part terms, each from zero, which
 /// are added in f64. `skipped`: missing terms of the first part.
 template <class Sum>

@@ -181,6 +181,44 @@ struct requested_shape {
     return infer_pooling_problem(q);
 }
 
+/// src -> dst.
+[[nodiscard]] constexpr result<pooling_problem> lp_pool_shapes(const extents& src, const lp_pool_attributes& a,
+                                                               const extents& dst,
+                                                               std::int64_t element_bytes) noexcept {
+    pooling_request q{.op = "lp_pool",
+                      .large_name = "src",
+                      .small_name = "dst",
+                      .large = src,
+                      .small = dst,
+                      .result_is_tensor = true,
+                      .element_bytes = element_bytes};
+    q.take(a);
+    return infer_pooling_problem(q);
+}
+
+/// src, dst, diff_dst -> diff_src. `diff_src` may be empty.
+[[nodiscard]] constexpr result<pooling_problem> lp_pool_backward_shapes(const extents& src, const extents& dst,
+                                                                        const extents& diff_dst,
+                                                                        const lp_pool_attributes& a,
+                                                                        const extents& diff_src,
+                                                                        std::int64_t element_bytes) noexcept {
+    pooling_request q{.op = "lp_pool_backward",
+                      .needs_small = true,
+                      .large_name = "src",
+                      .small_name = "dst",
+                      .large = src,
+                      .small = dst,
+                      .large_twin_name = "diff_src",
+                      .large_twin = diff_src,
+                      .small_twin_name = "diff_dst",
+                      .small_twin = diff_dst,
+                      .needs_small_twin = true,
+                      .result_is_tensor = true,
+                      .element_bytes = element_bytes};
+    q.take(a);
+    return infer_pooling_problem(q);
+}
+
 /// src -> dst, indices. `indices` may be empty.
 [[nodiscard]] constexpr result<pooling_problem> max_pool_shapes(const extents& src, const max_pool_attributes& a,
                                                                 const extents& dst, const extents& indices,

@@ -36,10 +36,12 @@ struct pooling_request {
     std::string_view small_name{};
     extents large{};
     extents small{};
-    std::string_view large_twin_name{};  ///< a second tensor of the large shape (max pool: diff_src beside src)
+    std::string_view large_twin_name{};  ///< a second tensor of the large shape (max and Lp pool: diff_src beside src)
     extents large_twin{};
-    std::string_view small_twin_name{};  ///< a second tensor of the small shape (max pool: indices beside dst)
+    std::string_view
+        small_twin_name{};  ///< a second tensor of the small shape (max pool: indices beside dst; Lp pool: diff_dst)
     extents small_twin{};
+    bool needs_small_twin = false;   ///< it is an input, too
     bool result_is_tensor = false;   ///< the requested shape is an output tensor's (wrong rank: unsupported)
     std::int64_t element_bytes = 4;  ///< of the widest element involved
 
@@ -108,6 +110,7 @@ constexpr void check_tensors(operator_checks& checks, const pooling_request& q, 
     }
     for (const tensor& twin : {tensors[2], tensors[3]})
         if (!twin.shape->empty()) checks.tensor_rank(twin.name, *twin.shape, r);
+    if (q.needs_small_twin) checks.tensor_rank(q.small_twin_name, q.small_twin, r);
     if (q.backward) checks.has_shape(q.large_name, q.large);
     for (const tensor& t : tensors)
         if (!t.shape->empty()) checks.sizes(t.name, *t.shape, r, spatial_index(q.data_format));
