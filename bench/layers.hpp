@@ -22,6 +22,7 @@
 #include <gradkern/ref/avg_pool.hpp>
 #include <gradkern/ref/conv_transpose.hpp>
 #include <gradkern/ref/convolution.hpp>
+#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
 
 namespace gradkern_bench {
@@ -33,8 +34,8 @@ struct line_allocator {
     line_allocator() = default;
     template <class U>
     line_allocator(const line_allocator<U>&) noexcept {}
-    T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t{64})); }
-    void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, std::align_val_t{64}); }
+    T* allocate(std::size_t n) { return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64})); }
+    void deallocate(T* p, std::size_t) noexcept { ::operator delete (p, std::align_val_t{64}); }
     friend bool operator==(line_allocator, line_allocator) noexcept { return true; }
 };
 template <class T>
@@ -209,12 +210,42 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
               (what == role::backward_data ? 0.0 : 8.0 * static_cast<double>(l.indices.size()));
 }
 
-/// Fills `l` with one operator of an average pool, or of a max pool. The layer must not move afterwards.
+/// Fills `l` with one operator of an Lp pool. The layer must not move afterwards.
+template <class T>
+void make_norm_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, gradkern::data_format format) {
+    using namespace gradkern;
+    const auto attributes = c.attributes<lp_pool_attributes>(format);
+    const extents src = c.src_shape(format);
+    const extents dst = infer_lp_pool(src, attributes).value_or({});
+    l.a = random_elements<T>(src, 1);
+    l.b = random_elements<T>(dst, 2);
+    const auto x = [&l, src] { return tensor_view<const T>{l.a.data(), src}; };
+    if (what == role::forward) {
+        l.out = random_elements<T>(dst, 3);
+        attach(l, plan_lp_pool<T>(src, attributes, dst));
+        l.reference = [=, &l] { return ref::lp_pool<T>(x(), attributes, {l.out.data(), dst}); };
+        l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.out.size());
+        return;
+    }
+    l.out = random_elements<T>(src, 3);
+    // the norms serve as their own gradients: one tensor less to hold
+    const auto plan = plan_lp_pool_backward<T>(src, dst, dst, attributes);
+    attach(l, plan);
+    l.run = [&l, plan = *plan] {
+        return plan.run(l.a.data(), l.b.data(), l.b.data(), l.out.data(), l.workspace, l.executor);
+    };
+    const auto y = [&l, dst] { return tensor_view<const T>{l.b.data(), dst}; };
+    l.reference = [=, &l] { return ref::lp_pool_backward<T>(x(), y(), y(), attributes, {l.out.data(), src}); };
+    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + 2 * l.b.size() + l.out.size());
+}
+
+/// Fills `l` with one operator of an average pool, or of another pool. The layer must not move afterwards.
 template <class T>
 void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, gradkern::data_format format) {
     using namespace gradkern;
     l.name = name_of(c, what, format);
     if (c.maximum) return make_max_layer(l, c, what, format);
+    if (c.norm) return make_norm_layer(l, c, what, format);
     const auto attributes = c.attributes<avg_pool_attributes>(format);
     const extents src = c.src_shape(format);
     const extents dst = infer_avg_pool(src, attributes).value_or({});
@@ -260,7 +291,7 @@ void for_each_layer_of(const F& f, const Lists&... lists) {
 template <class F>
 void for_each_layer(const F& f) {
     using namespace gradkern_cases;
-    for_each_layer_of(f, convolution_cases, average_cases, maximum_cases);
+    for_each_layer_of(f, convolution_cases, average_cases, norm_cases, maximum_cases);
 }
 
 /// How far a result may be from another that rounds its sums in another order, relative to the largest number.

@@ -24,6 +24,8 @@ L = "tensor_layout{}"
 CORE = {
     "avg_pool": ("avg_pool", [C], "avg_pool_attributes{}", [V]),
     "avg_pool_backward": ("avg_pool", [C], "avg_pool_attributes{}", [V]),
+    "lp_pool": ("lp_pool", [C], "lp_pool_attributes{}", [V]),
+    "lp_pool_backward": ("lp_pool", [C, C, C], "lp_pool_attributes{}", [V]),
     "max_pool": ("max_pool", [C], "max_pool_attributes{}", [V, I]),
     "max_pool_backward": ("max_pool", [C, C], "max_pool_attributes{}", [V]),
     "max_pool_backward_from_indices": ("max_pool", [C, CI], "max_pool_indices_attributes{}", [V]),

@@ -307,6 +307,42 @@ template <element T>
     return detail::finished_bound<T>(e, options);
 }
 
+/// Bound of gradkern::lp_pool. Terms: the norm of the window, and the previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> lp_pool(const tensor_layout& src, const lp_pool_attributes& attributes,
+                                                       const tensor_layout& dst = {},
+                                                       const plan_options& options = {}) noexcept {
+    const auto p = shape::lp_pool_shapes(src.shape, attributes, dst.shape, sizeof(T));
+    if (!p) return p.error();
+    const auto taps = detail::most_met(p->axes, shape::side::small);
+    error_terms e;
+    // A root halves the relative error of the squares' sum. Then it is rounded itself.
+    e.roundings = shape::ceil_div(1 + detail::pool_roundings(taps[0] * taps[1] * taps[2]), 2) + 1;
+    // Each square may lose half the least subnormal number; the root of n of these is at most n times that of one.
+    e.underflows = static_cast<double>(taps[0]) * static_cast<double>(taps[1]) * static_cast<double>(taps[2]);
+    e.underflow = 0x1p-75;
+    e.growth = 0x1p64;  // squares are added: their sum is in range where the norm is below 2^64
+    return detail::finished_bound<T>(e, options);
+}
+
+/// Bound of gradkern::lp_pool_backward for these numbers of src, dst and diff_dst. Terms: for each window that reaches the
+/// position, diff_dst * max(|src / dst|, 2^-126), or 0 where dst is 0; and the previous value.
+template <element T>
+[[nodiscard]] constexpr result<error_bound<T>> lp_pool_backward(const tensor_layout& src, const tensor_layout& dst,
+                                                                const tensor_layout& diff_dst,
+                                                                const lp_pool_attributes& attributes,
+                                                                const tensor_layout& diff_src = {},
+                                                                const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::lp_pool_backward_shapes(src.shape, dst.shape, diff_dst.shape, attributes, diff_src.shape, sizeof(T));
+    if (!p) return p.error();
+    const auto windows = detail::most_met(p->axes, shape::side::large);
+    error_terms e;
+    e.roundings = 2 + detail::pool_roundings(windows[0] * windows[1] * windows[2]);  // the quotient and the product
+    e.underflows = static_cast<double>(windows[0]) * static_cast<double>(windows[1]) * static_cast<double>(windows[2]);
+    return detail::finished_bound<T>(e, options);
+}
+
 /// Bound of gradkern::max_pool's values: 0, unless the output accumulates. Terms: the maximum, and the previous value.
 template <element T>
 [[nodiscard]] constexpr result<error_bound<T>> max_pool(const tensor_layout& src, const max_pool_attributes& attributes,

@@ -45,6 +45,7 @@
 #include <gradkern/detail/run/operator.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/bias.hpp>
@@ -657,6 +658,90 @@ public:
         options,
         [&](const plan_options& how) noexcept { return plan_avg_pool_backward(diff_dst, attributes, diff_src, how); },
         diff_dst.data, diff_src.data);
+}
+
+/// A planned Lp pool with run-time types. It is a value: copy it, and share it between threads.
+class dynamic_lp_pool_plan : public detail::plan_of_one_type<lp_pool_plan> {
+public:
+    using detail::plan_of_one_type<lp_pool_plan>::plan_of_some_type;
+
+    /// As lp_pool_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, void* dst, std::span<std::byte> workspace = {},
+                             executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const lp_pool_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<T*>(dst), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_lp_pool_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
+[[nodiscard]] inline result<dynamic_lp_pool_plan> plan_lp_pool(const dynamic_layout& src,
+                                                               const lp_pool_attributes& attributes,
+                                                               const dynamic_layout& dst,
+                                                               const plan_options& options = {}) noexcept {
+    const error types = detail::check_types("lp_pool", {{"src", src.type}, {"dst", dst.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::lp_pool_shapes(src.layout.shape, attributes, dst.layout.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_lp_pool_plan>(plan_lp_pool<T>(src.layout, attributes, dst.layout, options));
+    });
+}
+
+/// Lp pool in one call: plan_lp_pool and run.
+[[nodiscard]] inline status lp_pool(const const_dynamic_view& src, const lp_pool_attributes& attributes,
+                                    const dynamic_view& dst, const call_options& options = {}) noexcept {
+    return detail::run_call<true>(
+        options, [&](const plan_options& how) noexcept { return plan_lp_pool(src, attributes, dst, how); }, src.data,
+        dst.data);
+}
+
+/// A planned gradient of an Lp pool with run-time types. It is a value: copy it, and share it between threads.
+class dynamic_lp_pool_backward_plan : public detail::plan_of_one_type<lp_pool_backward_plan> {
+public:
+    using detail::plan_of_one_type<lp_pool_backward_plan>::plan_of_some_type;
+
+    /// As lp_pool_backward_plan::run. The pointers are to elements of the planned types.
+    [[nodiscard]] status run(const void* src, const void* dst, const void* diff_dst, void* diff_src,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
+        return visit([&]<class T>(const lp_pool_backward_plan<T>& plan) noexcept {
+            return plan.run(static_cast<const T*>(src), static_cast<const T*>(dst), static_cast<const T*>(diff_dst),
+                            static_cast<T*>(diff_src), workspace, executor);
+        });
+    }
+};
+
+/// Plans dynamic_lp_pool_backward_plan::run. Empty layouts have the meaning of the typed form.
+/// Errors: those of the typed form, and those of element types.
+[[nodiscard]] inline result<dynamic_lp_pool_backward_plan> plan_lp_pool_backward(
+    const dynamic_layout& src, const dynamic_layout& dst, const dynamic_layout& diff_dst,
+    const lp_pool_attributes& attributes, const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
+    const error types = detail::check_types(
+        "lp_pool_backward",
+        {{"src", src.type}, {"dst", dst.type}, {"diff_dst", diff_dst.type}, {"diff_src", diff_src.type}});
+    if (types.code != errc::ok) {
+        const auto p = shape::lp_pool_backward_shapes(src.layout.shape, dst.layout.shape, diff_dst.layout.shape,
+                                                      attributes, diff_src.layout.shape, 1);
+        return detail::earlier_error(p.error(), types);
+    }
+    return detail::with_type(src.type, [&]<class T>(std::type_identity<T>) noexcept {
+        return detail::forget_type<dynamic_lp_pool_backward_plan>(
+            plan_lp_pool_backward<T>(src.layout, dst.layout, diff_dst.layout, attributes, diff_src.layout, options));
+    });
+}
+
+/// Gradient of an Lp pool in one call: plan_lp_pool_backward and run.
+[[nodiscard]] inline status lp_pool_backward(const const_dynamic_view& src, const const_dynamic_view& dst,
+                                             const const_dynamic_view& diff_dst, const lp_pool_attributes& attributes,
+                                             const dynamic_view& diff_src, const call_options& options = {}) noexcept {
+    return detail::run_call<true>(
+        options,
+        [&](const plan_options& how) noexcept {
+            return plan_lp_pool_backward(src, dst, diff_dst, attributes, diff_src, how);
+        },
+        src.data, dst.data, diff_dst.data, diff_src.data);
 }
 
 /// A planned max pool with run-time types. It is a value: copy it, and share it between threads.

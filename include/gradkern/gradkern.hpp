@@ -26,6 +26,7 @@
 #include <gradkern/convolution.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape.hpp>

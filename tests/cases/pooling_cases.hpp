@@ -18,6 +18,7 @@ struct pool_case {
     std::int64_t batch = 1, channels = 1;
     gradkern::extents size, kernel, strides, pads_begin, pads_end;
     bool exclude_pad = true;  ///< of average pools
+    bool norm = false;        ///< an Lp pool
 
     [[nodiscard]] constexpr std::size_t rank() const { return size.rank(); }
     template <class Attributes>
@@ -72,6 +73,18 @@ inline constexpr std::array<pool_case, 6> maximum_cases{{
     same_axes("maxpool3d_3x3x3s2p1_64_16x56x56", true, 1, 64, {16, 56, 56}, 3, 2, 1),
     same_axes("maxpool_5x5s1p2_64_28", true, 8, 64, {28, 28}, 5, 1, 2),
     same_axes("maxpool_small_2x2s2_64_7", true, 1, 64, {7, 7}, 2, 2, 0),
+}};
+
+/// An Lp pool of such a case.
+[[nodiscard]] constexpr pool_case norm_of(pool_case c, std::string_view name) {
+    c.name = name;
+    c.norm = true;
+    return c;
+}
+
+inline constexpr std::array<pool_case, 2> norm_cases{{
+    norm_of(same_axes("", false, 16, 192, {28, 28}, 3, 1, 1), "lppool_3x3s1p1_192_28"),
+    norm_of(same_axes("", false, 8, 128, {56, 56}, 2, 2, 0), "lppool_2x2s2_128_56"),
 }};
 
 }  // namespace gradkern_cases

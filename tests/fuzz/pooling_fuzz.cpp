@@ -1,4 +1,4 @@
-// Fuzzes avg_pool, avg_pool_backward, max_pool with its indices and max_pool_backward.
+// Fuzzes avg_pool, avg_pool_backward, lp_pool, lp_pool_backward, max_pool with its indices and max_pool_backward.
 
 #include <array>
 #include <cstddef>
@@ -6,8 +6,10 @@
 #include <type_traits>
 
 #include <gradkern/avg_pool.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/ref/avg_pool.hpp>
+#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
 
 #include "fuzz/decoder.hpp"
@@ -22,6 +24,9 @@ using gradkern_test::pool_problem;
 
 gk::result<gk::extents> infer(const gk::extents& src, const gk::avg_pool_attributes& a) {
     return gk::infer_avg_pool(src, a);
+}
+gk::result<gk::extents> infer(const gk::extents& src, const gk::lp_pool_attributes& a) {
+    return gk::infer_lp_pool(src, a);
 }
 gk::result<gk::extents> infer(const gk::extents& src, const gk::max_pool_attributes& a) {
     return gk::infer_max_pool(src, a);
@@ -164,6 +169,93 @@ auto forced_if_it_fits(gk::algorithm path, const Make& make) {
 }
 
 template <class T>
+void fuzz_lp_pool(decoder& d) {
+    const auto c = decode_case<gk::lp_pool_attributes>(d);
+    const gk::output_mode mode = d.once_in(4) ? gk::output_mode::accumulate : gk::output_mode::overwrite;
+    const std::uint64_t seed = d.byte();
+    const fuzz_tensor<T> src(d.layout(c.src, false), d.side());
+    src.fill(seed, what_of(d));
+    const gk::tensor_layout out_layout = d.layout(c.dst, true);
+    output_tensor<T> out(out_layout, d.side(), mode == gk::output_mode::accumulate, seed);
+    call_memory memory{.outputs = {&out}, .all_there = src.has_memory() && out.has_memory()};
+    const T* from = src.data();
+    T* to = out.data();
+    switch (d.integer(0, 31)) {
+        case 29: from = nullptr, memory.bad_pointer = !src.empty(); break;
+        case 30: to = nullptr, memory.bad_pointer = !out.empty(); break;
+        case 31: from = to, memory.bad_pointer = !src.empty() && !out.empty(); break;
+        default: break;
+    }
+    const auto plan = forced_if_it_fits(path_of(d, gk::detail::lp_pool::paths), [&](gk::algorithm path) {
+        return gk::plan_lp_pool<T>(src.layout(), c.attributes, out_layout, {.output = mode, .algorithm = path});
+    });
+    const planned_call call =
+        call_of(plan, [from, to](const auto& p, auto ws, auto e) { return p.run(from, to, ws, e); });
+    const std::string details =
+        "lp_pool " + c.description() + "\n" + text("src", src.layout()) + text("dst", out_layout);
+    if (!exercise(d, call, call, memory, call.status && taps_of(c) > most_taps, details)) return;
+    compare(
+        memory,
+        [&] {
+            return gk::ref::lp_pool<T>(src.const_view(), c.attributes, {out.data(), out_layout},
+                                       {.plan = {.output = mode}});
+        },
+        details);
+}
+
+template <class T>
+void fuzz_lp_pool_backward(decoder& d) {
+    const auto c = decode_case<gk::lp_pool_attributes>(d);
+    const gk::output_mode mode = d.once_in(4) ? gk::output_mode::accumulate : gk::output_mode::overwrite;
+    const std::uint64_t seed = d.byte();
+    gk::extents norms = c.dst;
+    d.spoil(norms, 48);
+    const fuzz_tensor<T> src(d.layout(c.src, false), d.side());
+    const fuzz_tensor<T> dst(d.layout(norms, false), d.side());
+    const fuzz_tensor<T> diff_dst(d.layout(c.dst, false), d.side());
+    src.fill(seed, what_of(d));
+    dst.fill(seed + 500, what_of(d));
+    diff_dst.fill(seed + 1000, what_of(d));
+    const bool is_omitted = d.once_in(6);
+    gk::extents result = c.src;
+    if (!is_omitted) d.spoil(result, 48);
+    const gk::tensor_layout out_layout = is_omitted ? gk::tensor_layout(result) : d.layout(result, true);
+    output_tensor<T> out(out_layout, d.side(), mode == gk::output_mode::accumulate, seed);
+    call_memory memory{.outputs = {&out},
+                       .all_there = src.has_memory() && dst.has_memory() && diff_dst.has_memory() && out.has_memory()};
+    const T* x = src.data();
+    const T* y = dst.data();
+    const T* dy = diff_dst.data();
+    T* dx = out.data();
+    switch (d.integer(0, 31)) {
+        case 27: x = nullptr, memory.bad_pointer = !src.empty(); break;
+        case 28: y = nullptr, memory.bad_pointer = !dst.empty(); break;
+        case 29: dy = nullptr, memory.bad_pointer = !diff_dst.empty(); break;
+        case 30: dx = nullptr, memory.bad_pointer = !out.empty(); break;
+        case 31: y = dx, memory.bad_pointer = !dst.empty() && !out.empty(); break;
+        default: break;
+    }
+    const auto plan = forced_if_it_fits(path_of(d, gk::detail::lp_pool::paths), [&](gk::algorithm path) {
+        return gk::plan_lp_pool_backward<T>(src.layout(), dst.layout(), diff_dst.layout(), c.attributes,
+                                            is_omitted ? gk::tensor_layout{} : out_layout,
+                                            {.output = mode, .algorithm = path});
+    });
+    const planned_call call =
+        call_of(plan, [x, y, dy, dx](const auto& p, auto ws, auto e) { return p.run(x, y, dy, dx, ws, e); });
+    const std::string details = "lp_pool_backward " + c.description() + "\n" + text("src", src.layout()) +
+                                text("dst", dst.layout()) + text("diff_dst", diff_dst.layout()) +
+                                text("diff_src", out_layout);
+    if (!exercise(d, call, call, memory, call.status && taps_of(c) > most_taps, details)) return;
+    compare(
+        memory,
+        [&] {
+            return gk::ref::lp_pool_backward<T>(src.const_view(), dst.const_view(), diff_dst.const_view(), c.attributes,
+                                                {out.data(), out_layout}, {.plan = {.output = mode}});
+        },
+        details);
+}
+
+template <class T>
 void fuzz_max_pool(decoder& d) {
     auto c = decode_case<gk::max_pool_attributes>(d);
     c.attributes = more_attributes(d, c.attributes);
@@ -260,10 +352,12 @@ void fuzz_max_pool_backward(decoder& d) {
 
 template <class T>
 void fuzz_pools(decoder& d) {
-    switch (d.integer(0, 3)) {
+    switch (d.integer(0, 5)) {
         case 0: return fuzz_avg_pool<T>(d, true);
         case 1: return fuzz_avg_pool<T>(d, false);
         case 2: return fuzz_max_pool<T>(d);
+        case 3: return fuzz_lp_pool<T>(d);
+        case 4: return fuzz_lp_pool_backward<T>(d);
         default: return fuzz_max_pool_backward<T>(d);
     }
 }

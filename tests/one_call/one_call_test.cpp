@@ -67,6 +67,12 @@ problem random_pool(random_source& random) {
         }
         a.exclude_pad = random.chance(1, 2);
         a.data_format = random.pick({gk::data_format::ncx, gk::data_format::nxc});
+        p.norm = {.kernel = a.kernel,
+                  .strides = a.strides,
+                  .pads_begin = a.pads_begin,
+                  .pads_end = a.pads_end,
+                  .dilations = a.dilations,
+                  .data_format = a.data_format};
         p.maximum = {.kernel = a.kernel,
                      .strides = a.strides,
                      .pads_begin = a.pads_begin,

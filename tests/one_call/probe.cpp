@@ -8,6 +8,7 @@
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
 #include <gradkern/detail/run/operator.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 
 namespace one_call {
@@ -35,6 +36,14 @@ answer ask(const problem& p) {
         case op::avg_pool_backward:
             return decide<true>(p.options, [&](const gk::plan_options& how) {
                 return gk::plan_avg_pool_backward<T>(p.small, p.average, p.large, how);
+            });
+        case op::lp_pool:
+            return decide<true>(p.options, [&](const gk::plan_options& how) {
+                return gk::plan_lp_pool<T>(p.large, p.norm, p.small, how);
+            });
+        case op::lp_pool_backward:
+            return decide<true>(p.options, [&](const gk::plan_options& how) {
+                return gk::plan_lp_pool_backward<T>(p.large, p.small, p.small, p.norm, p.large, how);
             });
         case op::max_pool:
             return decide<true>(p.options, [&](const gk::plan_options& how) {

@@ -17,6 +17,8 @@ namespace gk = gradkern;
 enum class op : std::uint8_t {
     avg_pool,
     avg_pool_backward,
+    lp_pool,
+    lp_pool_backward,
     max_pool,
     max_pool_backward,
     max_pool_backward_from_indices,
@@ -40,6 +42,7 @@ struct problem {
     gk::tensor_layout weights{};
     bool with_indices = false;
     gk::avg_pool_attributes average{};
+    gk::lp_pool_attributes norm{};
     gk::max_pool_attributes maximum{};
     gk::convolution_attributes conv{};
     gk::conv_transpose_attributes transpose{};

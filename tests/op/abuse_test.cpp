@@ -18,11 +18,13 @@
 #include <gradkern/convolution.hpp>
 #include <gradkern/error_text.hpp>
 #include <gradkern/frontend/aclnn.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/ref/avg_pool.hpp>
 #include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/conv_transpose.hpp>
 #include <gradkern/ref/convolution.hpp>
+#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
 
 #include "support/executors.hpp"
@@ -39,6 +41,7 @@ using gradkern::data_format;
 using gradkern::errc;
 using gradkern::extents;
 using gradkern::index_base;
+using gradkern::lp_pool_attributes;
 using gradkern::max_pool_attributes;
 using gradkern::max_pool_indices_attributes;
 using gradkern::rounding_type;
@@ -192,6 +195,20 @@ finding avg_pool_backward(const tensor<T>& diff_dst, const avg_pool_attributes& 
     return judge(
         diff_src, [&](const options& o) { return gradkern::avg_pool_backward<T>(diff_dst.in(), a, diff_src.out(), o); },
         [&] { return gradkern::ref::avg_pool_backward<T>(diff_dst.in(), a, diff_src.out()); });
+}
+finding lp_pool(const tensor<>& src, const lp_pool_attributes& a, tensor<> dst) {
+    return judge(
+        dst, [&](const options& o) { return gradkern::lp_pool<float>(src.in(), a, dst.out(), o); },
+        [&] { return gradkern::ref::lp_pool<float>(src.in(), a, dst.out()); });
+}
+finding lp_pool_backward(const tensor<>& src, const tensor<>& dst, const tensor<>& diff_dst,
+                         const lp_pool_attributes& a, tensor<> diff_src) {
+    return judge(
+        diff_src,
+        [&](const options& o) {
+            return gradkern::lp_pool_backward<float>(src.in(), dst.in(), diff_dst.in(), a, diff_src.out(), o);
+        },
+        [&] { return gradkern::ref::lp_pool_backward<float>(src.in(), dst.in(), diff_dst.in(), a, diff_src.out()); });
 }
 finding max_pool(const tensor<>& src, const max_pool_attributes& a, tensor<> dst) {
     return judge(
@@ -503,6 +520,33 @@ TEST(abuse_convolution, transposed_backward_weights_with_no_group_and_huge_numbe
               (finding{errc::invalid_shape, "diff_dst", 0}));
     EXPECT_EQ(conv_transpose_backward_weights(src, {2, 4, 3}, a, tensor<>{4, 5, 8}),
               (finding{errc::invalid_shape, "diff_dst", 2}));
+}
+
+// ------------------------------------------------------------------------------------------------------------ Lp pools
+
+TEST(abuse_lp_pool, backward_of_tensors_that_disagree) {
+    const auto a = pool<lp_pool_attributes>({1, 1}, {1, 1});
+    EXPECT_EQ(lp_pool_backward({1, 3, 2, 3}, {1, 3, 1, 3}, {1, 3, 2, 3}, a, tensor<>{1, 3, 2, 3}),
+              (finding{errc::invalid_shape, "dst", 2}));
+    EXPECT_EQ(lp_pool_backward({1, 3, 2, 3}, {1, 3, 2, 3}, {2, 3, 2, 3}, a, tensor<>{1, 3, 2, 3}),
+              (finding{errc::invalid_shape, "diff_dst", 0}));
+    EXPECT_EQ(lp_pool_backward({1, 3, 2, 3}, {1, 3, 2, 3}, {1, 3, 2, 3}, a, tensor<>{1, 3, 2, 4}),
+              (finding{errc::invalid_shape, "diff_src", 3}));
+    EXPECT_EQ(lp_pool_backward({1, 3, 2, 3}, {1, 3, 2}, {1, 3, 2, 3}, a, tensor<>{1, 3, 2, 3}).code, errc::unsupported);
+    EXPECT_EQ(lp_pool_backward({0, 3, 2, 3}, {0, 3, 2, 3}, {0, 3, 2, 3}, a, tensor<>{0, 3, 2, 3}), success);
+}
+TEST(abuse_lp_pool, huge_windows) {
+    const std::int64_t k = INT64_MAX / 2 - 1;
+    EXPECT_EQ(lp_pool({2, 2, 2}, planes(pool<lp_pool_attributes>({k}, {1})), tensor<>{2, 2, 1}),
+              (finding{errc::invalid_shape, "src", 2}));
+    const auto same = planes(pool<lp_pool_attributes>({k}, {k}, auto_pad::same_upper));
+    EXPECT_EQ(lp_pool({2, 2, 2}, same, tensor<>{2, 2, 1}), success);
+    EXPECT_EQ(lp_pool_backward({2, 2, 2}, {2, 2, 1}, {2, 2, 1}, same, tensor<>{2, 2, 2}), success);
+}
+TEST(abuse_lp_pool, a_stride_that_is_never_used) {
+    const auto a = pool<lp_pool_attributes>({1}, {std::int64_t{1} << 60});
+    EXPECT_EQ(lp_pool({1, 5, 48}, a, tensor<>{1, 1, 48}), success);
+    EXPECT_EQ(lp_pool_backward({1, 5, 48}, {1, 1, 48}, {1, 1, 48}, a, tensor<>{1, 5, 48}), success);
 }
 
 // --------------------------------------------------------------------------------------------------- bias gradients

@@ -15,10 +15,12 @@
 #include <gradkern/bias.hpp>
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 #include <gradkern/ref/avg_pool.hpp>
 #include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/convolution.hpp>
+#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
 
 #include "support/conv_cases.hpp"
@@ -606,6 +608,52 @@ TYPED_TEST(published_bounds, hold_for_pools) {
         }
         expect_within<T>(dx, sums[1][0], sums[1][1], gk::accuracy::avg_pool_backward<T>(small, mean, large, plan),
                          finite);
+
+        const gk::lp_pool_attributes norm{.kernel = a.kernel,
+                                          .strides = a.strides,
+                                          .pads_begin = a.pads_begin,
+                                          .pads_end = a.pads_end,
+                                          .data_format = format};
+        const test_tensor<double> norms(small);
+        const auto in = in_double(x, false);
+        ASSERT_TRUE(gk::ref::lp_pool<double>(in.const_view(), norm, norms.view()).ok());
+        start(y, 0);
+        ASSERT_TRUE(gk::lp_pool<T>(x.const_view(), norm, y.view(), options).ok());
+        for (std::int64_t k = 0; k < y.count(); ++k) add(0, k, norms.value(k));
+        expect_within<T>(y, sums[0][0], sums[0][1], gk::accuracy::lp_pool<T>(large, norm, small, plan), finite);
+
+        const test_tensor<T> rounded_norms(small);
+        ASSERT_TRUE(gk::lp_pool<T>(x.const_view(), norm, rounded_norms.view()).ok());
+        const auto norms_are_finite = [&] {
+            for (std::int64_t k = 0; k < rounded_norms.count(); ++k)
+                if (!std::isfinite(rounded_norms.value(k))) return false;
+            return true;
+        };
+        if (norms_are_finite()) {  // bounds hold for finite inputs
+            start(dx, 1);
+            ASSERT_TRUE(gk::lp_pool_backward<T>(x.const_view(), rounded_norms.const_view(), dy.const_view(), norm,
+                                                dx.view(), options)
+                            .ok());
+            const auto shares = [&](bool absolute) {
+                // terms are diff_dst * (src / dst): a quotient below 2^-126 counts as that
+                test_tensor<double> out(large);
+                const auto numerators = in_double(x, absolute);
+                const auto gradient = in_double(dy, absolute);
+                const auto divisors = in_double(rounded_norms, absolute);
+                EXPECT_TRUE(gk::ref::lp_pool_backward<double>(numerators.const_view(), divisors.const_view(),
+                                                              gradient.const_view(), norm, out.view())
+                                .ok());
+                return out;
+            };
+            const test_tensor<double> exact_shares = shares(false);
+            const test_tensor<double> share_sizes = shares(true);
+            for (std::int64_t k = 0; k < dx.count(); ++k) {
+                sums[1][0].set(k, sums[1][0].value(k) + exact_shares.value(k));
+                sums[1][1].set(k, sums[1][1].value(k) + share_sizes.value(k));
+            }
+            expect_within<T>(dx, sums[1][0], sums[1][1],
+                             gk::accuracy::lp_pool_backward<T>(large, small, small, norm, {}, plan), finite);
+        }
 
         const test_tensor<T> best(small);
         std::vector<std::int64_t> indices(static_cast<std::size_t>(y.count()));

@@ -20,6 +20,7 @@
 #include <gradkern/ref/bias.hpp>
 #include <gradkern/ref/conv_transpose.hpp>
 #include <gradkern/ref/convolution.hpp>
+#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
 
 namespace gradkern_test {
@@ -56,6 +57,7 @@ struct tensors {
 constexpr gk::convolution_attributes conv{.strides = {1, 1}, .dilations = {1, 1}};
 constexpr gk::conv_transpose_attributes transposed{.strides = {1, 1}, .dilations = {1, 1}};
 constexpr gk::avg_pool_attributes mean{.kernel = {3, 3}, .strides = {1, 1}};
+constexpr gk::lp_pool_attributes norm{.kernel = {3, 3}, .strides = {1, 1}};
 constexpr gk::max_pool_attributes maximum{.kernel = {3, 3}, .strides = {1, 1}};
 constexpr gk::max_pool_indices_attributes by_index{};
 
@@ -77,6 +79,10 @@ void pools(tensors<T, T>& t, const As& as, gk::status& worst) {
     note(gk::ref::avg_pool(as(t.x()), mean, {other.small.data(), {1, 2, 2, 1}}));
     note(gk::avg_pool_backward(as(t.y()), mean, {other.large.data(), {1, 4, 4, 1}}));
     note(gk::ref::avg_pool_backward(as(t.y()), mean, {other.large.data(), {1, 4, 4, 1}}));
+    note(gk::lp_pool(as(t.x()), norm, {other.small.data(), {1, 2, 2, 1}}));
+    note(gk::ref::lp_pool(as(t.x()), norm, {other.small.data(), {1, 2, 2, 1}}));
+    note(gk::lp_pool_backward(as(t.x()), as(t.y()), as(t.y()), norm, {other.large.data(), {1, 4, 4, 1}}));
+    note(gk::ref::lp_pool_backward(as(t.x()), as(t.y()), as(t.y()), norm, {other.large.data(), {1, 4, 4, 1}}));
     note(gk::max_pool(as(t.x()), maximum, {other.small.data(), {1, 2, 2, 1}}, {other.indices.data(), {1, 2, 2, 1}}));
     note(gk::ref::max_pool(as(t.x()), maximum, {other.small.data(), {1, 2, 2, 1}}));
     note(gk::max_pool_backward(as(t.x()), as(t.y()), maximum, {other.large.data(), {1, 4, 4, 1}}));
@@ -287,6 +293,10 @@ std::vector<gk::error> errors_with(const gk::plan_options& plan) {
             gk::ref::avg_pool(t.x(), mean, small, o).error(),
             gk::avg_pool_backward(t.y(), mean, large, o).error(),
             gk::ref::avg_pool_backward(t.y(), mean, large, o).error(),
+            gk::lp_pool(t.x(), norm, small, o).error(),
+            gk::ref::lp_pool(t.x(), norm, small, o).error(),
+            gk::lp_pool_backward(t.x(), t.y(), t.y(), norm, large, o).error(),
+            gk::ref::lp_pool_backward(t.x(), t.y(), t.y(), norm, large, o).error(),
             gk::max_pool(t.x(), maximum, small, {}, o).error(),
             gk::ref::max_pool(t.x(), maximum, small, {}, o).error(),
             gk::max_pool_backward(t.x(), t.y(), maximum, large, o).error(),

@@ -191,6 +191,34 @@ TYPED_TEST(dynamic_operators, average_pools_have_the_bits_of_the_typed_ones) {
     }
 }
 
+TYPED_TEST(dynamic_operators, lp_pools_have_the_bits_of_the_typed_ones) {
+    using T = typename TypeParam::input;
+    random_source random("dynamic.lp_pool");
+    for (int i = 0; i < 40; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const gk::lp_pool_attributes a{.kernel = {random.integer(1, 3), random.integer(1, 4)},
+                                       .strides = {random.integer(1, 3), random.integer(1, 3)},
+                                       .pads_begin = {random.integer(0, 2), random.integer(0, 2)},
+                                       .pads_end = {random.integer(0, 2), random.integer(0, 2)},
+                                       .data_format = random.pick({gk::data_format::ncx, gk::data_format::nxc})};
+        const extents large = activation(a.data_format, random.integer(1, 2), random.integer(1, 20),
+                                         {random.integer(3, 9), random.integer(4, 20)});
+        const extents small = *gk::infer_lp_pool(large, a);
+        const test_tensor<T> x(large), typed_dx(large), dx(large);
+        const test_tensor<T> dy(small), typed_y(small), y(small);
+        x.fill_random(random);
+        dy.fill_random(random);
+        const gk::const_dynamic_view src(x.view()), diff_dst(dy.view());
+        ASSERT_TRUE(gk::lp_pool<T>(x.const_view(), a, typed_y.view()).ok());
+        ASSERT_TRUE(gk::lp_pool(src, a, gk::dynamic_view(y.view())).ok());
+        ASSERT_TRUE(y.equals(typed_y));
+        ASSERT_TRUE(gk::lp_pool_backward<T>(x.const_view(), y.const_view(), dy.const_view(), a, typed_dx.view()).ok());
+        ASSERT_TRUE(
+            gk::lp_pool_backward(src, gk::const_dynamic_view(y.view()), diff_dst, a, gk::dynamic_view(dx.view())).ok());
+        ASSERT_TRUE(dx.equals(typed_dx));
+    }
+}
+
 TYPED_TEST(dynamic_operators, max_pools_have_the_bits_of_the_typed_ones) {
     using T = typename TypeParam::input;
     random_source random("dynamic.max_pool");
@@ -289,10 +317,11 @@ void same_bits_in_gaps(random_source& random, std::vector<dense_tensor> tensors,
     const gk::extents& a = tensors[0].shape;
     const gk::extents& b = tensors[1].shape;
     const gk::extents& c = tensors.back().shape;
-    const mosaic shared(
-        random,
-        tensors.size() == 2 ? std::initializer_list<gk::extents>{a, b} : std::initializer_list<gk::extents>{a, b, c},
-        slot);
+    const mosaic shared(random,
+                        tensors.size() == 2   ? std::initializer_list<gk::extents>{a, b}
+                        : tensors.size() == 3 ? std::initializer_list<gk::extents>{a, b, c}
+                                              : std::initializer_list<gk::extents>{a, b, tensors[2].shape, c},
+                        slot);
     std::vector<mosaic::part> parts;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         parts.push_back(shared.at(i, tensors[i].shape, tensors[i].element_bytes));
@@ -354,6 +383,7 @@ TYPED_TEST(dynamic_operators, pools_write_into_the_gaps_of_their_inputs) {
         const auto format = random.pick({gk::data_format::ncx, gk::data_format::nxc});
         const gk::avg_pool_attributes a{.kernel = kernel, .strides = strides, .data_format = format};
         const gk::max_pool_attributes m{.kernel = kernel, .strides = strides, .data_format = format};
+        const gk::lp_pool_attributes l{.kernel = kernel, .strides = strides, .data_format = format};
         const extents large = activation(format, random.integer(1, 2), random.integer(1, 40),
                                          {random.integer(3, 9), random.integer(4, 20)});
         const extents small = *gk::infer_avg_pool(large, a);
@@ -374,6 +404,13 @@ TYPED_TEST(dynamic_operators, pools_write_into_the_gaps_of_their_inputs) {
         });
         check({diff_dst, diff_src}, [&](const auto& t, const parts& p, const gk::call_options& o) {
             return gk::avg_pool_backward(input(t[0], p[0]), a, output(t[1], p[1]), o);
+        });
+        check({src, dst}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::lp_pool(input(t[0], p[0]), l, output(t[1], p[1]), o);
+        });
+        check({src, diff_dst, diff_dst, diff_src}, [&](const auto& t, const parts& p, const gk::call_options& o) {
+            return gk::lp_pool_backward(input(t[0], p[0]), input(t[1], p[1]), input(t[2], p[2]), l, output(t[3], p[3]),
+                                        o);
         });
         check({src, dst}, [&](const auto& t, const parts& p, const gk::call_options& o) {
             return gk::max_pool(input(t[0], p[0]), m, output(t[1], p[1]), {}, o);
@@ -627,6 +664,7 @@ struct row {
 gk::convolution_attributes conv(bool bad) { return {.strides = {bad ? 0 : 1}, .dilations = {1}}; }
 gk::conv_transpose_attributes transpose(bool bad) { return {.strides = {bad ? 0 : 1}, .dilations = {1}}; }
 gk::avg_pool_attributes pool(bool bad) { return {.kernel = {2}, .strides = {bad ? 0 : 1}}; }
+gk::lp_pool_attributes norm(bool bad) { return {.kernel = {2}, .strides = {bad ? 0 : 1}}; }
 gk::max_pool_attributes maximum(bool bad) { return {.kernel = {2}, .strides = {bad ? 0 : 1}}; }
 gk::max_pool_indices_attributes scatter(bool bad) {
     return {.data_format = bad ? static_cast<gk::data_format>(9) : gk::data_format::nxc};
@@ -691,6 +729,16 @@ const std::vector<row>& rows() {
          true,
          [](const views& v, const gk::dynamic_view& out, bool bad) {
              return gk::avg_pool_backward(v[0], pool(bad), out);
+         }},
+        {"lp_pool",
+         {{"src", four}, {"dst", narrow}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) { return gk::lp_pool(v[0], norm(bad), out); }},
+        {"lp_pool_backward",
+         {{"src", four}, {"dst", narrow}, {"diff_dst", narrow}, {"diff_src", four}},
+         false,
+         [](const views& v, const gk::dynamic_view& out, bool bad) {
+             return gk::lp_pool_backward(v[0], v[1], v[2], norm(bad), out);
          }},
         {"max_pool",
          {{"src", four}, {"dst", narrow}},
@@ -1002,12 +1050,13 @@ TEST(dynamic_errors, the_type_of_an_absent_bias_is_ignored) {
 template <class... Plans>
 constexpr bool plans_are_values = (... &&
                                    (std::is_trivially_copyable_v<Plans> && std::is_default_constructible_v<Plans>));
-static_assert(plans_are_values<gk::dynamic_convolution_plan, gk::dynamic_convolution_backward_data_plan,
-                               gk::dynamic_convolution_backward_weights_plan, gk::dynamic_conv_transpose_plan,
-                               gk::dynamic_conv_transpose_backward_data_plan,
-                               gk::dynamic_conv_transpose_backward_weights_plan, gk::dynamic_bias_backward_plan,
-                               gk::dynamic_avg_pool_plan, gk::dynamic_avg_pool_backward_plan, gk::dynamic_max_pool_plan,
-                               gk::dynamic_max_pool_backward_plan, gk::dynamic_max_pool_backward_from_indices_plan>);
+static_assert(
+    plans_are_values<gk::dynamic_convolution_plan, gk::dynamic_convolution_backward_data_plan,
+                     gk::dynamic_convolution_backward_weights_plan, gk::dynamic_conv_transpose_plan,
+                     gk::dynamic_conv_transpose_backward_data_plan, gk::dynamic_conv_transpose_backward_weights_plan,
+                     gk::dynamic_bias_backward_plan, gk::dynamic_avg_pool_plan, gk::dynamic_avg_pool_backward_plan,
+                     gk::dynamic_lp_pool_plan, gk::dynamic_lp_pool_backward_plan, gk::dynamic_max_pool_plan,
+                     gk::dynamic_max_pool_backward_plan, gk::dynamic_max_pool_backward_from_indices_plan>);
 
 template <class Plan>
 std::string description(const Plan& plan) {
@@ -1098,6 +1147,7 @@ TYPED_TEST(dynamic_operators, plans_of_pools_are_the_typed_ones) {
     const extents large{2, 60, 61, 70};
     const extents small{2, 58, 59, 70};
     const gk::avg_pool_attributes a{.kernel = {3, 3}, .strides = {1, 1}};
+    const gk::lp_pool_attributes l{.kernel = {3, 3}, .strides = {1, 1}};
     const gk::max_pool_attributes m{.kernel = {3, 3}, .strides = {1, 1}};
     random_source random("dynamic.pool_plans");
     const test_tensor<T> x(large), y(small), out_large(large), out_small(small);
@@ -1114,6 +1164,14 @@ TYPED_TEST(dynamic_operators, plans_of_pools_are_the_typed_ones) {
         gk::plan_avg_pool_backward(Y, a, L), gk::plan_avg_pool_backward<T>(small, a, large),
         [&](const gk::call_options& o) { return gk::avg_pool_backward(Y, a, L, o); },
         [&](const auto& plan, auto workspace) { return plan.run(Y.data, L.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_lp_pool(X, l, S), gk::plan_lp_pool<T>(large, l),
+        [&](const gk::call_options& o) { return gk::lp_pool(X, l, S, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, S.data, workspace); });
+    asks_for_the_typed_workspace(
+        gk::plan_lp_pool_backward(X, Y, Y, l, L), gk::plan_lp_pool_backward<T>(large, small, small, l),
+        [&](const gk::call_options& o) { return gk::lp_pool_backward(X, Y, Y, l, L, o); },
+        [&](const auto& plan, auto workspace) { return plan.run(X.data, Y.data, Y.data, L.data, workspace); });
     asks_for_the_typed_workspace(
         gk::plan_max_pool(X, m, S, small), gk::plan_max_pool<T>(large, m, small, small),
         [&](const gk::call_options& o) {

@@ -481,6 +481,7 @@ TEST(error_text, thousands_of_mistakes_have_clear_messages) {
         const auto trans_a = convolution_attributes<gk::conv_transpose_attributes>(m);
         auto avg_a = pool_attributes<gk::avg_pool_attributes>(m);
         if (random.chance(1, 6)) avg_a.divisor_override = random.integer(-1, 1);
+        const auto lp_a = pool_attributes<gk::lp_pool_attributes>(m);
         auto max_a = pool_attributes<gk::max_pool_attributes>(m);
         max_a.index_base = m.word<gk::index_base>(2);
         max_a.storage_order = m.word<gk::storage_order>(1);
@@ -501,6 +502,8 @@ TEST(error_text, thousands_of_mistakes_have_clear_messages) {
         expect(gk::bias_backward(in(), {m.word<gk::data_format>(1)}, out()).error());
         expect(gk::avg_pool(in(), avg_a, out()).error());
         expect(gk::avg_pool_backward(in(), avg_a, out()).error());
+        expect(gk::lp_pool(in(), lp_a, out()).error());
+        expect(gk::lp_pool_backward(in(), in(), in(), lp_a, out()).error());
         expect(gk::max_pool(in(), max_a, out(), indices).error());
         expect(gk::max_pool_backward(in(), in(), max_a, out()).error());
         expect(gk::max_pool_backward_from_indices(in(), indices, from, out()).error());

@@ -12,6 +12,7 @@
 #include <gradkern/avg_pool.hpp>
 #include <gradkern/bias.hpp>
 #include <gradkern/error_text.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 
 #include "support/conv_cases.hpp"
@@ -134,6 +135,28 @@ TYPED_TEST(least_scratch, pools_have_the_bits_of_fast_plans) {
             [&](const gk::plan_options& o) { return gk::plan_avg_pool_backward<T>(dy.layout(), a, dx.layout(), o); },
             two(dy.data()),
             [&](const gk::call_options& o) { return gk::avg_pool_backward<T>(dy.const_view(), a, dx.view(), o); });
+        if (this->HasFatalFailure()) return;
+        const gk::lp_pool_attributes l{.kernel = a.kernel,
+                                       .strides = a.strides,
+                                       .pads_begin = a.pads_begin,
+                                       .pads_end = a.pads_end,
+                                       .dilations = a.dilations,
+                                       .data_format = format};
+        compare(
+            same_y, y, {}, [&](const gk::plan_options& o) { return gk::plan_lp_pool<T>(x.layout(), l, y.layout(), o); },
+            two(x.data()), [&](const gk::call_options& o) { return gk::lp_pool<T>(x.const_view(), l, y.view(), o); });
+        if (this->HasFatalFailure()) return;
+        compare(
+            same_dx, dx, {},
+            [&](const gk::plan_options& o) {
+                return gk::plan_lp_pool_backward<T>(x.layout(), y.layout(), dy.layout(), l, dx.layout(), o);
+            },
+            [&](const auto& plan, T* out, std::span<std::byte> w, gk::executor_ref e) {
+                return plan.run(x.data(), y.data(), dy.data(), out, w, e);
+            },
+            [&](const gk::call_options& o) {
+                return gk::lp_pool_backward<T>(x.const_view(), y.const_view(), dy.const_view(), l, dx.view(), o);
+            });
         if (this->HasFatalFailure()) return;
         std::vector<std::int64_t> places(static_cast<std::size_t>(dy.count()));
         std::vector<std::int64_t> first_places;

@@ -26,6 +26,7 @@
 #include <gradkern/bias.hpp>
 #include <gradkern/error_text.hpp>
 #include <gradkern/executors/thread_pool.hpp>
+#include <gradkern/lp_pool.hpp>
 #include <gradkern/max_pool.hpp>
 
 #include "support/conv_cases.hpp"
@@ -274,6 +275,41 @@ void visit_avg_pool_backward(const visitor& visit) {
         });
 }
 
+constexpr auto lp_pool_algorithms = {gk::algorithm::automatic, gk::algorithm::windows_packed};
+
+void visit_lp_pool(const visitor& visit) {
+    for (const pool_row& row : maximum_rows)
+        for_each_variant(lp_pool_algorithms, [&]<class T>(gk::data_format f, const gk::plan_options& options) {
+            random_source random("shared_plan.lp_pool");
+            const auto a = row.attributes<gk::lp_pool_attributes>(f);
+            const auto src = random_tensor<T>(random, row.src(f));
+            const gk::extents dst = *gk::infer_lp_pool(row.src(f), a);
+            visit_plan(visit, describe<T>(row.name, f, options), gk::plan_lp_pool<T>(src.layout(), a, dst, options),
+                       {output_before<T>(random, dst, options)},
+                       [&](const auto& plan, auto to, auto workspace, auto executor) {
+                           return plan.run(src.data(), static_cast<T*>(to[0]), workspace, executor);
+                       });
+        });
+}
+
+void visit_lp_pool_backward(const visitor& visit) {
+    for (const pool_row& row : maximum_rows)
+        for_each_variant(lp_pool_algorithms, [&]<class T>(gk::data_format f, const gk::plan_options& options) {
+            random_source random("shared_plan.lp_pool_backward");
+            const auto a = row.attributes<gk::lp_pool_attributes>(f);
+            const auto src = random_tensor<T>(random, row.src(f));
+            const auto dst = random_tensor<T>(random, *gk::infer_lp_pool(row.src(f), a));
+            const auto diff_dst = random_tensor<T>(random, dst.shape());
+            visit_plan(visit, describe<T>(row.name, f, options),
+                       gk::plan_lp_pool_backward<T>(src.layout(), dst.layout(), diff_dst.layout(), a, {}, options),
+                       {output_before<T>(random, row.src(f), options)},
+                       [&](const auto& plan, auto to, auto workspace, auto executor) {
+                           return plan.run(src.data(), dst.data(), diff_dst.data(), static_cast<T*>(to[0]), workspace,
+                                           executor);
+                       });
+        });
+}
+
 constexpr auto max_pool_algorithms = {gk::algorithm::automatic, gk::algorithm::windows_packed,
                                       gk::algorithm::windows_strided};
 constexpr auto max_pool_backward_algorithms = {gk::algorithm::automatic, gk::algorithm::scatter_form_packed,
@@ -392,6 +428,7 @@ INSTANTIATE_TEST_SUITE_P(
         named_operator{"conv_transpose_backward_weights",
                        visit_convolutions<conv_operator::conv_transpose_backward_weights>},
         named_operator{"avg_pool", visit_avg_pool}, named_operator{"avg_pool_backward", visit_avg_pool_backward},
+        named_operator{"lp_pool", visit_lp_pool}, named_operator{"lp_pool_backward", visit_lp_pool_backward},
         named_operator{"max_pool", visit_max_pool}, named_operator{"max_pool_backward", visit_max_pool_backward},
         named_operator{"max_pool_backward_from_indices", visit_max_pool_backward_from_indices},
         named_operator{"bias_backward", visit_bias_backward}),

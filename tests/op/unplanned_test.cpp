@@ -97,6 +97,8 @@ std::vector<row<T>> all_plans() {
     return {
         plan_of<T, gk::avg_pool_plan<T>>("avg_pool_plan", "avg_pool", two),
         plan_of<T, gk::avg_pool_backward_plan<T>>("avg_pool_backward_plan", "avg_pool_backward", two),
+        plan_of<T, gk::lp_pool_plan<T>>("lp_pool_plan", "lp_pool", two),
+        plan_of<T, gk::lp_pool_backward_plan<T>>("lp_pool_backward_plan", "lp_pool_backward", four),
         plan_of<T, gk::max_pool_plan<T>>("max_pool_plan", "max_pool", pool, values),
         plan_of<T, gk::max_pool_backward_plan<T>>("max_pool_backward_plan", "max_pool_backward", three),
         plan_of<T, gk::max_pool_backward_from_indices_plan<T>>("max_pool_backward_from_indices_plan",
@@ -115,6 +117,8 @@ std::vector<row<T>> all_plans() {
 
         plan_of<T, gk::dynamic_avg_pool_plan>("dynamic_avg_pool_plan", "avg_pool", two),
         plan_of<T, gk::dynamic_avg_pool_backward_plan>("dynamic_avg_pool_backward_plan", "avg_pool_backward", two),
+        plan_of<T, gk::dynamic_lp_pool_plan>("dynamic_lp_pool_plan", "lp_pool", two),
+        plan_of<T, gk::dynamic_lp_pool_backward_plan>("dynamic_lp_pool_backward_plan", "lp_pool_backward", four),
         plan_of<T, gk::dynamic_max_pool_plan>("dynamic_max_pool_plan", "max_pool", pool, values),
         plan_of<T, gk::dynamic_max_pool_backward_plan>("dynamic_max_pool_backward_plan", "max_pool_backward", three),
         plan_of<T, gk::dynamic_max_pool_backward_from_indices_plan>("dynamic_max_pool_backward_from_indices_plan",

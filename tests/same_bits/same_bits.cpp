@@ -83,9 +83,11 @@ enum class op {
     avg_pool_backward,
     max_pool,
     max_pool_backward,
-    max_pool_backward_from_indices
+    max_pool_backward_from_indices,
+    lp_pool,
+    lp_pool_backward
 };
-constexpr std::array<const char*, 12> op_names{"convolution",
+constexpr std::array<const char*, 14> op_names{"convolution",
                                                "convolution_backward_data",
                                                "convolution_backward_weights",
                                                "conv_transpose",
@@ -96,7 +98,9 @@ constexpr std::array<const char*, 12> op_names{"convolution",
                                                "avg_pool_backward",
                                                "max_pool",
                                                "max_pool_backward",
-                                               "max_pool_backward_from_indices"};
+                                               "max_pool_backward_from_indices",
+                                               "lp_pool",
+                                               "lp_pool_backward"};
 
 /// One problem, as a forward problem: src (large side of a convolution, small side of a conv_transpose) and its filter.
 struct problem {
@@ -116,7 +120,10 @@ struct problem {
 
 constexpr std::uint64_t first_list = 702;    // problems from before there was max pooling
 constexpr std::uint64_t second_list = 3006;  // problems from before long windows were summed in parts
-constexpr std::uint64_t problem_count = 3046;
+constexpr std::uint64_t third_list = 3046;   // problems from before there was Lp pooling
+constexpr std::uint64_t lp_list = 3106;      // its problems with short windows
+constexpr std::uint64_t problem_count = 3126;
+constexpr std::uint64_t first_operators = 12;  // of the first three lists
 
 /// Makes a pool of long windows of a problem: sums of more than 512 terms, or planes of more than 2^18 windows.
 void lengthen(problem& p, numbers& r) {
@@ -148,8 +155,9 @@ problem make_problem(std::uint64_t index) {
     problem p;
     p.seed = index;
     p.kind = static_cast<op>(index < first_list    ? index % 9
-                             : index < second_list ? index % op_names.size()
-                                                   : static_cast<std::uint64_t>(op::avg_pool) + index % 5);
+                             : index < second_list ? index % first_operators
+                             : index < third_list  ? static_cast<std::uint64_t>(op::avg_pool) + index % 5
+                                                   : static_cast<std::uint64_t>(op::lp_pool) + index % 2);
     constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32,
                                              data_type::f32, data_type::f16, data_type::bf16};
     p.type = r.pick(types);
@@ -196,7 +204,7 @@ problem make_problem(std::uint64_t index) {
     p.ignore_nan = r.next(0, 1) == 1;
     p.wide_gradient = index >= first_list && r.next(0, 1) == 1;
     p.base = r.pick(std::array<index_base, 2>{index_base::plane, index_base::image});  // alike in both layouts
-    if (index >= second_list) lengthen(p, r);
+    if (index >= lp_list || (index >= second_list && index < third_list)) lengthen(p, r);
     return p;
 }
 
@@ -350,6 +358,19 @@ std::uint64_t run(const problem& p, const variant& v) {
         a.rounding_type = p.rounding;
         a.data_format = v.format;
     };
+    if (p.kind >= op::lp_pool) {
+        lp_pool_attributes a;
+        fill_pool(a);
+        auto dst = make_tensor<T>(shape_of(infer_lp_pool(src.layout.shape, a)), axes, base + 1);
+        must(forced_if_it_fits(options, [&] { return lp_pool<T>(src.in(), a, dst.out(), options); }));
+        if (p.kind == op::lp_pool) return hash_of(dst);
+        const auto diff_dst = make_tensor<T>(dst.layout.shape, axes, base + 4);
+        auto diff_src = make_tensor<T>(src.layout.shape, axes, base + 5);
+        must(forced_if_it_fits(options, [&] {
+            return lp_pool_backward<T>(src.in(), dst.in(), diff_dst.in(), a, diff_src.out(), options);
+        }));
+        return hash_of(diff_src);
+    }
     if (p.kind >= op::max_pool) {
         max_pool_attributes a;
         fill_pool(a);
@@ -496,6 +517,8 @@ std::span<const algorithm> paths_of(op kind) {
     if (kind < op::bias_backward) return forward_and_data;
     static constexpr std::array average = with_automatic(detail::avg_pool::paths);
     if (kind == op::avg_pool || kind == op::avg_pool_backward) return average;
+    static constexpr std::array lp = with_automatic(detail::lp_pool::paths);
+    if (kind == op::lp_pool || kind == op::lp_pool_backward) return lp;
     return any;
 }
 

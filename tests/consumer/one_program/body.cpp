@@ -202,6 +202,8 @@ void check_plans() {
             ref::convolution_backward_weights(src, src, conv, bw, tensor_view<float>(plain_b, extents{channels})));
     compare(conv_transpose_backward_data(src, weights, transposed, a, options),
             ref::conv_transpose_backward_data(src, weights, transposed, b));
+    compare(lp_pool_backward(src, pooled, pooled, {.kernel = {2}, .strides = {1}}, a, options),
+            ref::lp_pool_backward(src, pooled, pooled, {.kernel = {2}, .strides = {1}}, b));
     compare(max_pool_backward(src, pooled, max, a, options), ref::max_pool_backward(src, pooled, max, b));
     const tensor_view<std::int64_t> where(indices, pooled.layout);
     compare(max_pool(src, max, tensor_view<float>(fast, pooled.layout), where, options),
