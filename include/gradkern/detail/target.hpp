@@ -51,7 +51,7 @@ struct prefetch_distances {
     std::int64_t packed_row = 6 * cache_line;   ///< bytes, of each of the rows that are packed or unpacked side by side
     std::int64_t packed_lanes = 16;             ///< pixels, whose lanes are neighbours in memory
     std::int64_t packed_channels = 2;           ///< channels, where the lines of each are packed one after the other
-    std::int64_t packed_pixels = 4;             ///< channels, where stretches of each are
+    std::int64_t packed_pixels = 4;             ///< channels, where runs of each are
     std::int64_t packed_positions = 8;          ///< positions, where the groups of each are spread over lanes
     std::int64_t packed_terms = 8;              ///< terms of a filter, where the taps of each are packed
     std::int64_t zeroed_sums = 1024;            ///< sums that are zeroed

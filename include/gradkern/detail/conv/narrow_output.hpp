@@ -24,9 +24,9 @@
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/target.hpp>
@@ -101,7 +101,7 @@ struct narrow_output_path {
 
 /// Packs the lines of a box of inputs, the first channel of which `src` points to: [image][plane][row][channel][column].
 template <class T>
-inline void pack_lines(const narrow_output_plan& g, const T* src, const staging_box& read, std::int64_t pitch,
+inline void pack_lines(const narrow_output_plan& g, const T* src, const packed_box& read, std::int64_t pitch,
                        float* to) noexcept {
     const std::int64_t row = g.panels.terms * pitch;
     for (std::int64_t n = 0; n < read.images; ++n)
@@ -130,7 +130,7 @@ inline void pack_lines(const narrow_output_plan& g, const T* src, const staging_
 }
 
 /// The packed columns that a class of one column reads, as lines: [image][plane][tap][channel][row].
-inline void transpose_columns(const narrow_output_plan& g, const float* packed, const staging_box& read,
+inline void transpose_columns(const narrow_output_plan& g, const float* packed, const packed_box& read,
                               std::int64_t pitch, const shape::tap_class& column, float* to,
                               std::int64_t to_pitch) noexcept {
     const std::int64_t terms = g.panels.terms;
@@ -150,7 +150,7 @@ inline void transpose_columns(const narrow_output_plan& g, const float* packed, 
 /// One panel over the outputs of a box whose columns are one class. The inputs `read` begin at `source` with strides `in`;
 /// pixels of `lane_axis`, whose stride there is 1, lie in the lanes. One body for both axes: not inlined.
 template <class T>
-GRADKERN_NOINLINE void compute_columns(const pixel_panel<T>& panel, const float* source, const staging_box& read,
+GRADKERN_NOINLINE void compute_columns(const pixel_panel<T>& panel, const float* source, const packed_box& read,
                                        const shape::canonical_strides& in, std::size_t lane_axis,
                                        const shape::tap_class& columns, const box_grid::item& box,
                                        term_list& terms) noexcept {
@@ -176,7 +176,7 @@ GRADKERN_NOINLINE void compute_columns(const pixel_panel<T>& panel, const float*
                     for (std::int64_t l = 0; l < line.positions; ++l) {
                         const float* at = source + from + n * in[0] + d * c[0].read_per_position * in[2] +
                                           l * line.read_per_position * in[5 - lane_axis];
-                        point_run run{to + (read.first_image + n) * g.out[0] + d * c[0].position_step * g.out[2] +
+                        pixel_run run{to + (read.first_image + n) * g.out[0] + d * c[0].position_step * g.out[2] +
                                           l * line.position_step * g.out[5 - lane_axis],
                                       lane.positions};
                         while (run.count > 0) {
@@ -194,7 +194,7 @@ GRADKERN_NOINLINE void compute_columns(const pixel_panel<T>& panel, const float*
 /// in any order. `transposed` has room for the columns that a class of one column reads.
 template <class T>
 inline void compute_lines(const narrow_output_plan& g, const pixel_panel<T>& panel, const float* packed,
-                          std::int64_t pitch, const staging_box& read, const box_grid::item& box, term_list& terms,
+                          std::int64_t pitch, const packed_box& read, const box_grid::item& box, term_list& terms,
                           float* transposed) noexcept {
     const auto strides = [&](std::int64_t channel, std::int64_t row, std::int64_t column, std::int64_t plane) {
         return shape::canonical_strides{read.extent[0] * plane, channel, plane, row, column};
@@ -234,7 +234,7 @@ void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* 
                               packed_weights + j * g.panels.floats);
         weights_key = task % block_tasks;
 
-        const staging_box read = reads_of(g.axes, g.outputs, box, g.panels.terms);
+        const packed_box read = reads_of(g.axes, g.outputs, box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
         const std::int64_t key = task / block_tasks * g.groups + t.group;
         if (packed_key != key) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);

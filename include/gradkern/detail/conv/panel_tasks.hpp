@@ -9,7 +9,7 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/problem.hpp>
-#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/shape/check.hpp>
 

@@ -17,7 +17,7 @@
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/points.hpp>
+#include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 
@@ -150,7 +150,7 @@ struct pixel_panel {
     /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
     /// tiles belong to the first run. Whole tiles are read at `source`. The runs tell where the columns belong, which lie
     /// `step` apart there; they must hold all of them.
-    std::int64_t compute(const float* source, std::int64_t left, const term_list& terms, const point_run* runs,
+    std::int64_t compute(const float* source, std::int64_t left, const term_list& terms, const pixel_run* runs,
                          std::int64_t step) const noexcept {
         const bool few = g.out_channels <= wide_tile_rows;
         pixel_tile tile = pixel_tile_for<operand::scalar>(rows, left, few);
@@ -193,7 +193,7 @@ struct pixel_panel {
     }
 
 private:
-    void store(std::int64_t row, float* sums, std::int64_t columns, const point_run* run,
+    void store(std::int64_t row, float* sums, std::int64_t columns, const pixel_run* run,
                std::int64_t step) const noexcept {
         if (bias != nullptr) {
             const float b = load_as_float(bias, g.bias_type, (first + row) * g.bias_stride);

@@ -20,9 +20,9 @@
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/points.hpp>
-#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/target.hpp>
@@ -120,12 +120,12 @@ template <class T>
 inline void compute_pixels(const pixel_panel<T>& panel, std::int64_t segment, const float* source, std::int64_t first,
                            std::int64_t count, const term_list& terms) noexcept {
     const pixel_plan& g = panel.g;
-    point_walk outputs(g.batch, g.extents(), g.out, first);
-    std::array<point_run, most_tile_columns> runs;
-    point_run rest;  // of the last run
+    pixel_walk outputs(g.batch, g.extents(), g.out, first);
+    std::array<pixel_run, most_tile_columns> runs;
+    pixel_run rest;  // of the last run
     for (std::int64_t at = 0; at < count;) {
         std::int64_t columns = 0;
-        for (point_run* run = runs.data(); columns < std::min(segment, count - at); ++run) {
+        for (pixel_run* run = runs.data(); columns < std::min(segment, count - at); ++run) {
             if (rest.count == 0) rest = outputs.next(count - at - columns);
             // several tiles, or a part of one
             const std::int64_t tiles = columns == 0 ? rest.count / segment : 0;
@@ -202,8 +202,8 @@ void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slic
         const std::int64_t pitch = row_pitch(count - in_place);
         const std::int64_t key = task / block_tasks * g.groups + t.group;
         if (packed_key != key)
-            stage_points(from, point_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
-                         g.in_channels, g.panels.has_pairs(), packed, pitch);
+            pack_pixels(from, pixel_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
+                        g.in_channels, g.panels.has_pairs(), packed, pitch);
         packed_key = key;
         compute(packed, pitch, first + in_place, count - in_place);
     }

@@ -25,8 +25,8 @@
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/micro/sliding_tile.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/pack/tile_output.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -121,7 +121,7 @@ struct tile_task {
         return packed_weights + panel * plan.panels.floats;
     }
 
-    GRADKERN_NOINLINE void read_packed(const staging_box& read, const float* packed) noexcept {
+    GRADKERN_NOINLINE void read_packed(const packed_box& read, const float* packed) noexcept {
         source = reinterpret_cast<const std::byte*>(packed);
         in = read.strides();
         origin = read.origin();
@@ -430,25 +430,25 @@ void pack_task_weights(const tile_task& t, const T* weights, const void* bias) n
 
 /// Packs what a task reads: the channels of its group, or of the groups of its lanes.
 template <class T>
-void pack_task_activations(const tile_task& t, const staging_box& read, const T* src, float* packed) noexcept {
+void pack_task_activations(const tile_task& t, const packed_box& read, const T* src, float* packed) noexcept {
     const tile_plan& g = t.plan;
     if (g.fusion == panel_fusion::groups && !g.in_place()) {
         const std::int64_t channels = std::min(g.lane_channels() - t.first_lane, g.packed_channels);
-        stage_channels(src + t.first_lane * g.in[1], g.in, read, channels, packed);
+        pack_channels(src + t.first_lane * g.in[1], g.in, read, channels, packed);
         return;
     }
     const bool across = g.panels.across_groups();
     if (across && !g.panels.has_pairs()) {
         const bool in_group = g.panels.inputs == lane_inputs::broadcast_in_group;  // the tile finds them
-        stage_across_groups(src, g.in, read, t.first_lane, t.first_used, in_group ? 1 : g.out_channels,
-                            in_group ? 1 : g.in_channels, g.panels.width, packed);
+        spread_across_groups(src, g.in, read, t.first_lane, t.first_used, in_group ? 1 : g.out_channels,
+                             in_group ? 1 : g.in_channels, g.panels.width, packed);
         return;
     }
     const T* const from = src + (across ? t.first_lane : t.group * g.in_channels) * g.in[1];
     if (!g.panels.has_pairs()) {
-        stage_channels(from, g.in, read, g.in_channels, packed);
+        pack_channels(from, g.in, read, g.in_channels, packed);
     } else if constexpr (has_pairs<T>) {
-        stage_pairs(from, g.in, read, across ? g.panels.width : g.in_channels, packed);
+        pack_channel_pairs(from, g.in, read, across ? g.panels.width : g.in_channels, packed);
     }
 }
 
@@ -469,7 +469,7 @@ void run_path(const tile_plan& g, const conv_call<T>& call, std::byte* slice, co
         if (t.in_place()) {
             t.read_in_place(call.src, sizeof(T));
         } else {
-            const staging_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels);
+            const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels);
             const std::int64_t key = g.panels.across_groups() ? task : block * g.groups + t.group;
             if (key != packed_key) pack_task_activations(t, read, call.src, packed);
             packed_key = key;

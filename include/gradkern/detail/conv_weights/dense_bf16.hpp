@@ -91,7 +91,7 @@ void pack_line_pairs(const dense_bf16_plan& p, const T* from, std::int64_t lines
             pack_row_pairs(from + line * line_step, p.large[1], channels, step, pixels, to + line * line_floats,
                            rows.term);
         if (rows.term != 1) continue;
-        // Contiguous lines are a stretch of memory, prefetched some channels ahead.
+        // Contiguous lines are a run of memory, prefetched some channels ahead.
         const std::int64_t ahead = line_step < 4 * (pixels * step + simd::line_elements<T>) ? lines * line_step : 0;
         for (std::int64_t k = 0; k < channels; ++k) {
             for (std::int64_t i = 0; i < ahead && k + target.prefetch.packed_pixels < channels;

@@ -21,9 +21,9 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/dense_tiles.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/points.hpp>
-#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -155,14 +155,14 @@ template <class T>
                           {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
                           w.first_line * line + w.first_column * column};
     if (w.pixels() == 0) return view;
-    point_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.columns}, p.large, w.first_line * w.columns);
+    pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.columns}, p.large, w.first_line * w.columns);
     const T* const first = large + w.first_column * p.large[4];
     if (rows && p.large[4] == 1) {
-        stage_points(first, walk, w.pixels(), p.large[1], channels, false, packed, pitch);
+        pack_pixels(first, walk, w.pixels(), p.large[1], channels, false, packed, pitch);
         return view;
     }
     for (std::int64_t left = w.pixels(); left > 0;) {
-        const point_run run = walk.next(left);
+        const pixel_run run = walk.next(left);
         const T* const from = first + run.offset;
         if (rows) {
             pack_lanes(from, walk.step(), run.count, p.large[1], channels, packed, pitch);

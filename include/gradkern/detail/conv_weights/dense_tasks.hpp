@@ -10,7 +10,7 @@
 #include <gradkern/detail/conv_weights/tasks.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
-#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/checked.hpp>

@@ -50,9 +50,9 @@ namespace detail::conv_weights {
 }
 
 template <class T>
-void pack_few_channels(const tap_rows_plan& p, const T* large, const staging_box& box, std::int64_t, std::int64_t,
+void pack_few_channels(const tap_rows_plan& p, const T* large, const packed_box& box, std::int64_t, std::int64_t,
                        float* to) noexcept {
-    stage_channels(large, p.large, box, p.large_channels, to);
+    pack_channels(large, p.large, box, p.large_channels, to);
 }
 
 inline void add_lines_of_few_channels(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {

@@ -50,9 +50,9 @@ namespace detail::conv_weights {
 
 /// Each lane has one number of its group: the kernel finds the others in the register.
 template <class T>
-void pack_grouped(const tap_rows_plan& p, const T* large, const staging_box& box, std::int64_t first_lane,
+void pack_grouped(const tap_rows_plan& p, const T* large, const packed_box& box, std::int64_t first_lane,
                   std::int64_t lanes, float* to) noexcept {
-    stage_across_groups(large, p.large, box, first_lane, lanes, 1, 1, p.panel_width, to);
+    spread_across_groups(large, p.large, box, first_lane, lanes, 1, 1, p.panel_width, to);
 }
 
 /// row_tiles::run where both rows are vectors side by side of one tap.

@@ -20,8 +20,8 @@
 #include <gradkern/detail/conv_weights/tasks.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
@@ -122,7 +122,7 @@ struct plane_lines {
 template <class T>
 struct tap_rows_steps {
     /// Packs a box of the large side for `lanes` lanes from `first_lane` on.
-    void (*pack_large)(const tap_rows_plan&, const T* large, const staging_box& box, std::int64_t first_lane,
+    void (*pack_large)(const tap_rows_plan&, const T* large, const packed_box& box, std::int64_t first_lane,
                        std::int64_t lanes, float* to) noexcept;
     /// Adds the products of some lines to the sums of a panel, [tap][l][lane], where the large side is packed.
     void (*add_lines)(const tap_rows_plan&, const plane_lines&, float* sum) noexcept;
@@ -231,7 +231,7 @@ void add_panels(const tap_rows_plan& p, const tap_rows_steps<T>& steps, const T*
             out.last_image = l.at.n + 1;
             out.first = {l.at.d, l.at.h, chunk.first_column};
             out.last = {l.at.d + 1, l.at.h + l.lines, chunk.last_column};
-            const staging_box box = reads_of(p.axes, shape::side::small, out, p.pixel_floats);
+            const packed_box box = reads_of(p.axes, shape::side::small, out, p.pixel_floats);
             steps.pack_large(p, large, box, first_lane, lanes, packed_large);
             l.large = packed_large;
             l.stride = box.strides();

@@ -22,8 +22,8 @@
 #include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/micro/window_gather.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -138,10 +138,10 @@ public:
         src = panel_of(src, plan_.src);
         diff_dst = panel_of(diff_dst, y);
         diff_src = panel_of(diff_src, plan_.diff_src);
-        staging_box packed;
+        packed_box packed;
         if (plan_.access == window_access::packed && windows_.first[2] < windows_.last[2]) {
             packed = reads();
-            stage_channels(src, plan_.src, packed, used_, packed_);
+            pack_channels(src, plan_.src, packed, used_, packed_);
         }
         const std::size_t slide = plan_.slide;
         std::int64_t done = box_.first[slide];  // slices before this one

@@ -17,7 +17,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
-#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -264,7 +264,7 @@ protected:
         return tensor + (image_ * strides[0] + first_channel_ * strides[1]);
     }
     /// What the windows read.
-    [[nodiscard]] staging_box reads() const noexcept {
+    [[nodiscard]] packed_box reads() const noexcept {
         return reads_of(shared_.axes, shape::side::small, windows_, shared_.panel_width);
     }
 
@@ -289,7 +289,7 @@ protected:
 
     /// Calls f(source) with what windows are read from: the tensor, or what is packed of it.
     template <class T, class F>
-    void with_source(const T* src, const staging_box& packed, const std::array<std::int64_t, 3>& offset_steps,
+    void with_source(const T* src, const packed_box& packed, const std::array<std::int64_t, 3>& offset_steps,
                      std::int64_t offset_origin, const F& f) const noexcept {
         if (shared_.access == window_access::packed) {
             f(window_source<float>{packed_ - packed.origin(), packed.strides(), 1, offset_steps, offset_origin});

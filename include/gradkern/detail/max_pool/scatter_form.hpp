@@ -29,8 +29,8 @@
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/executor.hpp>
@@ -207,10 +207,10 @@ private:
             const std::int64_t reached = std::min(plan_.buffered, end_ - first) - kept;
             own::fill_n(sums_ + kept * slice, reached * slice, Sum{0});
             if (is_packed) {
-                staging_box box = hull_;
+                packed_box box = hull_;
                 box.first[plan_.slide] = first + kept;
                 box.extent[plan_.slide] = reached;
-                stage_channels(src, plan_.src, box, used_, packed_ + kept * slice);
+                pack_channels(src, plan_.src, box, used_, packed_ + kept * slice);
             }
             extent = kept + reached;
             if (first == begin) return;
@@ -271,7 +271,7 @@ private:
     const scatter_form_plan& plan_;
     float* gradient_;
     Sum* sums_;
-    staging_box hull_;      // what is buffered
+    packed_box hull_;       // what is buffered
     std::int64_t end_ = 0;  // of the slices that the box needs
 };
 

@@ -25,8 +25,8 @@
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/own.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -160,14 +160,14 @@ public:
         src = panel_of(src, plan_.src);
         dst = panel_of(dst, plan_.dst);
         indices = plan_.index_output == result_output::none ? nullptr : panel_of(indices, plan_.indices);
-        staging_box packed;
+        packed_box packed;
         if (plan_.access == window_access::packed) {
             packed = reads();
             if (plan_.packing == packed_lines::whole) {
                 packed.first[2] = 0;
                 packed.extent[2] = plan_.axes[2].large;
             }
-            stage_channels(src, plan_.src, packed, used_, packed_);
+            pack_channels(src, plan_.src, packed, used_, packed_);
         }
         const shape::canonical_strides& y = plan_.dst;
         const shape::canonical_strides& z = plan_.indices;

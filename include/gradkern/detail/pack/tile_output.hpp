@@ -12,8 +12,8 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
-#include <gradkern/detail/pack/staging.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -135,7 +135,7 @@ public:
     /// Sends the rows in the buffer to the tensor.
     void flush() noexcept {
         if (box_buffer_ != nullptr) {
-            for_each_staged_stretch(box_, out_, box_buffer_, [&](std::int64_t offset, std::int64_t count, float* from) {
+            for_each_contiguous_run(box_, out_, box_buffer_, [&](std::int64_t offset, std::int64_t count, float* from) {
                 add_bias(from, count);
                 element_.unpack(from, width_, lanes_, count, at(offset), out_[1], out_[4], accumulate_);
             });
@@ -170,7 +170,7 @@ private:
     output_element element_;
     std::byte* dst_ = nullptr;
     shape::canonical_strides out_;
-    staging_box box_{};
+    packed_box box_{};
     float* box_buffer_ = nullptr;
     std::int64_t lanes_ = 0;
     std::int64_t panel_;

@@ -1,4 +1,4 @@
-// Lanes: how a plan's tasks meet the caller's executor and workspace.
+// Workers: how a plan's tasks meet the caller's executor and workspace.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace detail {
 inline constexpr std::int64_t least_lanes = 16;
 inline constexpr std::int64_t least_times = std::max<std::int64_t>(1, simd::lanes / least_lanes);
 
-/// Byte offsets of the arrays in one lane's slice of the workspace, each on a cache line of its own.
+/// Byte offsets of the arrays in one worker's slice of the workspace, each on a cache line of its own.
 class slice_layout {
 public:
     constexpr slice_layout() noexcept = default;
@@ -58,10 +58,10 @@ inline constexpr std::size_t stack_workspace =
     (simd::lanes > 8 ? 32 : 16) * 1024 + cache_line;  // what any workspace may lose to alignment
 inline constexpr std::int64_t stack_slice = static_cast<std::int64_t>(stack_workspace) - cache_line;
 
-/// Bytes that `lanes` slices need in memory of any alignment; SIZE_MAX where they cannot be counted.
-[[nodiscard]] constexpr std::size_t workspace_for(std::int64_t slice_bytes, std::int64_t lanes) noexcept {
+/// Bytes that `workers` slices need in memory of any alignment; SIZE_MAX where they cannot be counted.
+[[nodiscard]] constexpr std::size_t workspace_for(std::int64_t slice_bytes, std::int64_t workers) noexcept {
     if (slice_bytes == 0) return 0;
-    const shape::checked bytes = shape::checked(slice_bytes) * std::max<std::int64_t>(lanes, 1) + cache_line;
+    const shape::checked bytes = shape::checked(slice_bytes) * std::max<std::int64_t>(workers, 1) + cache_line;
     return bytes.ok() ? static_cast<std::size_t>(bytes.value()) : SIZE_MAX;
 }
 
@@ -75,10 +75,10 @@ public:
         first_ = workspace.data() + skip;
         count_ = static_cast<std::int64_t>(workspace.size() - skip) / slice_bytes;
     }
-    /// How many lanes have memory; without any need for memory there is no limit.
+    /// How many workers have memory; without any need for memory there is no limit.
     [[nodiscard]] std::int64_t count() const noexcept { return slice_bytes_ == 0 ? INT64_MAX : count_; }
-    [[nodiscard]] std::byte* operator[](std::int64_t lane) const noexcept {
-        return slice_bytes_ == 0 ? nullptr : first_ + lane * slice_bytes_;
+    [[nodiscard]] std::byte* operator[](std::int64_t worker) const noexcept {
+        return slice_bytes_ == 0 ? nullptr : first_ + worker * slice_bytes_;
     }
 
 private:
@@ -87,23 +87,23 @@ private:
     std::int64_t count_ = 0;
 };
 
-/// Runs tasks 0 ... tasks - 1. Each lane calls `lane(memory, next)`; next() hands out task numbers and ends with -1.
-/// Which lane gets which task is left to chance: no result may depend on it.
-template <class Lane>
-void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, const Lane& lane) noexcept {
-    const std::int64_t lanes = std::min({static_cast<std::int64_t>(executor.concurrency()), tasks, memory.count()});
-    if (tasks <= 0 || lanes <= 0) return;
+/// Runs tasks 0 ... tasks - 1. Each worker calls `worker(memory, next)`; next() hands out task numbers and ends with -1.
+/// Which worker gets which task is left to chance: no result may depend on it.
+template <class Worker>
+void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, const Worker& worker) noexcept {
+    const std::int64_t workers = std::min({static_cast<std::int64_t>(executor.concurrency()), tasks, memory.count()});
+    if (tasks <= 0 || workers <= 0) return;
     std::atomic<std::int64_t> counter{0};
     auto body = [&](std::ptrdiff_t i) {
-        lane(memory[i], [&]() -> std::int64_t {
+        worker(memory[i], [&]() -> std::int64_t {
             const std::int64_t t = counter.fetch_add(1, std::memory_order_relaxed);
             return t < tasks ? t : -1;
         });
     };
-    if (lanes == 1) {
+    if (workers == 1) {
         body(0);
     } else {
-        executor.parallel_for(static_cast<std::ptrdiff_t>(lanes), body);
+        executor.parallel_for(static_cast<std::ptrdiff_t>(workers), body);
     }
 }
 

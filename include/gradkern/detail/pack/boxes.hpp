@@ -1,5 +1,5 @@
-// Staging areas: the input of one block of outputs as f32 with channels innermost, [image][plane][row][column][channel].
-// Only what lies inside the tensor is copied; there is no padding in a staging area.
+// Packing buffers: the input of one block of outputs as f32 with channels innermost, [image][plane][row][column][channel].
+// Only what lies inside the tensor is copied; there is no padding in a packing buffer.
 #pragma once
 
 #include <algorithm>
@@ -23,27 +23,27 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Floats from row to row of `count` staged floats: an odd number of cache lines, so that rows do not meet in one cache set.
+/// Floats from row to row of `count` packed floats: an odd number of cache lines, so that rows do not meet in one cache set.
 /// It never falls as `count` grows: room for the longest rows is room for all.
 [[nodiscard]] constexpr std::int64_t row_pitch(std::int64_t count) noexcept {
     return (shape::ceil_div(count, 16) | 1) * 16;
 }
 
-/// The box of input positions that a box of outputs reads, and its place in a staging area.
-struct staging_box {
+/// The box of input positions that a box of outputs reads, and its place in a packing buffer.
+struct packed_box {
     std::int64_t first_image = 0;
     std::int64_t images = 0;
     std::array<std::int64_t, 3> first{};
     std::array<std::int64_t, 3> extent{};
     std::int64_t channels = 0;  // floats per position
 
-    /// Strides of the staging area.
+    /// Strides of the packing buffer.
     [[nodiscard]] constexpr shape::canonical_strides strides() const noexcept {
         const std::int64_t row = extent[2] * channels;
         const std::int64_t plane = extent[1] * row;
         return {extent[0] * plane, 1, plane, row, channels};
     }
-    /// Offset that the first staged element would have in a tensor with these strides.
+    /// Offset that the first packed element would have in a tensor with these strides.
     [[nodiscard]] constexpr std::int64_t origin() const noexcept {
         const shape::canonical_strides s = strides();
         return first_image * s[0] + first[0] * s[2] + first[1] * s[3] + first[2] * s[4];
@@ -51,9 +51,9 @@ struct staging_box {
 };
 
 /// The input box of the outputs `box`.
-[[nodiscard]] constexpr staging_box reads_of(const std::array<shape::axis, 3>& axes, shape::side outputs,
-                                             const box_grid::item& box, std::int64_t channels) noexcept {
-    staging_box r;
+[[nodiscard]] constexpr packed_box reads_of(const std::array<shape::axis, 3>& axes, shape::side outputs,
+                                            const box_grid::item& box, std::int64_t channels) noexcept {
+    packed_box r;
     r.first_image = box.first_image;
     r.images = box.last_image - box.first_image;
     r.channels = channels;
@@ -65,26 +65,26 @@ struct staging_box {
     return r;
 }
 
-/// Calls f(offset of a stretch's first position in the tensor, its length, its place in the staging area) for all rows.
-/// Rows that follow each other in the tensor are one stretch.
+/// Calls f(offset of a run's first position in the tensor, its length, its place in the packing buffer) for all rows.
+/// Rows that follow each other in the tensor are one run.
 template <class F>
-inline void for_each_staged_stretch(const staging_box& box, const shape::canonical_strides& in, float* staging,
+inline void for_each_contiguous_run(const packed_box& box, const shape::canonical_strides& in, float* packed,
                                     const F& f) {
     const std::int64_t rows = continues(in[3], box.extent[2], in[4]) ? box.extent[1] : 1;
     const std::int64_t positions = rows * box.extent[2];
     for (std::int64_t n = 0; n < box.images; ++n)
         for (std::int64_t d = 0; d < box.extent[0]; ++d)
-            for (std::int64_t h = 0; h < box.extent[1]; h += rows, staging += positions * box.channels)
+            for (std::int64_t h = 0; h < box.extent[1]; h += rows, packed += positions * box.channels)
                 f((box.first_image + n) * in[0] + (box.first[0] + d) * in[2] + (box.first[1] + h) * in[3] +
                       box.first[2] * in[4],
-                  positions, staging);
+                  positions, packed);
 }
 
-/// Stages neighbouring channels, the first of which `src` points to.
+/// Packs neighbouring channels, the first of which `src` points to.
 template <class T>
-inline void stage_channels(const T* src, const shape::canonical_strides& in, const staging_box& box,
-                           std::int64_t channels, float* staging) noexcept {
-    for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
+inline void pack_channels(const T* src, const shape::canonical_strides& in, const packed_box& box,
+                          std::int64_t channels, float* packed) noexcept {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
         pack_lanes(src + offset, in[1], channels, in[4], count, to, box.channels);
         clear_lanes(channels, box.channels, count, to, box.channels);
     });
@@ -92,9 +92,9 @@ inline void stage_channels(const T* src, const shape::canonical_strides& in, con
 
 /// The same of pairs of bf16 channels: half as many floats.
 template <class T>
-inline void stage_pairs(const T* src, const shape::canonical_strides& in, const staging_box& box, std::int64_t channels,
-                        float* staging) noexcept {
-    for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
+inline void pack_channel_pairs(const T* src, const shape::canonical_strides& in, const packed_box& box,
+                               std::int64_t channels, float* packed) noexcept {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
         pack_lane_pairs(src + offset, in[1], channels, in[4], count, to, box.channels);
     });
 }
@@ -133,13 +133,13 @@ inline void spread_groups(const T* source, std::int64_t step, std::int64_t count
     }
 }
 
-/// Stages one panel of lanes that run across groups: lane j holds, for each reduction channel k, the channel k of the
+/// Packs one panel of lanes that run across groups: lane j holds, for each reduction channel k, the channel k of the
 /// group that output channel first_lane + j belongs to: [position][k][lane].
 template <class T>
-inline void stage_across_groups(const T* src, const shape::canonical_strides& in, const staging_box& box,
-                                std::int64_t first_lane, std::int64_t lanes, std::int64_t group_outputs,
-                                std::int64_t group_inputs, std::int64_t width, float* staging) noexcept {
-    for_each_staged_stretch(box, in, staging, [&](std::int64_t offset, std::int64_t count, float* to) {
+inline void spread_across_groups(const T* src, const shape::canonical_strides& in, const packed_box& box,
+                                 std::int64_t first_lane, std::int64_t lanes, std::int64_t group_outputs,
+                                 std::int64_t group_inputs, std::int64_t width, float* packed) noexcept {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
         if (in[1] == 1 && group_outputs > 1) {  // position by position: neighbouring groups share lines
             spread_groups(src + offset, in[4], count, first_lane, lanes, group_outputs, group_inputs, width, to,
                           box.channels);

@@ -1,6 +1,6 @@
 // Walks over the pixels of a tensor, and packing them as [channel][pixel], against plain loops.
 
-#include <gradkern/detail/pack/points.hpp>
+#include <gradkern/detail/pack/pixels.hpp>
 
 #include <gtest/gtest.h>
 
@@ -63,9 +63,9 @@ TEST(points, a_walk_visits_all_pixels_in_order) {
     for_tensors([](const tensor& t) {
         for (std::int64_t first = 0; first < t.pixels(); ++first)
             for (const std::int64_t most : {1, 3, 1000}) {
-                point_walk walk(t.batch, t.extent, t.stride, first);
+                pixel_walk walk(t.batch, t.extent, t.stride, first);
                 for (std::int64_t at = first; at < t.pixels();) {
-                    const point_run run = walk.next(most);
+                    const pixel_run run = walk.next(most);
                     ASSERT_GE(run.count, 1);
                     ASSERT_LE(run.count, most);
                     for (std::int64_t i = 0; i < run.count; ++i)
@@ -78,13 +78,13 @@ TEST(points, a_walk_visits_all_pixels_in_order) {
 
 TEST(points, runs_are_as_long_as_can_be) {
     const tensor dense = tensors(3, 1, 2, 3, 4)[0];  // one channel: all pixels lie in a row
-    EXPECT_EQ(point_walk(3, dense.extent, dense.stride, 0).next(1000).count, 3 * 2 * 3 * 4);
+    EXPECT_EQ(pixel_walk(3, dense.extent, dense.stride, 0).next(1000).count, 3 * 2 * 3 * 4);
     const tensor gaps = tensors(3, 1, 2, 3, 4)[2];
-    EXPECT_EQ(point_walk(3, gaps.extent, gaps.stride, 0).next(1000).count, 4);
+    EXPECT_EQ(pixel_walk(3, gaps.extent, gaps.stride, 0).next(1000).count, 4);
 }
 
 template <class T>
-void check_staged(const tensor& t, std::int64_t first, std::int64_t count, bool pairs, random_source& random) {
+void check_packed(const tensor& t, std::int64_t first, std::int64_t count, bool pairs, random_source& random) {
     const auto size = static_cast<std::size_t>(t.offset(t.pixels() - 1) + (t.channels - 1) * t.stride[1] + 1);
     guarded_buffer<T> source(size);
     for (std::size_t i = 0; i < size; ++i) store_element(&source[i], random.real(-2.0F, 2.0F));
@@ -107,8 +107,8 @@ void check_staged(const tensor& t, std::int64_t first, std::int64_t count, bool 
             if (2 * k + 1 < t.channels) std::memcpy(&pair[1], at(2 * k + 1, x), sizeof(T));
             std::memcpy(&to, pair.data(), sizeof to);
         }
-    stage_points(source.data(), point_walk(t.batch, t.extent, t.stride, first), count, t.stride[1], t.channels, pairs,
-                 out.data(), pitch);
+    pack_pixels(source.data(), pixel_walk(t.batch, t.extent, t.stride, first), count, t.stride[1], t.channels, pairs,
+                out.data(), pitch);
     EXPECT_EQ(std::memcmp(out.data(), expected.data(), expected.size() * sizeof(float)), 0);
     EXPECT_TRUE(out.zones_intact());
 }
@@ -118,9 +118,9 @@ TEST(points, are_packed_with_pixels_innermost) {
     for_tensors([&](const tensor& t) {
         for (const std::int64_t first : {std::int64_t{0}, t.pixels() / 3, t.pixels() - 1}) {
             const std::int64_t count = random.integer(1, t.pixels() - first);
-            check_staged<float>(t, first, count, false, random);
-            check_staged<bfloat16>(t, first, count, false, random);
-            if constexpr (has_pairs<bfloat16>) check_staged<bfloat16>(t, first, count, true, random);
+            check_packed<float>(t, first, count, false, random);
+            check_packed<bfloat16>(t, first, count, false, random);
+            if constexpr (has_pairs<bfloat16>) check_packed<bfloat16>(t, first, count, true, random);
         }
     });
 }

@@ -1,6 +1,6 @@
 // The inputs of a block of outputs, packed with channels innermost, against plain loops over the box.
 
-#include <gradkern/detail/pack/staging.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ source make_source(std::int64_t n, std::int64_t c, std::int64_t d, std::int64_t 
 
 // f(image, plane, row, column of the tensor, offset of the packed pixel) for all pixels of a box.
 template <class F>
-void for_pixels(const staging_box& box, const F& f) {
+void for_pixels(const packed_box& box, const F& f) {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < box.images; ++n)
         for (std::int64_t d = 0; d < box.extent[0]; ++d)
@@ -58,7 +58,7 @@ void check(std::int64_t channels, std::int64_t floats, const Pack& pack, const E
                 SCOPED_TRACE("channels " + std::to_string(channels) + ", floats " + std::to_string(floats) + ", nxc " +
                              std::to_string(nxc) + ", whole rows " + std::to_string(whole_rows));
                 GRADKERN_TRACE_SEED(random);
-                staging_box box;
+                packed_box box;
                 box.channels = floats;
                 box.first_image = random.integer(0, s.extent[0] - 1);
                 box.images = random.integer(1, s.extent[0] - box.first_image);
@@ -96,26 +96,26 @@ void check_channels(const char* name) {
         for (const std::int64_t floats : {channels, channels + 3})
             check<T>(
                 channels, floats,
-                [&](const T* from, const shape::canonical_strides& in, const staging_box& box, float* to) {
-                    stage_channels(from, in, box, channels, to);
+                [&](const T* from, const shape::canonical_strides& in, const packed_box& box, float* to) {
+                    pack_channels(from, in, box, channels, to);
                 },
                 [&](const T* pixel, const shape::canonical_strides& in, std::int64_t i) {
                     return i < channels ? load_element(pixel + i * in[1]) : 0.0F;
                 },
                 random);
 }
-TEST(staging, channels_of_f32) { check_channels<float>("staging.f32"); }
-TEST(staging, channels_of_f16) { check_channels<float16>("staging.f16"); }
-TEST(staging, channels_of_bf16) { check_channels<bfloat16>("staging.bf16"); }
+TEST(packed, channels_of_f32) { check_channels<float>("packed.f32"); }
+TEST(packed, channels_of_f16) { check_channels<float16>("packed.f16"); }
+TEST(packed, channels_of_bf16) { check_channels<bfloat16>("packed.bf16"); }
 
-TEST(staging, pairs_of_channels) {
+TEST(packed, pairs_of_channels) {
     if constexpr (has_pairs<bfloat16>) {
-        random_source random("staging.pairs");
+        random_source random("packed.pairs");
         for (const std::int64_t channels : {1, 2, 3, 8, 9, 32, 35})
             check<bfloat16>(
                 channels, (channels + 1) / 2,
-                [&](const bfloat16* from, const shape::canonical_strides& in, const staging_box& box, float* to) {
-                    stage_pairs(from, in, box, channels, to);
+                [&](const bfloat16* from, const shape::canonical_strides& in, const packed_box& box, float* to) {
+                    pack_channel_pairs(from, in, box, channels, to);
                 },
                 [&](const bfloat16* pixel, const shape::canonical_strides& in, std::int64_t i) {
                     std::array<bfloat16, 2> pair{};
@@ -141,8 +141,8 @@ void check_across_groups(const char* name) {
                 const std::int64_t groups = (first_lane + lanes + outputs - 1) / outputs;
                 check<T>(
                     groups * inputs, inputs * width,
-                    [&](const T* from, const shape::canonical_strides& in, const staging_box& box, float* to) {
-                        stage_across_groups(from, in, box, first_lane, lanes, outputs, inputs, width, to);
+                    [&](const T* from, const shape::canonical_strides& in, const packed_box& box, float* to) {
+                        spread_across_groups(from, in, box, first_lane, lanes, outputs, inputs, width, to);
                     },
                     [&](const T* pixel, const shape::canonical_strides& in, std::int64_t i) {
                         const std::int64_t lane = i % width;
@@ -152,16 +152,16 @@ void check_across_groups(const char* name) {
                     random);
             }
 }
-TEST(staging, groups_across_lanes_of_f32) { check_across_groups<float>("staging.groups.f32"); }
-TEST(staging, groups_across_lanes_of_bf16) { check_across_groups<bfloat16>("staging.groups.bf16"); }
+TEST(packed, groups_across_lanes_of_f32) { check_across_groups<float>("packed.groups.f32"); }
+TEST(packed, groups_across_lanes_of_bf16) { check_across_groups<bfloat16>("packed.groups.bf16"); }
 
-TEST(staging, a_box_holds_what_its_outputs_read_inside_the_tensor) {
+TEST(packed, a_box_holds_what_its_outputs_read_inside_the_tensor) {
     shape::axis axis{.large = 11, .small = 6, .kernel = 3, .stride = 2, .dilation = 1, .pad_begin = 1, .pad_end = 1};
     const std::array<shape::axis, 3> axes{{{}, {}, axis}};
     for (std::int64_t first = 0; first < axis.small; ++first)
         for (std::int64_t last = first + 1; last <= axis.small; ++last) {
             const box_grid::item box{1, 3, {0, 0, first}, {1, 1, last}};
-            const staging_box read = reads_of(axes, shape::side::small, box, 5);
+            const packed_box read = reads_of(axes, shape::side::small, box, 5);
             EXPECT_EQ(read.first_image, 1);
             EXPECT_EQ(read.images, 2);
             EXPECT_EQ(read.channels, 5);
@@ -172,7 +172,7 @@ TEST(staging, a_box_holds_what_its_outputs_read_inside_the_tensor) {
         }
 }
 
-TEST(staging, row_pitches_are_odd_numbers_of_lines_that_never_fall) {
+TEST(packed, row_pitches_are_odd_numbers_of_lines_that_never_fall) {
     std::int64_t last = 0;
     for (std::int64_t count = 0; count < 1000; ++count) {
         const std::int64_t pitch = row_pitch(count);

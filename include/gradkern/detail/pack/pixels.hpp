@@ -1,4 +1,4 @@
-// Staging areas with positions in the lanes, those of all lines, planes and images as one line: of 1x1 kernels, and of
+// Packing buffers with positions in the lanes, those of all lines, planes and images as one line: of 1x1 kernels, and of
 // windows of lines for weight gradients.
 #pragma once
 
@@ -19,16 +19,16 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// Positions of a tensor that are neighbours in their order and lie equally far apart in memory.
-struct point_run {
+struct pixel_run {
     std::int64_t offset = 0;  ///< of the first, in elements
     std::int64_t count = 0;
 };
 
 /// Walks the positions (image, plane, row, column) of a tensor in row-major order, by runs as long as can be.
-class point_walk {
+class pixel_walk {
 public:
     /// From position number `first` on, which exists.
-    GRADKERN_NOINLINE point_walk(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
+    GRADKERN_NOINLINE pixel_walk(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
                                  const shape::canonical_strides& stride, std::int64_t first) noexcept {
         const std::array<level, 4> axes{
             {{extent[2], stride[4]}, {extent[1], stride[3]}, {extent[0], stride[2]}, {batch, stride[0]}}};
@@ -52,8 +52,8 @@ public:
     [[nodiscard]] std::int64_t step() const noexcept { return level_[0].step; }
 
     /// The next run of at most `most` positions.
-    [[nodiscard]] point_run next(std::int64_t most) noexcept {
-        const point_run run{offset_, std::min(most, level_[0].count - at_[0])};
+    [[nodiscard]] pixel_run next(std::int64_t most) noexcept {
+        const pixel_run run{offset_, std::min(most, level_[0].count - at_[0])};
         at_[0] += run.count;
         offset_ += run.count * level_[0].step;
         for (std::size_t l = 0; at_[l] == level_[l].count && l + 1 < levels_; ++l) {
@@ -75,17 +75,17 @@ private:
     std::int64_t offset_ = 0;
 };
 
-/// Stages the next `count` positions of a walk over `src` as [channel][position], `pitch` floats from channel to channel.
+/// Packs the next `count` positions of a walk over `src` as [channel][position], `pitch` floats from channel to channel.
 /// `pairs`: of pairs of bf16 channels, half as many.
 template <class T>
-GRADKERN_NOINLINE void stage_points(const T* src, point_walk walk, std::int64_t count, std::int64_t channel_step,
-                                    std::int64_t channels, bool pairs, float* staging, std::int64_t pitch) noexcept {
-    for (float* const end = staging + count; staging != end;) {
-        const point_run run = walk.next(end - staging);
+GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t count, std::int64_t channel_step,
+                                   std::int64_t channels, bool pairs, float* packed, std::int64_t pitch) noexcept {
+    for (float* const end = packed + count; packed != end;) {
+        const pixel_run run = walk.next(end - packed);
         const std::int64_t step = walk.step();
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         const std::int64_t together = !pairs ? 1 : step == 1 ? 2 : channels;  // channels
-        float* to = staging;
+        float* to = packed;
         for (std::int64_t k = 0; k < channels; k += together, to += pitch) {
             const T* const from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
@@ -104,7 +104,7 @@ GRADKERN_NOINLINE void stage_points(const T* src, point_walk walk, std::int64_t 
                 for (std::int64_t x = 0; x < run.count; ++x) to[x] = load_element(from + x * step);
             }
         }
-        staging += run.count;
+        packed += run.count;
     }
 }
 
