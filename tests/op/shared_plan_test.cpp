@@ -177,7 +177,7 @@ void visit_convolutions(const visitor& visit) {
                          visit_convolution<T>(grouped, "grouped", format, options, visit);
                          visit_convolution<T>(wide, "wide", format, options, visit);
                      });
-    for_each_variant({algorithm::depthwise, algorithm::depthwise_planes, algorithm::narrow_output},
+    for_each_variant({algorithm::depthwise, algorithm::depthwise_sliding, algorithm::narrow_output},
                      [&]<class T>(gk::data_format format, const gk::plan_options& options) {
                          visit_convolution<T>(depthwise, "depthwise", format, options, visit);
                      });
