@@ -503,7 +503,7 @@ constexpr std::array<algorithm, Rows + 1> with_automatic(const std::array<Path, 
 /// The paths that an operator is run through. Where one does not fit, the problem takes the way it does by default.
 std::span<const algorithm> paths_of(op kind) {
     static constexpr std::array any{algorithm::automatic};
-    static constexpr std::array from_indices = with_automatic(detail::max_pool_indices_paths);
+    static constexpr std::array from_indices = with_automatic(detail::max_pool_indices::paths);
     if (kind == op::max_pool_backward_from_indices) return from_indices;
     static constexpr std::array max_forward = with_automatic(detail::max_pool::paths);
     static constexpr std::array max_backward = with_automatic(detail::max_pool::backward_paths);
