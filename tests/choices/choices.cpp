@@ -1,5 +1,5 @@
 // What plans choose for the layers of the zoo, as a table: for each layer, operator, layout and type the path, the number of
-// tasks and the bytes of workspace for one lane, and for eight where these are not those of one lane for each lane that has a
+// tasks and the bytes of workspace for one worker, and for eight where these are not those of one worker for each that has a
 // task. Nothing is run.
 //
 //     choices --check TABLE ZOO     compares with the table and prints every row that differs
@@ -51,15 +51,15 @@ std::string choice_of(std::string_view line) {
     return kept;
 }
 
-/// Bytes of workspace for eight lanes, if each that has a task takes as much as one alone.
-std::size_t bytes_of_lanes(std::size_t one, std::string_view choice) {
-    constexpr std::size_t lanes = 8;
-    constexpr std::size_t alignment = 64;  // once, whatever the number of lanes
+/// Bytes of workspace for eight workers, if each that has a task takes as much as one alone.
+std::size_t bytes_of_workers(std::size_t one, std::string_view choice) {
+    constexpr std::size_t workers = 8;
+    constexpr std::size_t alignment = 64;  // once, whatever the number of workers
     if (one < alignment) return one;
     const std::size_t end = choice.rfind(" tasks, ");
     const std::string_view before = choice.substr(0, end);
     const std::size_t tasks = std::strtoull(choice.data() + before.rfind(' ') + 1, nullptr, 10);
-    return (one - alignment) * std::min(lanes, tasks) + alignment;
+    return (one - alignment) * std::min(workers, tasks) + alignment;
 }
 
 class table {
@@ -75,9 +75,9 @@ public:
             choice = choice_of(line);
             const std::size_t one = plan->workspace_bytes(1);
             const std::size_t eight = plan->workspace_bytes(8);
-            const bool usual = eight == bytes_of_lanes(one, choice);
+            const bool usual = eight == bytes_of_workers(one, choice);
             choice += std::to_string(one) + " bytes";
-            if (!usual) choice += ", for 8 lanes " + std::to_string(eight);
+            if (!usual) choice += ", for 8 workers " + std::to_string(eight);
         }
         rows_[std::string(layer) + ' ' + std::string(op) + (format == data_format::ncx ? " NCX" : " NXC")][type] =
             choice;

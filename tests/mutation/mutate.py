@@ -47,9 +47,7 @@ import time
 # The headers with run-time logic: shapes, plans, packing, micro-kernels, front ends, and the operators themselves.
 HEADERS = [
     "shape/*.hpp",
-    "detail/*/*.hpp",
-    "detail/pack/*.hpp",
-    "detail/micro/*.hpp",
+    "detail/[!s]*/*.hpp",  # all folders but simd
     "frontend/**/*.hpp",
     "avg_pool.hpp",
     "bias.hpp",

@@ -78,13 +78,13 @@ struct weight_gradient_blocks {
 
 /// What steps of convolutions cost, in multiply-adds of a lane: measured on a Sapphire Rapids with AVX-512 and AVX2.
 struct step_costs {
-    double segment = 5;            ///< a K segment in a tile of one vector, beside its terms
-    std::int64_t packed_line = 8;  ///< a float of a line that is packed as it is
-    std::int64_t transposed = 48;  ///< a float that is transposed on the way
-    double spread_vectors = 7.5;   ///< a float that is written to lanes one by one, in multiply-adds of a vector
-    std::int64_t lone_column = 3;  ///< columns that one column costs as much as, where it is transposed
-    double line_loop = 1.15;       ///< times the multiply-adds of lines, whose ends fill no tile
-    double phases = 1.4;           ///< times those of data gradients along an axis with a stride: classes have few taps
+    double segment = 5;              ///< a K segment in a tile of one vector, beside its terms
+    std::int64_t packed_line = 8;    ///< a float of a line that is packed as it is
+    std::int64_t transposed = 48;    ///< a float that is transposed on the way
+    double spread_vectors = 7.5;     ///< a float that is written to lanes one by one, in multiply-adds of a vector
+    std::int64_t single_column = 3;  ///< columns that one column costs as much as, where it is transposed
+    double line_loop = 1.15;         ///< times the multiply-adds of lines, whose ends fill no tile
+    double phases = 1.4;  ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 
 /// What single CPUs do otherwise than most.

@@ -21,7 +21,7 @@ namespace detail {
 }
 
 /// Whether the spatial axes of these extents are one line in memory, in row-major order, each entry s[4] elements behind the
-/// one before it. The stride of an axis of one entry is nobody's.
+/// one before it. An axis of one entry may have any stride.
 [[nodiscard]] constexpr bool is_one_line(const shape::canonical_strides& s,
                                          const std::array<std::int64_t, 3>& extent) noexcept {
     return (extent[1] == 1 || continues(s[3], extent[2], s[4])) &&

@@ -53,7 +53,7 @@ struct conv_counts {
     shape::tap_class_walk walk(p.axes[2], p.outputs, 0, p.extent(2));
     for (shape::tap_class c; walk.next(c);)
         columns +=
-            c.positions > 1 || !transposes ? shape::ceil_div(c.positions, lanes) * lanes : target.cost.lone_column;
+            c.positions > 1 || !transposes ? shape::ceil_div(c.positions, lanes) * lanes : target.cost.single_column;
     const double filled = static_cast<double>(columns) / static_cast<double>(std::max<std::int64_t>(p.extent(2), 1));
     // Each vector that is read for one output channel meets one number.
     const std::int64_t rows = p.out_channels == 1 ? 4 : shape::ceil_div(p.out_channels, std::int64_t{2}) * 2;

@@ -36,13 +36,13 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// What lies in the lanes where a class has one column.
-enum class lone_columns : std::uint8_t {
+enum class single_columns : std::uint8_t {
     one_lane,   ///< the column: other lanes are empty
     transposed  ///< its rows
 };
 
 struct narrow_output_plan : pixel_plan {
-    lone_columns lone = lone_columns::one_lane;
+    single_columns single = single_columns::one_lane;
     std::int64_t at_transposed = 0;
 };
 
@@ -68,14 +68,14 @@ struct narrow_output_path {
         const bool any = blocks.count() > 0;
         const bool rows_adjoin = !p.is_forward() || p.axes[1].stride == 1;
         if (any && 2 * blocks.box(1) >= static_cast<std::int64_t>(simd::lanes) && rows_adjoin)
-            g.lone = lone_columns::transposed;
+            g.single = single_columns::transposed;
         const std::int64_t lines = blocks.images() * reads_at_most(p.axes[0], p.outputs, blocks.box(0)) *
                                    std::min(p.axes[2].kernel, reads_at_most(p.axes[2], p.outputs, 1)) * g.panels.terms;
         const std::int64_t pitch = row_pitch(reads_at_most(p.axes[1], p.outputs, blocks.box(1)));
         slice_layout slice;
         g.at_packed = slice.reserve<float>(any ? buffer_floats(g, budget, blocks) + most_tile_columns : 0);
         g.at_transposed =
-            slice.reserve<float>(g.lone == lone_columns::transposed ? lines * pitch + most_tile_columns : 0);
+            slice.reserve<float>(g.single == single_columns::transposed ? lines * pitch + most_tile_columns : 0);
         g.terms = reserve_terms(slice, g, g.panels.blocks());
         g.at_weights = slice.reserve<float>(g.tasks.each * g.panel_rows * g.panels.floats);
         g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
@@ -202,7 +202,7 @@ inline void compute_lines(const narrow_output_plan& g, const pixel_panel<T>& pan
     shape::tap_class columns;
     shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
     while (walk.next(columns)) {
-        if (columns.positions > 1 || g.lone == lone_columns::one_lane) {
+        if (columns.positions > 1 || g.single == single_columns::one_lane) {
             const std::int64_t row = g.panels.terms * pitch;
             compute_columns(panel, packed, read, strides(pitch, row, 1, read.extent[1] * row), 2, columns, box, terms);
             continue;

@@ -105,7 +105,7 @@ constexpr void collapse_unit_axes(conv_equation& e) noexcept {
         shape::axis& a = e.axes[i];
         if (!a.is_unit() || !last.is_unit()) return;
         if (a.large == 1) continue;
-        if (last.large == 1) {  // its strides are nobody's
+        if (last.large == 1) {  // its strides are never used
             e.in[4] = e.in[2 + i];
             e.out[4] = e.out[2 + i];
         } else if (!continues(e.in[2 + i], last.large, e.in[4]) || !continues(e.out[2 + i], last.large, e.out[4])) {

@@ -57,9 +57,7 @@ inline constexpr std::array conv_paths{
 /// The row that serves a problem; null where `wanted` is no row, or does not fit. Least scratch takes a dense row, whichever row
 /// is named.
 [[nodiscard]] constexpr const conv_path* select_conv_path(const conv_problem& p, algorithm wanted) noexcept {
-    bool is_row = wanted == algorithm::automatic;
-    for (const conv_path& row : conv_paths) is_row = is_row || row.name == wanted;
-    if (p.takes_least_scratch() && is_row)
+    if (p.takes_least_scratch() && (wanted == algorithm::automatic || has_row(conv_paths, wanted)))
         wanted = fill_path::fits(p) ? algorithm::fill : p.is_f32 ? algorithm::dense : algorithm::dense_packed;
     return select_path(conv_paths, p, wanted);
 }

@@ -1,4 +1,4 @@
-// What the paths whose tiles have channels for rows plan alike: dense, dense_packed, dense_bf16. Tasks are some panels
+// What the paths whose tiles have channels for rows plan in the same way: dense, dense_packed, dense_bf16. Tasks are some panels
 // of lanes of one group x a range of its large-side channels.
 #pragma once
 

@@ -67,7 +67,7 @@ struct problem : tensors {
         return batch * channels * windows() > many_windows ? sum_type::f64 : sum_type::f32;
     }
     /// Whether all indices are looked at before the first write. A pass that went wrong can be done again only where it
-    /// overwrites; many windows have a large plane, whose sums had better slide.
+    /// overwrites; many windows have a large plane: sliding sums are faster there.
     [[nodiscard]] constexpr bool looks_first() const noexcept {
         return options.output == output_mode::accumulate || sums() == sum_type::f64 ||
                options.index_check == index_check::first;

@@ -36,14 +36,21 @@ template <class Problem, class Plan, std::size_t Rows>
     return nullptr;
 }
 
+/// Whether a table has a row of that name.
+template <class Problem, class Plan, std::size_t Rows>
+[[nodiscard]] constexpr bool has_row(const std::array<path<Problem, Plan>, Rows>& table, algorithm name) noexcept {
+    for (const path<Problem, Plan>& row : table)
+        if (row.name == name) return true;
+    return false;
+}
+
 /// Reports why a table has no row for `wanted`.
 template <class Problem, class Plan, std::size_t Rows>
 constexpr void check_path(shape::operator_checks& checks, const std::array<path<Problem, Plan>, Rows>& table,
                           const path<Problem, Plan>* found, algorithm wanted) noexcept {
-    bool is_row = false;
-    for (const path<Problem, Plan>& row : table) is_row = is_row || row.name == wanted;
-    checks.require_that(found != nullptr, errc::unsupported, "algorithm",
-                        is_row ? "this algorithm does not fit the problem" : "this operator has no such algorithm");
+    checks.require_that(
+        found != nullptr, errc::unsupported, "algorithm",
+        has_row(table, wanted) ? "this algorithm does not fit the problem" : "this operator has no such algorithm");
 }
 
 /// The plan of the row that serves a problem, or an error. Least scratch takes any row that keeps to it: a row of that name is
@@ -53,9 +60,8 @@ template <class Problem, class Plan, std::size_t Rows>
                                                          const std::array<path<Problem, Plan>, Rows>& table,
                                                          const std::type_identity_t<Problem>& problem,
                                                          const plan_options& options) noexcept {
-    algorithm wanted = options.algorithm;
-    for (const path<Problem, Plan>& row : table)
-        if (options.scratch == scratch_use::least && row.name == wanted) wanted = algorithm::automatic;
+    const bool takes_any = options.scratch == scratch_use::least && has_row(table, options.algorithm);
+    const algorithm wanted = takes_any ? algorithm::automatic : options.algorithm;
     const path<Problem, Plan>* const row = select_path(table, problem, wanted);
     check_path(checks, table, row, wanted);
     return row == nullptr ? Plan{} : row->make(problem, row->name);
