@@ -229,9 +229,7 @@ void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* 
     for (std::int64_t task = next(); task >= 0; task = next()) {
         const box_grid::item box = g.tasks.blocks[task / block_tasks];
         const pixel_task t(g, task);
-        for (std::int64_t j = 0; j < t.rows && weights_key != task % block_tasks; ++j)
-            pack_weight_panel(g, g.panels, call.weights, t.group, t.first_row + j, 1,
-                              packed_weights + j * g.panels.floats);
+        if (weights_key != task % block_tasks) pack_row_weights(g, t, call.weights, packed_weights);
         weights_key = task % block_tasks;
 
         const packed_box read = reads_of(g.axes, g.outputs, box, g.panels.terms);

@@ -95,6 +95,13 @@ struct pixel_task {
     }
 };
 
+/// Packs the weights of the task's output channels, one panel of one row each.
+template <class T>
+void pack_row_weights(const pixel_plan& g, const pixel_task& t, const T* weights, float* packed) noexcept {
+    for (std::int64_t j = 0; j < t.rows; ++j)
+        pack_weight_panel(g, g.panels, weights, t.group, t.first_row + j, 1, packed + j * g.panels.floats);
+}
+
 /// Kernels for a few rows: one vector wide, two, as wide as can be, and of three rows as wide as the lines of an image. The
 /// narrow ones are those of all tiles.
 template <operand A, int Rows>

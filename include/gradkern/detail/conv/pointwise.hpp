@@ -152,8 +152,7 @@ inline void pack_pointwise_weights(const pointwise_plan& g, const pixel_task& t,
         pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.rows, packed, g.panels.floats);
         return;
     }
-    for (std::int64_t j = 0; j < t.rows; ++j)
-        pack_weight_panel(g, g.panels, weights, t.group, t.first_row + j, 1, packed + j * g.panels.floats);
+    pack_row_weights(g, t, weights, packed);
 }
 
 /// The tasks of a worker.
