@@ -90,6 +90,18 @@ void compare(const call_memory& memory, const Reference& reference, const std::s
 
 contents what_of(decoder& d) { return static_cast<contents>(d.integer(0, 2)); }
 
+/// Sometimes the pointers of an input and an output are null, or the same.
+template <class T>
+void spoil_pointers(decoder& d, call_memory& memory, const fuzz_tensor<T>& in, const output_tensor<T>& out,
+                    const T*& from, T*& to) {
+    switch (d.integer(0, 31)) {
+        case 29: from = nullptr, memory.bad_pointer = !in.empty(); break;
+        case 30: to = nullptr, memory.bad_pointer = !out.empty(); break;
+        case 31: from = to, memory.bad_pointer = !in.empty() && !out.empty(); break;
+        default: break;
+    }
+}
+
 template <class T>
 void fuzz_avg_pool(decoder& d, bool backward) {
     auto c = decode_case<gk::avg_pool_attributes>(d);
@@ -111,12 +123,7 @@ void fuzz_avg_pool(decoder& d, bool backward) {
     call_memory memory{.outputs = {&out}, .all_there = in.has_memory() && out.has_memory()};
     const T* from = in.data();
     T* to = out.data();
-    switch (d.integer(0, 31)) {
-        case 29: from = nullptr, memory.bad_pointer = !in.empty(); break;
-        case 30: to = nullptr, memory.bad_pointer = !out.empty(); break;
-        case 31: from = to, memory.bad_pointer = !in.empty() && !out.empty(); break;
-        default: break;
-    }
+    spoil_pointers(d, memory, in, out, from, to);
     const auto run = [from, to](const auto& p, auto ws, auto e) { return p.run(from, to, ws, e); };
     // every path of the engine, where it fits
     constexpr auto& paths = gk::detail::avg_pool::paths;
@@ -180,12 +187,7 @@ void fuzz_lp_pool(decoder& d) {
     call_memory memory{.outputs = {&out}, .all_there = src.has_memory() && out.has_memory()};
     const T* from = src.data();
     T* to = out.data();
-    switch (d.integer(0, 31)) {
-        case 29: from = nullptr, memory.bad_pointer = !src.empty(); break;
-        case 30: to = nullptr, memory.bad_pointer = !out.empty(); break;
-        case 31: from = to, memory.bad_pointer = !src.empty() && !out.empty(); break;
-        default: break;
-    }
+    spoil_pointers(d, memory, src, out, from, to);
     const auto plan = forced_if_it_fits(path_of(d, gk::detail::lp_pool::paths), [&](gk::algorithm path) {
         return gk::plan_lp_pool<T>(src.layout(), c.attributes, out_layout, {.output = mode, .algorithm = path});
     });
