@@ -68,8 +68,9 @@ protected:
         diff_bias_ = tensor_memory("diff_bias", diff_bias, result_bytes);
         const bias_problem problem(*p, shape::activation_strides(diff_dst, attributes.data_format),
                                    shape::strides_of(diff_bias)[0], f32, options.output);
-        const bias_path* const path = select_path(bias_paths, problem, options.algorithm);
-        check_path(checks, bias_paths, path, options.algorithm);
+        const algorithm wanted = wanted_row(bias_paths, options);
+        const bias_path* const path = select_path(bias_paths, problem, wanted);
+        check_path(checks, bias_paths, path, wanted);
         if (!checks.ok()) return checks.error();
         path_ = path->name;
         plan_ = path->make(problem, path_);

@@ -52,7 +52,7 @@ enum class precision : std::uint8_t {
 /// that the operator does not have, or that does not fit its problem, is `unsupported`.
 enum class algorithm : std::uint8_t {
     automatic,  ///< the plan chooses
-    // Convolutions.
+    // Convolutions; the first two of bias_backward, too.
     dense,              ///< lanes hold output channels of one group; activations are read in place
     dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
     depthwise,          ///< one channel in each group: lanes hold channels
@@ -72,7 +72,7 @@ enum class algorithm : std::uint8_t {
     non_overlapping,   ///< each column belongs to one window at most. Backward alone
     lines,             ///< sums over depth and rows, line by line, then over the columns of a line
     taps,              ///< such sums for each tap of the columns: windows of any size
-    // max_pool.
+    // max_pool; the first two of lp_pool and lp_pool_backward, too.
     windows,          ///< lanes hold channels; windows are read in place
     windows_packed,   ///< the same from a packing buffer of bounded size, channels innermost
     windows_strided,  ///< the same element by element, for planes and kernels of any size
@@ -141,8 +141,8 @@ enum class index_check : std::uint8_t {
 enum class scratch_use : std::uint8_t {
     fast,  ///< as much as the fastest plan needs
     /// As little as possible: at most 40 KiB for each worker of a pool of any size (except
-    /// max_pool_backward_from_indices). Some plans take many times as long. `algorithm` is ignored. With dot products of
-    /// bf16 it is the same as `fast`. Calls without a workspace use it
+    /// max_pool_backward_from_indices). Some plans take many times as long. Which algorithm of the operator is named is
+    /// ignored. With dot products of bf16 it is the same as `fast`. Calls without a workspace use it
     least
 };
 /// The accepted words, as an error lists them.

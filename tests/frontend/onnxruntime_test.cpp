@@ -1342,6 +1342,22 @@ TEST(onnxruntime, workspace_is_that_of_the_largest_result) {
     }
 }
 
+// plan_options::algorithm names a path of the convolutions; dB has paths of its own.
+TEST(onnxruntime, an_algorithm_of_convolutions_does_not_refuse_their_bias) {
+    const extents y{1, 32, 6, 6};
+    const extents x{1, 32, 8, 8};
+    const extents w{32, 4, 3, 3};
+    int accepted = 0;
+    for (int i = 0; i < 64; ++i) {
+        const gk::plan_options options{.algorithm = static_cast<gk::algorithm>(i)};
+        const bool fits = ort::plan_ConvGrad<float>(y, x, w, {.group = 8}, x, w, {}, options).has_value();
+        EXPECT_EQ((ort::plan_ConvGrad<float>(y, x, w, {.group = 8}, x, w, extents{32}, options).has_value()), fits)
+            << gk::name_of(options.algorithm);
+        accepted += fits ? 1 : 0;
+    }
+    EXPECT_GE(accepted, 2);
+}
+
 // Sums of 16-bit types are f32, and so may dW and dB be.
 TEST(onnxruntime, gradients_of_16_bit_layers_may_be_f32) {
     const auto dY = tensor_of<gk::float16>({1, 1, 7}, {1, 10, 100, 1000, 10000, 0, 1});

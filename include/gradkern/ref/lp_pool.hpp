@@ -1,6 +1,6 @@
 // Reference Lp pooling with p = 2: forward and backward as plain loops, with the equations beside them.
 //
-// The same arguments, shapes and errors as lp_pool.hpp (overlapping tensors are not detected), also for double; no workspace,
+// The same arguments, shapes and errors as lp_pool.hpp (overlap and algorithms are not looked at), also for double; no workspace,
 // one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in the order of the operators, so both give the same
 // bits: row-major over inside taps, or over the windows that reach a position, in parts (sum_of_parts).
 #pragma once

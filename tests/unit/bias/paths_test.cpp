@@ -83,6 +83,16 @@ void expect_reference_by_every_row(const char* name) {
     }
 }
 
+TEST(bias_paths, least_scratch_ignores_which_row_is_named) {
+    const gk::tensor_layout diff_dst(gk::extents{1, 40, 9, 9});
+    const gk::bias_attributes ncx{.data_format = gk::data_format::ncx};
+    for (const auto& row : gk::detail::bias_paths)
+        EXPECT_TRUE(gk::plan_bias_backward<float>(diff_dst, ncx, {},
+                                                  {.algorithm = row.name, .scratch = gk::scratch_use::least}));
+    const gk::plan_options other{.algorithm = gk::algorithm::pointwise, .scratch = gk::scratch_use::least};
+    EXPECT_EQ(gk::plan_bias_backward<float>(diff_dst, ncx, {}, other).error().code, gk::errc::unsupported);
+}
+
 TEST(bias_paths, every_row_equals_the_reference_in_f32) { expect_reference_by_every_row<float>("bias.paths.f32"); }
 TEST(bias_paths, every_row_equals_the_reference_in_bf16) {
     expect_reference_by_every_row<gk::bfloat16>("bias.paths.bf16");

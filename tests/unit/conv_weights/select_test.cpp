@@ -176,6 +176,11 @@ TEST(conv_weights_select, every_problem_has_a_row) {
         if (p.dot_bf16) continue;
         EXPECT_EQ(least.row->name, p.is_f32() ? algorithm::dense : algorithm::dense_packed);
         EXPECT_LE(tasks_of(least.plan).slice_bytes, gradkern::detail::call_scratch * gradkern::detail::least_times);
+        for (const path& row : paths) {  // names are ignored, but must be there
+            const choice named = choose(p, {.algorithm = row.name, .scratch = gradkern::scratch_use::least});
+            ASSERT_EQ(named.row, least.row) << gradkern::name_of(row.name);
+        }
+        EXPECT_EQ(choose(p, {.algorithm = algorithm::pointwise, .scratch = gradkern::scratch_use::least}).row, nullptr);
     }
 }
 

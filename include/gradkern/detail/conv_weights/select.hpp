@@ -66,7 +66,7 @@ struct choice {
     if (given.is_empty()) return choose_for_nothing(options.algorithm);
     const bool least = options.scratch == scratch_use::least && !given.dot_bf16;
     const problem p = !least && is_swapping_profitable(given) ? given.with_swapped_sides() : given;
-    const path* const row = select_path(paths, p, options.algorithm);
+    const path* const row = select_path(paths, p, least ? wanted_row(paths, options) : options.algorithm);
     if (row == nullptr) return {};
     if (!least) return {row, row->make(p, row->name)};
     return p.is_f32() ? choice{select_path(paths, p, algorithm::dense), make_least_dense(p)}

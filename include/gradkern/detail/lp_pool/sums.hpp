@@ -2,7 +2,7 @@
 //
 //     loops         task > class of columns with the same taps > block of pixels > depth > row > tap > pixel > vector
 //     lanes         channels
-//     taken when    windows: channels are neighbours in all tensors; windows_packed: else
+//     taken when    windows: channels are neighbours in all tensors that are read; windows_packed: else
 //     gain          no more scratch than a block of pixels, whatever windows are like
 //     zoo           none yet
 //     delete when   a path keeps sums in registers for all windows

@@ -44,6 +44,14 @@ template <class Problem, class Plan, std::size_t Rows>
     return false;
 }
 
+/// The row that options ask for. The least scratch ignores which of the table's rows they name.
+template <class Problem, class Plan, std::size_t Rows>
+[[nodiscard]] constexpr algorithm wanted_row(const std::array<path<Problem, Plan>, Rows>& table,
+                                             const plan_options& options) noexcept {
+    const bool is_ignored = options.scratch == scratch_use::least && has_row(table, options.algorithm);
+    return is_ignored ? algorithm::automatic : options.algorithm;
+}
+
 /// Reports why a table has no row for `wanted`.
 template <class Problem, class Plan, std::size_t Rows>
 constexpr void check_path(shape::operator_checks& checks, const std::array<path<Problem, Plan>, Rows>& table,
@@ -53,15 +61,13 @@ constexpr void check_path(shape::operator_checks& checks, const std::array<path<
         has_row(table, wanted) ? "this algorithm does not fit the problem" : "this operator has no such algorithm");
 }
 
-/// The plan of the row that serves a problem, or an error. Least scratch takes any row that keeps to it: a row of that name is
-/// not looked for.
+/// The plan of the row that serves a problem, or an error.
 template <class Problem, class Plan, std::size_t Rows>
 [[nodiscard]] GRADKERN_NOINLINE constexpr Plan plan_path(shape::operator_checks& checks,
                                                          const std::array<path<Problem, Plan>, Rows>& table,
                                                          const std::type_identity_t<Problem>& problem,
                                                          const plan_options& options) noexcept {
-    const bool takes_any = options.scratch == scratch_use::least && has_row(table, options.algorithm);
-    const algorithm wanted = takes_any ? algorithm::automatic : options.algorithm;
+    const algorithm wanted = wanted_row(table, options);
     const path<Problem, Plan>* const row = select_path(table, problem, wanted);
     check_path(checks, table, row, wanted);
     return row == nullptr ? Plan{} : row->make(problem, row->name);

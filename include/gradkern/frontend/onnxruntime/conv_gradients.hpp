@@ -290,8 +290,10 @@ public:
         if (plan.dX_.planned) e = take(Family::plan_data(dY, W, *core, dX, options), plan.data_);
         if (plan.dW_.planned && e.code == errc::ok)
             e = take(Family::plan_weights(X, dY, *core, dW, options), plan.weights_);
+        plan_options of_bias = options;
+        of_bias.algorithm = algorithm::automatic;  // it names a path of convolutions
         if (plan.dB_.planned && e.code == errc::ok)
-            e = take(plan_bias_backward<T, B>(dY, {.data_format = data_format::ncx}, dB, options), plan.bias_);
+            e = take(plan_bias_backward<T, B>(dY, {.data_format = data_format::ncx}, dB, of_bias), plan.bias_);
         if (e.code != errc::ok) return e;
         return plan;
     }
