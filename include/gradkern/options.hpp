@@ -87,6 +87,7 @@ enum class algorithm : std::uint8_t {
     sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
     sums_buffered,  ///< to sums of a block of pixels in scratch
 };
+inline constexpr algorithm last_algorithm = algorithm::sums_buffered;
 /// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
     return "automatic, or an algorithm that the operator has";
@@ -124,7 +125,7 @@ enum class algorithm : std::uint8_t {
     const auto i = static_cast<std::size_t>(a);
     return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }
-static_assert(name_of(algorithm::sums_buffered) == "sums_buffered");  // both lists have one order
+static_assert(name_of(last_algorithm) == "sums_buffered");  // both lists have one order
 
 /// When max_pool_backward_from_indices checks the indices. In both cases no index causes a write out of bounds.
 enum class index_check : std::uint8_t {

@@ -44,16 +44,20 @@
 #define GRADKERN_ALWAYS_INLINE inline __attribute__((always_inline))
 /// For a lambda, between its parameters and its body: `[&](auto i) GRADKERN_INLINE_LAMBDA { ... }`.
 #define GRADKERN_INLINE_LAMBDA __attribute__((always_inline))
-/// For what is called from many places where it need not be quick, plans above all: it keeps the text small.
+/// For what is called from many places: it keeps the text small.
 #define GRADKERN_NOINLINE __attribute__((noinline))
+/// For checks and plans: compiled once, and for size.
+#define GRADKERN_COLD __attribute__((noinline, cold))
 #elif defined(_MSC_VER)
 #define GRADKERN_ALWAYS_INLINE __forceinline
 #define GRADKERN_INLINE_LAMBDA
 #define GRADKERN_NOINLINE __declspec(noinline)
+#define GRADKERN_COLD __declspec(noinline)
 #else
 #define GRADKERN_ALWAYS_INLINE inline
 #define GRADKERN_INLINE_LAMBDA
 #define GRADKERN_NOINLINE
+#define GRADKERN_COLD
 #endif
 
 /// For every function of the vocabulary, member functions included (`constexpr status() noexcept = default;` is one): its symbol gets the

@@ -68,16 +68,7 @@ public:
     /// Records a failure unless `holds`, or unless one is recorded. `say`: what the text says besides the numbers.
     constexpr void require(bool holds, errc code, std::string_view argument, int index, std::int64_t got,
                            expectation relation, std::int64_t expected, const remark& say = {}) noexcept {
-        if (holds || !ok()) return;
-        error_.code = code;
-        error_.argument = argument;
-        error_.axis = index;
-        error_.got = got;
-        error_.expected = expected;
-        error_.relation = relation;
-        error_.what = say.what;
-        error_.other = say.other;
-        error_.why = say.why;
+        if (!holds) record(code, argument, index, got, relation, expected, say);
     }
     constexpr void require_equal(errc code, std::string_view argument, int index, std::int64_t got,
                                  std::int64_t expected, const remark& say = {}) noexcept {
@@ -198,6 +189,20 @@ public:
     }
 
 private:
+    GRADKERN_COLD constexpr void record(errc code, std::string_view argument, int index, std::int64_t got,
+                                        expectation relation, std::int64_t expected, const remark& say) noexcept {
+        if (!ok()) return;
+        error_.code = code;
+        error_.argument = argument;
+        error_.axis = index;
+        error_.got = got;
+        error_.expected = expected;
+        error_.relation = relation;
+        error_.what = say.what;
+        error_.other = say.other;
+        error_.why = say.why;
+    }
+
     gradkern::error error_{};
 };
 

@@ -88,9 +88,11 @@ protected:
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
-                                     shape::side outputs, bool transposed, gradkern::data_format format,
-                                     gradkern::weights_format w_format, const plan_options& options) noexcept {
+    [[nodiscard]] GRADKERN_COLD status plan_memory(const element_types& types, tensors t,
+                                                   const shape::convolution_problem& p, shape::side outputs,
+                                                   bool transposed, gradkern::data_format format,
+                                                   gradkern::weights_format w_format,
+                                                   const plan_options& options) noexcept {
         if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options);

@@ -24,8 +24,7 @@ namespace detail {
 using conv_path = path<conv_problem, conv_plan>;
 
 /// The plan of a path that makes one; paths of tiles share theirs and make a choice.
-[[nodiscard]] GRADKERN_NOINLINE constexpr conv_plan make_conv_plan(const conv_problem& p,
-                                                                   const tile_choice& c) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr conv_plan make_conv_plan(const conv_problem& p, const tile_choice& c) noexcept {
     return make_tile_plan(p, c);
 }
 template <class Path>

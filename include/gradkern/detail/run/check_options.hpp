@@ -12,8 +12,7 @@ namespace detail {
 constexpr void check_options(shape::operator_checks& checks, const plan_options& options) noexcept {
     checks.word("output", options.output, output_mode::accumulate);
     checks.word("precision", options.precision, precision::relaxed);
-    const bool is_named = name_of(options.algorithm) != "unknown";
-    checks.word("algorithm", options.algorithm, is_named ? options.algorithm : algorithm::automatic);
+    checks.word("algorithm", options.algorithm, last_algorithm);
     checks.word("index_check", options.index_check, index_check::each);
     checks.word("scratch", options.scratch, scratch_use::least);
 }

@@ -151,17 +151,21 @@ private:
     int visits_ = 0;
 };
 
-/// Whether two tensors share a byte: exactly where their steps are equal or nest, else true where they may. In constant
-/// time.
-[[nodiscard]] inline bool share_bytes(const placed_tensor& a, const placed_tensor& b) noexcept {
-    if (a.memory->empty() || b.memory->empty()) return false;
-    if (a.first() >= b.last() || b.first() >= a.last()) return false;
+/// share_bytes of tensors whose ranges of addresses meet.
+[[nodiscard]] GRADKERN_COLD inline bool meeting_tensors_share_bytes(const placed_tensor& a,
+                                                                    const placed_tensor& b) noexcept {
     // Sums of the search stay below the fourfold of what both reach.
     constexpr std::int64_t countable = std::int64_t{1} << 59;
     for (const tensor_memory* m : {a.memory, b.memory})
         if (m->high > countable || m->low < -countable) return true;
     const std::uintptr_t distance = reinterpret_cast<std::uintptr_t>(a.data) - reinterpret_cast<std::uintptr_t>(b.data);
     return shared_bytes(*a.memory, *b.memory).at(static_cast<std::int64_t>(distance));
+}
+/// Whether two tensors share a byte: exactly where their steps are equal or nest, else true where they may. In constant
+/// time.
+[[nodiscard]] inline bool share_bytes(const placed_tensor& a, const placed_tensor& b) noexcept {
+    if (a.memory->empty() || b.memory->empty()) return false;
+    return a.first() < b.last() && b.first() < a.last() && meeting_tensors_share_bytes(a, b);
 }
 
 }  // namespace detail
