@@ -99,15 +99,15 @@ TEST(avg_pool_divisors, are_uniform_where_all_windows_count_the_same) {
                 never_empty = never_empty && a.inside_taps(o).count > 0;
             }
             for (const bool backward : {false, true}) {
-                rule.uniform.reset();
+                rule.uniform = 0.0F;
                 gk::detail::avg_pool::find_uniform_divisor(rule, backward);
-                if (!rule.uniform) continue;  // a dilated axis is not looked at closely
+                if (!rule.is_uniform()) continue;  // a dilated axis is not looked at closely
                 EXPECT_TRUE(equal && (never_empty || backward));
-                EXPECT_EQ(*rule.uniform, gk::detail::avg_pool::divisor_rule::of_count(first));
+                EXPECT_EQ(rule.uniform, gk::detail::avg_pool::divisor_rule::of_count(first));
             }
             if (a.dilation == 1 && equal && never_empty && (!exclude_pad || a.pad_begin == 0)) {
                 gk::detail::avg_pool::find_uniform_divisor(rule, false);
-                EXPECT_TRUE(rule.uniform.has_value());
+                EXPECT_TRUE(rule.is_uniform());
             }
         }
     });

@@ -134,7 +134,7 @@ struct collapsed_lines_plan : block_plan {
     const std::int64_t first = read_span(w, g.outputs, 0, 1).first;  // of column 0, not clipped
     g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + w.reach()}), 16) * 16;
 
-    const bool is_uniform = g.divisors.uniform.has_value();
+    const bool is_uniform = g.divisors.is_uniform();
     const std::int64_t rows = collapsed_reads(p);
     const std::int64_t phase_lines = shape::ceil_div(g.line_block, g.position_step(1));
     slice_layout slice;
@@ -167,9 +167,9 @@ protected:
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
           divisors_(array_at<float>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
-          uniform_(plan.divisors.uniform.value_or(1.0F)),
+          uniform_(plan.divisors.uniform),
           at_(plan, array_at<axis_reads>(slice, plan.at_lines)) {
-        for (std::int64_t x = 0; x < p_.axes[2].small && !p_.divisors.uniform; ++x)
+        for (std::int64_t x = 0; x < p_.axes[2].small && !p_.divisors.is_uniform(); ++x)
             counts_[x] = p_.divisors.counted_columns(x);
         if (repeats()) return;
         float* inside = array_at<float>(slice, plan.at_inside);
@@ -412,7 +412,7 @@ private:
         const auto sum_columns = [&](const auto& finish) {
             taps.sum<prefetch::ahead>(sums, (last - first) * columns_, out, finish);
         };
-        if (p_.divisors.uniform) return with_division(uniform_, sum_columns);
+        if (p_.divisors.is_uniform()) return with_division(uniform_, sum_columns);
         set_divisors(p_.divisors.counted(0, at_.depth), at_.first_line, at_.last_line);
         sum_columns(over_each{divisors_ + (first - at_.first_line) * columns_});
     }
@@ -420,7 +420,7 @@ private:
     /// Quotients of the rows of diff_dst at depth d that the block reads: each by itself a sum, which has no -0.
     void divide_rows(const T* image, std::int64_t d, float* out) noexcept {
         const T* const from = image + d * p_.in[2] + first_row_ * in_columns_;
-        if (p_.divisors.uniform) return divide_by_one<addend::zero>(from, rows_ * in_columns_, uniform_, out);
+        if (p_.divisors.is_uniform()) return divide_by_one<addend::zero>(from, rows_ * in_columns_, uniform_, out);
         set_divisors(p_.divisors.counted(0, d), first_row_, first_row_ + rows_);
         quotients<addend::zero>(from, rows_ * in_columns_, out, over_each{divisors_});
     }

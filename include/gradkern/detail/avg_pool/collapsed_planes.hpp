@@ -56,7 +56,7 @@ struct collapsed_planes_plan : block_plan {
     slice_layout slice;
     g.at_source = slice.reserve<float>(group * plane + 2 * g.margin);
     g.at_vertical = slice.reserve<float>(group * plane + 2 * g.margin);
-    g.at_divisors = slice.reserve<float>(g.divisors.uniform ? 0 : group * plane + std::int64_t{simd::lanes});
+    g.at_divisors = slice.reserve<float>(g.divisors.is_uniform() ? 0 : group * plane + std::int64_t{simd::lanes});
     g.at_inside = slice.reserve<float>(g.axes[1].kernel * line_taps::floats(plane) +
                                        g.axes[2].kernel * line_taps::floats(columns));
     g.slice_bytes = slice.bytes();
@@ -126,7 +126,7 @@ public:
           divisors_(array_at<float>(slice, plan.at_divisors)),
           rows_(taps_of_axis(plan, 1, columns_, plane_, array_at<float>(slice, plan.at_inside))),
           line_(taps_of_axis(plan, 2, 1, columns_, rows_.end())) {
-        if (!plan.divisors.uniform) set_divisors();
+        if (!plan.divisors.is_uniform()) set_divisors();
     }
 
     /// Computes block number `task`.
@@ -135,8 +135,8 @@ public:
         const std::int64_t n = std::min(p_.batch * p_.planes * plane_ - first, p_.group * plane_);
         if constexpr (Outputs == shape::side::small) {
             simd::widen(in_ + first, source_, n);
-        } else if (p_.divisors.uniform) {
-            divide_by_one<addend::zero>(in_ + first, n, divisor(*p_.divisors.uniform), source_);
+        } else if (p_.divisors.is_uniform()) {
+            divide_by_one<addend::zero>(in_ + first, n, divisor(p_.divisors.uniform), source_);
         } else {
             quotients<addend::zero>(in_ + first, n, source_, over_each{divisors_});
         }
@@ -148,8 +148,8 @@ public:
         const auto sum_line = [&](const auto& finish) { line_.sum<prefetch::ahead>(sums, n, out_ + first, finish); };
         if constexpr (Outputs == shape::side::large) {
             sum_line(as_it_is{});
-        } else if (p_.divisors.uniform) {
-            with_division(divisor(*p_.divisors.uniform), sum_line);
+        } else if (p_.divisors.is_uniform()) {
+            with_division(divisor(p_.divisors.uniform), sum_line);
         } else {
             sum_line(over_each{divisors_});
         }

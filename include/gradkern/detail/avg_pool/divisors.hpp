@@ -22,14 +22,13 @@ public:
         : rule_(plan.divisors),
           divisors_(array_at<float>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
-          is_uniform_(plan.divisors.uniform.has_value()),
-          uniform_(plan.divisors.uniform.value_or(1.0F)) {}
+          uniform_(plan.divisors.uniform) {}
 
-    [[nodiscard]] bool is_uniform() const noexcept { return is_uniform_; }
+    [[nodiscard]] bool is_uniform() const noexcept { return rule_.is_uniform(); }
 
     /// Counts the taps of the windows in these columns.
     void count(const input_columns& c) noexcept {
-        if (is_uniform_) return;
+        if (is_uniform()) return;
         for (std::int64_t x = 0; x < c.count; ++x) counts_[x] = rule_.counted_columns(c.first + x * c.step);
         columns_ = c.count;
         rows_ = -1;
@@ -37,14 +36,14 @@ public:
 
     /// Makes the divisors of the counted columns for windows at depth d and row h.
     void set_line(std::int64_t d, std::int64_t h) noexcept {
-        if (!is_uniform_) make_line(d, h);
+        if (!is_uniform()) make_line(d, h);
     }
 
     /// The divisor of column x.
-    [[nodiscard]] divisor at(std::int64_t x) const noexcept { return is_uniform_ ? uniform_ : divisor(divisors_[x]); }
+    [[nodiscard]] divisor at(std::int64_t x) const noexcept { return is_uniform() ? uniform_ : divisor(divisors_[x]); }
     /// The end, at most `end`, of the columns behind x that have the same.
     [[nodiscard]] std::int64_t equal_until(std::int64_t x, std::int64_t end) const noexcept {
-        if (is_uniform_) return end;
+        if (is_uniform()) return end;
         std::int64_t next = x + 1;
         while (next < end && divisors_[next] == divisors_[x]) ++next;
         return next;
@@ -65,7 +64,7 @@ public:
     template <addend Onto, class In>
     void divide(const In* source, std::int64_t count, std::int64_t inner, std::int64_t step,
                 float* out) const noexcept {
-        if (is_uniform_ && step == inner) {
+        if (is_uniform() && step == inner) {
             divide_by_one<Onto>(source, count * inner, uniform_, out);
         } else if (inner == 1 && step == 1) {
             quotients<Onto>(source, count, out, over_each{divisors_});
@@ -91,7 +90,6 @@ private:
     const divisor_rule& rule_;
     float* divisors_;
     std::int64_t* counts_;  // taps along the columns
-    bool is_uniform_;
     divisor uniform_;
     std::int64_t columns_ = 0;
     std::int64_t depth_ = -1;

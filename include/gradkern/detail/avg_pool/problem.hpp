@@ -27,9 +27,10 @@ namespace detail::avg_pool {
 struct divisor_rule {
     std::array<shape::axis, 3> axes{};  // as given, of (depth, height, columns)
     std::optional<std::int64_t> given{};
-    std::optional<float> uniform{};  // the divisor of all windows, where they have one
+    float uniform = 0.0F;  // the divisor of all windows; 0 where they have none in common
     bool exclude_pad = false;
 
+    [[nodiscard]] constexpr bool is_uniform() const noexcept { return uniform != 0.0F; }
     /// Taps of window o that count along one axis.
     [[nodiscard]] constexpr std::int64_t counted(std::size_t i, std::int64_t o) const noexcept {
         return exclude_pad ? axes[i].inside_taps(o).count : axes[i].padded_taps(o);
@@ -179,7 +180,7 @@ constexpr void collapse_global_window(problem& p) noexcept {
     const auto is_global = [](const shape::axis& a) {
         return a.small == 1 && a.dilation == 1 && a.position(0, 0) <= 0 && a.position(0, a.kernel - 1) >= a.large - 1;
     };
-    if (!p.is_backward() || !p.divisors.uniform) return;
+    if (!p.is_backward() || !p.divisors.is_uniform()) return;
     for (std::size_t i = 2; i-- > 0;) {
         if (!is_global(p.axes[i]) || !is_global(p.axes[2])) break;
         if (p.axes[i].large > 1 && !continues(p.out[2 + i], p.axes[2].large, p.out[4])) break;
@@ -197,7 +198,7 @@ constexpr void collapse_tiled_lines(problem& p) noexcept {
         return planes_are_one_line(s, p.batch, p.planes, extent * s[4]);
     };
     const std::int64_t outer = p.batch * p.planes;
-    if (outer > 1 && p.divisors.uniform && is_single(p.axes[0]) && is_single(p.axes[1]) && w.dilation == 1 &&
+    if (outer > 1 && p.divisors.is_uniform() && is_single(p.axes[0]) && is_single(p.axes[1]) && w.dilation == 1 &&
         w.pad_begin == 0 &&
         (w.small == 1 ? w.kernel == w.large : w.kernel == w.stride && w.large == w.small * w.stride) &&
         is_one_line(p.in, p.in_extent(2)) && is_one_line(p.out, p.out_extent(2))) {

@@ -171,7 +171,7 @@ constexpr void reserve_runs(slice_layout& slice, segment_plan& g, std::int64_t r
 }
 /// Reserves what every path needs, and closes the slice.
 constexpr void reserve_rest(slice_layout& slice, segment_plan& g) noexcept {
-    const std::int64_t divided = g.divisors.uniform ? 0 : g.is_backward() ? g.reads : g.segment;
+    const std::int64_t divided = g.divisors.is_uniform() ? 0 : g.is_backward() ? g.reads : g.segment;
     // vectors of divisors are read whole
     g.at_divisors = slice.reserve<float>(divided == 0 ? 0 : divided + static_cast<std::int64_t>(simd::lanes));
     g.at_counts = slice.reserve<std::int64_t>(divided);
