@@ -90,8 +90,7 @@ public:
             detail::check_run("lp_pool", {{&src_, src}, {&dst_, dst}}, workspace.size(), workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
-            detail::lp_pool::run_plan<shape::side::small, T>(this->plan_, src, nullptr, nullptr, dst, workspace,
-                                                             executor);
+            detail::lp_pool::run_plan<shape::side::small, T>(this->plan_, {src}, dst, workspace, executor);
         return {};
     }
 
@@ -123,9 +122,8 @@ template <class T>
     lp_pool_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
-    plan.plan_ = detail::plan_path(
-        checks, detail::lp_pool::paths,
-        detail::lp_pool::make_problem(*p, shape::side::small, {.src = src, .dst = out}, attributes, options), options);
+    plan.plan_ = detail::plan_path(checks, detail::lp_pool::paths,
+                                   {*p, shape::side::small, {&src}, out, attributes.data_format, options}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }
@@ -181,7 +179,7 @@ public:
                                            workspace.size(), workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
-            detail::lp_pool::run_plan<shape::side::large, T>(this->plan_, src, dst, diff_dst, diff_src, workspace,
+            detail::lp_pool::run_plan<shape::side::large, T>(this->plan_, {src, dst, diff_dst}, diff_src, workspace,
                                                              executor);
         return {};
     }
@@ -224,12 +222,9 @@ template <class T>
     plan.dst_ = detail::tensor_memory("dst", dst, sizeof(T));
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
-    plan.plan_ =
-        detail::plan_path(checks, detail::lp_pool::paths,
-                          detail::lp_pool::make_problem(*p, shape::side::large,
-                                                        {.src = src, .dst = dst, .diff_dst = diff_dst, .diff_src = out},
-                                                        attributes, options),
-                          options);
+    plan.plan_ = detail::plan_path(
+        checks, detail::lp_pool::paths,
+        {*p, shape::side::large, {&src, &dst, &diff_dst}, out, attributes.data_format, options}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }

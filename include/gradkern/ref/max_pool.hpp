@@ -154,7 +154,7 @@ template <class T>
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<T> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
-    const bool in_f64 = detail::many_windows_meet(p->axes);
+    const bool in_f64 = detail::many_terms_meet(p->axes, shape::side::large);
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t c = 0; c < p->channels; ++c) {
             for_each_index({p->axes[0].large, p->axes[1].large, p->axes[2].large}, [&](const index3& q) {

@@ -94,6 +94,12 @@ struct axis {
         return {first, std::clamp<std::int64_t>(floor_div(large - 1 + shift, stride) + 1, first, small)};
     }
 
+    /// Makes steps that nobody takes 1: products with strides of memory stay small.
+    constexpr void drop_unused_steps() noexcept {
+        if (kernel == 1) dilation = 1;
+        if (small == 1) stride = 1;
+    }
+
     /// Drops taps at both ends of the kernel that lie inside for no window, as long as the rest is a valid axis: at least one
     /// tap, pad_begin >= 0. Returns the number of the first remaining tap. No window's inside taps change.
     constexpr std::int64_t drop_outside_taps() noexcept {

@@ -11,6 +11,7 @@ namespace {
 
 namespace detail = gradkern::detail;
 using gradkern::shape::axis;
+using gradkern::shape::side;
 
 TEST(summation, the_numbers_of_the_definition) {
     EXPECT_EQ(detail::channel_block, 64);
@@ -45,17 +46,19 @@ TEST(summation, chunks_cover_every_pixel_once_and_in_order) {
 }
 
 // Gradients are summed in f64 where more than 512 windows may reach one position.
-TEST(summation, windows_that_meet_are_counted) {
+TEST(summation, terms_that_meet_are_counted) {
     const auto pool = [](std::int64_t size, std::int64_t kernel, std::int64_t stride) {
         return axis{.large = size, .small = (size - kernel) / stride + 1, .kernel = kernel, .stride = stride};
     };
     const axis one = pool(1, 1, 1);
-    EXPECT_FALSE(detail::many_windows_meet({one, one, pool(2000, 512, 1)}));
-    EXPECT_TRUE(detail::many_windows_meet({one, one, pool(2000, 513, 1)}));
-    EXPECT_FALSE(detail::many_windows_meet({one, one, pool(2000, 513, 2)}));
-    EXPECT_FALSE(detail::many_windows_meet({pool(100, 8, 1), pool(100, 8, 1), pool(100, 8, 1)}));
-    EXPECT_TRUE(detail::many_windows_meet({pool(100, 9, 1), pool(100, 8, 1), pool(100, 8, 1)}));
-    EXPECT_FALSE(detail::many_windows_meet({one, one, pool(600, 600, 1)})) << "there is one window";
+    EXPECT_FALSE(detail::many_terms_meet({one, one, pool(2000, 512, 1)}, side::large));
+    EXPECT_TRUE(detail::many_terms_meet({one, one, pool(2000, 513, 1)}, side::large));
+    EXPECT_FALSE(detail::many_terms_meet({one, one, pool(2000, 513, 2)}, side::large));
+    EXPECT_FALSE(detail::many_terms_meet({pool(100, 8, 1), pool(100, 8, 1), pool(100, 8, 1)}, side::large));
+    EXPECT_TRUE(detail::many_terms_meet({pool(100, 9, 1), pool(100, 8, 1), pool(100, 8, 1)}, side::large));
+    EXPECT_FALSE(detail::many_terms_meet({one, one, pool(600, 600, 1)}, side::large)) << "there is one window";
+    EXPECT_TRUE(detail::many_terms_meet({one, one, pool(600, 600, 1)}, side::small));
+    EXPECT_FALSE(detail::many_terms_meet({one, one, pool(2000, 512, 1)}, side::small));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace detail::lp_pool {
 
 /// Whether the channels of a pixel are neighbours in every tensor that is read.
 [[nodiscard]] constexpr bool channels_are_neighbours(const problem& p) noexcept {
-    return p.src[1] == 1 && (!p.is_backward() || (p.dst[1] == 1 && p.diff_dst[1] == 1));
+    return p.in[0][1] == 1 && (!p.is_backward() || (p.in[1][1] == 1 && p.in[2][1] == 1));
 }
 
 inline constexpr std::array<path<problem, plan>, 2> paths{{

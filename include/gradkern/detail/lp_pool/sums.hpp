@@ -12,9 +12,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/lp_pool/problem.hpp>
@@ -35,20 +37,15 @@ namespace detail::lp_pool {
 inline constexpr std::int64_t panel_width = 4 * simd::lanes;
 inline constexpr std::int64_t block_pixels = 16;
 
-/// Whether tensors are read where they are, or from a packing buffer.
-enum class reading : std::uint8_t { in_place, packed };
-
 struct plan : problem {
     algorithm name = algorithm::automatic;
-    reading how = reading::in_place;
     bool has_parts = false;
     std::int64_t panels = 0;
     std::int64_t at_totals = 0;  // byte offsets in a slice; sums are at 0
-    std::int64_t at_src = 0;
-    std::int64_t at_dst = 0;
-    std::int64_t at_diff_dst = 0;
+    std::int64_t at_packed = 0;  // a block of each tensor that is read
     std::int64_t slice_bytes = 0;
 
+    [[nodiscard]] constexpr bool is_packed() const noexcept { return name == algorithm::windows_packed; }
     /// A task is a line of outputs of a panel.
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
         return channels == 0 ? 0 : batch * panels * out_extent(0) * out_extent(1);
@@ -56,24 +53,25 @@ struct plan : problem {
 };
 
 [[nodiscard]] constexpr plan make_plan(const problem& p, algorithm name) noexcept {
-    plan g{p};
-    g.name = name;
-    g.how = name == algorithm::windows ? reading::in_place : reading::packed;
-    g.has_parts = p.may_have_parts();
-    g.panels = shape::ceil_div(p.channels, panel_width);
+    plan g{p, name, many_terms_meet(p.axes, p.outputs), shape::ceil_div(p.channels, panel_width)};
     if (g.tasks() == 0) return g;
     constexpr std::int64_t block = block_pixels * panel_width;
-    const std::int64_t packed = g.how == reading::packed ? block : 0;
-    const std::int64_t packed_backward = p.is_backward() ? packed : 0;
     slice_layout slice;
     slice.reserve<float>(block);
     g.at_totals = slice.reserve<double>(g.has_parts ? block : 0);
-    g.at_src = slice.reserve<float>(packed);
-    g.at_dst = slice.reserve<float>(packed_backward);
-    g.at_diff_dst = slice.reserve<float>(packed_backward);
+    g.at_packed = slice.reserve<float>(!g.is_packed() ? 0 : g.is_backward() ? 3 * block : block);
     g.slice_bytes = slice.bytes();
     return g;
 }
+
+/// `count` pixels of a line, `step` columns apart.
+struct pixel_run {
+    std::int64_t d;
+    std::int64_t h;
+    std::int64_t w;
+    std::int64_t step;
+    std::int64_t count;
+};
 
 /// Pixels `step` elements apart, `lanes` channels of each.
 template <class T>
@@ -89,96 +87,81 @@ struct line {
     }
 };
 
-/// sums[pixel] += src[pixel]^2.
-template <class T>
-void add_squares(const line<T>& src, std::int64_t pixels, std::int64_t lanes, float* sums) noexcept {
-    for (std::int64_t i = 0; i < pixels; ++i, sums += panel_width) {
-        for (std::int64_t j = 0; j < lanes; j += simd::lanes) {
-            const simd::vec x = src.load(i, j, lanes);
-            simd::store(sums + j, simd::add(simd::load(sums + j), simd::mul(x, x)));
-        }
-    }
-}
-
-/// sums[pixel] += diff_dst[pixel] * (src[pixel] / dst[pixel]), or 0 where dst is 0. No quotient by 0 is formed.
-template <class T>
-void add_shares(const line<T>& src, const line<T>& dst, const line<T>& diff_dst, std::int64_t pixels,
-                std::int64_t lanes, float* sums) noexcept {
-    const simd::vec zero = simd::zero();
-    const simd::vec one = simd::broadcast(1.0F);
-    for (std::int64_t i = 0; i < pixels; ++i, sums += panel_width) {
-        for (std::int64_t j = 0; j < lanes; j += simd::lanes) {
-            const simd::vec y = dst.load(i, j, lanes);
-            const simd::mask is_zero = simd::equal_bits(simd::add(y, zero), zero);  // -0 + 0 is +0
-            const simd::vec share = simd::div(src.load(i, j, lanes), simd::select(is_zero, one, y));
-            const simd::vec term = simd::mul(diff_dst.load(i, j, lanes), share);
-            simd::store(sums + j, simd::add(simd::load(sums + j), simd::select(is_zero, zero, term)));
-        }
-    }
-}
-
 /// One worker: computes tasks in its slice.
-template <class T, shape::side Outputs>
+template <class T, shape::side outputs>
 class worker {
 public:
-    worker(const plan& g, const T* src, const T* dst, const T* diff_dst, T* out, std::byte* slice) noexcept
+    worker(const plan& g, const std::array<const T*, 3>& in, T* out, std::byte* slice) noexcept
         : g_(g),
-          src_(src),
-          dst_(dst),
-          diff_dst_(diff_dst),
+          in_(in),
           out_(out),
           sums_(array_at<float>(slice, 0)),
           totals_(array_at<double>(slice, g.at_totals)),
-          packed_src_(array_at<float>(slice, g.at_src)),
-          packed_dst_(array_at<float>(slice, g.at_dst)),
-          packed_diff_dst_(array_at<float>(slice, g.at_diff_dst)) {}
+          packed_(array_at<float>(slice, g.at_packed)) {}
 
     void run(std::int64_t task) noexcept {
         const std::int64_t h = task % g_.out_extent(1);
-        task /= g_.out_extent(1);
-        const std::int64_t d = task % g_.out_extent(0);
-        task /= g_.out_extent(0);
-        image_ = task / g_.panels;
-        channel_ = task % g_.panels * panel_width;
+        const std::int64_t d = task / g_.out_extent(1) % g_.out_extent(0);
+        const std::int64_t panel = task / (g_.out_extent(1) * g_.out_extent(0));
+        image_ = panel / g_.panels;
+        channel_ = panel % g_.panels * panel_width;
         used_ = std::min(panel_width, g_.channels - channel_);
+        // Vectors of a packed block are whole: lanes without a channel hold zeros.
+        lanes_ = g_.is_packed() ? shape::ceil_div(used_, std::int64_t{simd::lanes}) * simd::lanes : used_;
         depth_ = class_of(0, d);
         rows_ = class_of(1, h);
-        shape::tap_class_walk walk(g_.axes[2], Outputs, 0, g_.out_extent(2));
+        shape::tap_class_walk walk(g_.axes[2], outputs, 0, g_.out_extent(2));
         for (shape::tap_class c; walk.next(c);)
-            for (std::int64_t i = 0; i < c.positions; i += block_pixels)
-                compute_block(d, h, c, i, std::min(block_pixels, c.positions - i));
+            for (std::int64_t i = 0; i < c.positions; i += block_pixels) {
+                const pixel_run to{d, h, c.first_position + i * c.position_step, c.position_step,
+                                   std::min(block_pixels, c.positions - i)};
+                const std::int64_t read = c.first_read + i * c.read_per_position;
+                g_.is_packed() ? compute_block<float>(to, c, read) : compute_block<T>(to, c, read);
+            }
     }
 
 private:
-    static constexpr bool is_backward = Outputs == shape::side::large;
+    static constexpr bool is_backward = outputs == shape::side::large;
 
     [[nodiscard]] shape::tap_class class_of(std::size_t axis, std::int64_t position) const noexcept {
-        shape::tap_class_walk walk(g_.axes[axis], Outputs, position, position + 1);
+        shape::tap_class_walk walk(g_.axes[axis], outputs, position, position + 1);
         shape::tap_class c;
         static_cast<void>(walk.next(c));
         return c;
     }
 
-    /// Offset of this panel's channels of one pixel.
-    [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, std::int64_t d, std::int64_t h,
-                                      std::int64_t w) const noexcept {
-        return image_ * s[0] + channel_ * s[1] + d * s[2] + h * s[3] + w * s[4];
+    /// Offset of this panel's channels of the first pixel.
+    [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, const pixel_run& r) const noexcept {
+        return image_ * s[0] + channel_ * s[1] + r.d * s[2] + r.h * s[3] + r.w * s[4];
     }
 
-    /// Outputs [first, first + pixels) of class c of a line.
-    void compute_block(std::int64_t d, std::int64_t h, const shape::tap_class& c, std::int64_t first,
-                       std::int64_t pixels) noexcept {
-        const std::int64_t floats = pixels * panel_width;
+    /// What elements of type E are read from: tensor i, or what is packed of it.
+    template <class E>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE line<E> read(std::size_t i, const pixel_run& r) const noexcept {
+        const shape::canonical_strides& s = g_.in[i];
+        const T* const from = in_[i] + offset(s, r);
+        const line<T> in_place{from, r.step * s[4]};
+        if constexpr (!std::is_same_v<E, float>) {
+            return in_place;
+        } else {
+            if constexpr (std::is_same_v<T, float>)
+                if (!g_.is_packed()) return in_place;
+            float* const to = packed_ + static_cast<std::int64_t>(i) * block_pixels * panel_width;
+            pack_lanes(from, s[1], used_, in_place.step, r.count, to, panel_width);
+            clear_lanes(used_, lanes_, r.count, to, panel_width);
+            return {to, panel_width};
+        }
+    }
+
+    /// The outputs `to` of class c, whose first taps read from column `column` on.
+    template <class E>
+    void compute_block(const pixel_run& to, const shape::tap_class& c, std::int64_t column) noexcept {
+        const std::int64_t floats = to.count * panel_width;
         own::fill_n(sums_, floats, 0.0F);
         if (g_.has_parts) own::fill_n(totals_, floats, 0.0);
-        const std::int64_t w = c.first_position + first * c.position_step;
-        const T* own_src = nullptr;
-        if constexpr (is_backward) {
-            own_src = src_ + offset(g_.src, d, h, w);
-            if (g_.how == reading::packed) pack(own_src, g_.src, c.position_step, pixels, packed_src_);
-        }
+        line<E> x{};
+        if constexpr (is_backward) x = read<E>(0, to);
         std::int64_t left = pool_part;
-        const std::int64_t from = c.first_read + first * c.read_per_position;
         for (std::int64_t i = 0; i < depth_.taps; ++i) {
             for (std::int64_t j = 0; j < rows_.taps; ++j) {
                 for (std::int64_t k = 0; k < c.taps; ++k, --left) {
@@ -186,8 +169,8 @@ private:
                         close_part(floats);
                         left = pool_part;
                     }
-                    add_tap(own_src, c, depth_.first_read + i * depth_.read_per_tap,
-                            rows_.first_read + j * rows_.read_per_tap, from + k * c.read_per_tap, pixels);
+                    add_tap(x, {depth_.first_read + i * depth_.read_per_tap, rows_.first_read + j * rows_.read_per_tap,
+                                column + k * c.read_per_tap, c.read_per_position, to.count});
                 }
             }
         }
@@ -198,47 +181,40 @@ private:
         if constexpr (!is_backward)
             for (std::int64_t i = 0; i < floats; i += simd::lanes)
                 simd::store(sums_ + i, simd::sqrt(simd::load(sums_ + i)));
-        unpack_lanes(sums_, panel_width, used_, pixels, out_ + offset(g_.out(), d, h, w), g_.out()[1],
-                     c.position_step * g_.out()[4], g_.accumulates());
+        unpack_lanes(sums_, panel_width, used_, to.count, out_ + offset(g_.out, to), g_.out[1], to.step * g_.out[4],
+                     g_.output == output_mode::accumulate);
     }
 
-    /// Adds to each pixel of a block what its tap reads at (d, h, w), (d, h, w + read_per_position), ...
-    void add_tap(const T* own_src, const shape::tap_class& c, std::int64_t d, std::int64_t h, std::int64_t w,
-                 std::int64_t pixels) noexcept {
-        const std::int64_t step = c.read_per_position;
-        const std::int64_t lanes = g_.how == reading::packed ? packed_lanes() : used_;
+    /// Adds to each pixel of a block what its tap reads: src^2, or diff_dst * (src / dst), where x is the pixel of src itself,
+    /// and 0 where dst is 0. No quotient by 0 is formed.
+    template <class E>
+    void add_tap(line<E> x, const pixel_run& from) noexcept {
+        const std::int64_t pixels = from.count;
+        const std::int64_t lanes = lanes_;
+        const auto add = [&](const auto& term) GRADKERN_INLINE_LAMBDA {
+            float* sums = sums_;
+            for (std::int64_t i = 0; i < pixels; ++i, sums += panel_width)
+                for (std::int64_t j = 0; j < lanes; j += simd::lanes)
+                    simd::store(sums + j, simd::add(simd::load(sums + j), term(i, j)));
+        };
         if constexpr (is_backward) {
-            const T* const y = dst_ + offset(g_.dst, d, h, w);
-            const T* const dy = diff_dst_ + offset(g_.diff_dst, d, h, w);
-            if (g_.how == reading::in_place) {
-                add_shares<T>({own_src, c.position_step * g_.src[4]}, {y, step * g_.dst[4]},
-                              {dy, step * g_.diff_dst[4]}, pixels, lanes, sums_);
-                return;
-            }
-            pack(y, g_.dst, step, pixels, packed_dst_);
-            pack(dy, g_.diff_dst, step, pixels, packed_diff_dst_);
-            add_shares<float>({packed_src_, panel_width}, {packed_dst_, panel_width}, {packed_diff_dst_, panel_width},
-                              pixels, lanes, sums_);
+            const line<E> dst = read<E>(1, from);
+            const line<E> diff_dst = read<E>(2, from);
+            const simd::vec zero = simd::zero();
+            const simd::vec one = simd::broadcast(1.0F);
+            add([&](std::int64_t i, std::int64_t j) GRADKERN_INLINE_LAMBDA {
+                const simd::vec y = dst.load(i, j, lanes);
+                const simd::mask is_zero = simd::equal_bits(simd::add(y, zero), zero);  // -0 + 0 is +0
+                const simd::vec share = simd::div(x.load(i, j, lanes), simd::select(is_zero, one, y));
+                return simd::select(is_zero, zero, simd::mul(diff_dst.load(i, j, lanes), share));
+            });
         } else {
-            const T* const x = src_ + offset(g_.src, d, h, w);
-            if (g_.how == reading::in_place) {
-                add_squares<T>({x, step * g_.src[4]}, pixels, lanes, sums_);
-                return;
-            }
-            pack(x, g_.src, step, pixels, packed_src_);
-            add_squares<float>({packed_src_, panel_width}, pixels, lanes, sums_);
+            const line<E> src = read<E>(0, from);
+            add([&](std::int64_t i, std::int64_t j) GRADKERN_INLINE_LAMBDA {
+                const simd::vec v = src.load(i, j, lanes);
+                return simd::mul(v, v);
+            });
         }
-    }
-
-    /// Whole vectors: lanes without a channel hold zeros.
-    [[nodiscard]] std::int64_t packed_lanes() const noexcept {
-        return shape::ceil_div(used_, static_cast<std::int64_t>(simd::lanes)) * simd::lanes;
-    }
-    /// Packs pixels that lie `step` columns apart as [pixel][panel_width].
-    void pack(const T* from, const shape::canonical_strides& s, std::int64_t step, std::int64_t pixels,
-              float* to) const noexcept {
-        pack_lanes(from, s[1], used_, step * s[4], pixels, to, panel_width);
-        clear_lanes(used_, packed_lanes(), pixels, to, panel_width);
     }
     /// Adds the sums to the totals, and lets them start from zero.
     void close_part(std::int64_t floats) noexcept {
@@ -247,28 +223,25 @@ private:
     }
 
     const plan& g_;
-    const T* src_;
-    const T* dst_;
-    const T* diff_dst_;
+    std::array<const T*, 3> in_;
     T* out_;
     float* sums_;
     double* totals_;
-    float* packed_src_;
-    float* packed_dst_;
-    float* packed_diff_dst_;
+    float* packed_;
     std::int64_t image_ = 0;
     std::int64_t channel_ = 0;  // first of the panel
     std::int64_t used_ = 0;     // channels of the panel
+    std::int64_t lanes_ = 0;    // that are computed
     shape::tap_class depth_{};
     shape::tap_class rows_{};
 };
 
 /// Runs a plan over typed tensors. All checks have passed.
-template <shape::side Outputs, class T>
-void run_plan(const plan& g, const T* src, const T* dst, const T* diff_dst, T* out, std::span<std::byte> workspace,
+template <shape::side outputs, class T>
+void run_plan(const plan& g, const std::array<const T*, 3>& in, T* out, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
     run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, const auto& next) {
-        worker<T, Outputs> w(g, src, dst, diff_dst, out, slice);
+        worker<T, outputs> w(g, in, out, slice);
         for (std::int64_t task = next(); task >= 0; task = next()) w.run(task);
     });
 }

@@ -91,10 +91,7 @@ struct problem : tensors {
         if (channels == 0) return;  // nothing to write: sizes that nobody has checked are dropped
         index = index_rule(p, attributes.data_format, attributes.index_base, attributes.storage_order);
         axes = p.axes;
-        for (shape::axis& a : axes) {  // steps that nobody takes: products with strides of memory stay small
-            if (a.kernel == 1) a.dilation = 1;
-            if (a.small == 1) a.stride = 1;
-        }
+        for (shape::axis& a : axes) a.drop_unused_steps();
     }
 };
 

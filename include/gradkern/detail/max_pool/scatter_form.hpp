@@ -86,7 +86,7 @@ struct scatter_form_plan : gradient_plan {
     if (!is_strided) panel.cover(p, scatter_pixels(p, {1, 1, 1}));
     scatter_form_plan s{{p, row, panel.width}};
     s.sum_width = is_strided ? std::min(panel.width, p.channels) : panel.width;
-    if (many_windows_meet(p.axes)) s.sums = sum_type::f64;
+    if (many_terms_meet(p.axes, shape::side::large)) s.sums = sum_type::f64;
     if (is_strided) {
         const std::int64_t floats = is_least ? max_least : 64 * max_scratch;
         s.boxes = box_grid(p.batch, p.pixels(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {

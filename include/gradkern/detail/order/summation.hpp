@@ -41,11 +41,11 @@ enum class sum_type : std::uint8_t { f32, f64 };
     return s == sum_type::f64 ? sizeof(double) : sizeof(float);
 }
 
-/// Whether more than pool_part windows may reach one position.
-[[nodiscard]] constexpr bool many_windows_meet(const std::array<shape::axis, 3>& axes) noexcept {
-    std::int64_t windows = 1;
-    for (const shape::axis& a : axes) windows *= (std::min)(a.most_reads(shape::side::large), pool_part + 1);
-    return windows > pool_part;
+/// Whether more than pool_part terms may meet in one output: taps of a window, or windows that reach one position.
+[[nodiscard]] constexpr bool many_terms_meet(const std::array<shape::axis, 3>& axes, shape::side outputs) noexcept {
+    std::int64_t terms = 1;
+    for (const shape::axis& a : axes) terms *= (std::min)(a.most_reads(outputs), pool_part + 1);
+    return terms > pool_part;
 }
 
 /// Positions of the small side cut into chunks. Lines are numbered row-major over (batch, depth, height).
