@@ -78,7 +78,6 @@ enum class algorithm : std::uint8_t {
     windows_strided,  ///< the same element by element, for planes and kernels of any size
     // max_pool_backward.
     gather_form,           ///< each pixel adds the gradients of the windows whose maximum it is; src is read in place
-    gather_form_packed,    ///< the same from a packing buffer
     scatter_form,          ///< each window adds its gradient to a sum in scratch; src is read in place
     scatter_form_packed,   ///< the same from a packing buffer
     scatter_form_strided,  ///< the same element by element, for planes and kernels of any size
@@ -115,7 +114,6 @@ inline constexpr algorithm last_algorithm = algorithm::sums_buffered;
                                        "windows_packed",
                                        "windows_strided",
                                        "gather_form",
-                                       "gather_form_packed",
                                        "scatter_form",
                                        "scatter_form_packed",
                                        "scatter_form_strided",

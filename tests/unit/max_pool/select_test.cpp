@@ -48,7 +48,6 @@ max_pool_attributes window(const extents& kernel, const extents& strides, data_f
 }
 const pool nxc{{2, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc)};
 const pool ncx{{2, 20, 9, 9}, window({3, 3}, {2, 2}, data_format::ncx)};
-const pool line_nxc{{2, 30, 20}, window({3}, {2}, data_format::nxc)};
 const pool line_ncx{{2, 20, 30}, window({3}, {2}, data_format::ncx)};
 const pool dilated{{2, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc, {2, 2})};
 const pool many_windows{{2, 20, 20, 20}, window({9, 9}, {1, 1}, data_format::nxc)};
@@ -90,7 +89,7 @@ TEST(max_pool_select, automatic_takes_the_first_row_that_fits) {
     EXPECT_EQ(backward_path(nxc), "gather_form");
     EXPECT_EQ(backward_path(many_windows), "scatter_form");
     EXPECT_EQ(backward_path(dilated), "scatter_form");
-    EXPECT_EQ(backward_path(line_ncx), "gather_form_packed");
+    EXPECT_EQ(backward_path(line_ncx), "scatter_form_packed");
     EXPECT_EQ(backward_path(ncx), "scatter_form_packed");
     EXPECT_EQ(backward_path(huge_window), "scatter_form_strided");
     EXPECT_EQ(backward_path(huge_plane), "scatter_form_strided");
@@ -114,9 +113,6 @@ TEST(max_pool_select, backward_rows_fit_or_are_unsupported) {
     EXPECT_EQ(backward_fit(algorithm::gather_form, ncx), no_fit);
     EXPECT_EQ(backward_fit(algorithm::gather_form, dilated), no_fit);
     EXPECT_EQ(backward_fit(algorithm::gather_form, many_windows), no_fit);
-    EXPECT_EQ(backward_fit(algorithm::gather_form_packed, line_nxc), "fits");
-    EXPECT_EQ(backward_fit(algorithm::gather_form_packed, line_ncx), "fits");
-    EXPECT_EQ(backward_fit(algorithm::gather_form_packed, ncx), no_fit);
     EXPECT_EQ(backward_fit(algorithm::scatter_form, nxc), "fits");
     EXPECT_EQ(backward_fit(algorithm::scatter_form, ncx), no_fit);
     EXPECT_EQ(backward_fit(algorithm::scatter_form_packed, nxc), "fits");
@@ -182,14 +178,14 @@ TEST(max_pool_select, nothing_to_write_has_no_task) {
 
 // Overlapping 5x5 windows keep the maxima of rows; those of 3x3 have too few taps for it.
 TEST(max_pool_select, large_overlapping_windows_are_separable) {
-    const auto maxima_of = [](const extents& kernel) {
+    const auto is_separable = [](const extents& kernel) {
         const pool p{{1, 20, 20, 16}, window(kernel, {1, 1}, data_format::nxc)};
         const auto problem = gk::shape::max_pool_shapes(p.src, p.attributes, {}, {}, 4);
         const engine::problem facts(*problem, p.attributes, p.src, p.dst(), {}, {}, {});
-        return engine::make_windows(facts, algorithm::windows).maxima;
+        return engine::make_windows(facts, algorithm::windows).at_rows > 0;
     };
-    EXPECT_EQ(maxima_of({5, 5}), engine::window_maxima::separable);
-    EXPECT_EQ(maxima_of({3, 3}), engine::window_maxima::whole);
+    EXPECT_TRUE(is_separable({5, 5}));
+    EXPECT_FALSE(is_separable({3, 3}));
 }
 
 // What is packed of a line: all of it where most is read and lines are contiguous.
@@ -197,13 +193,12 @@ TEST(max_pool_select, whole_lines_are_packed_where_they_are_contiguous) {
     engine::problem p;
     p.axes[2] = {.large = 16, .small = 8, .kernel = 2, .stride = 2};
     p.src = {0, 256, 256, 16, 1};
-    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 8), 16);
+    EXPECT_EQ(engine::packed_columns(p, 8), 16);
     p.axes[2].small = 7;  // 14 of 16 columns are read
-    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 7), 16);
-    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::as_read, 7), 14);
-    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 3), 6);
+    EXPECT_EQ(engine::packed_columns(p, 7), 16);
+    EXPECT_EQ(engine::packed_columns(p, 3), 6);
     p.src[3] = 20;  // lines do not follow one another
-    EXPECT_EQ(engine::packed_columns(p, engine::packed_lines::whole, 7), 14);
+    EXPECT_EQ(engine::packed_columns(p, 7), 14);
 }
 
 TEST(max_pool_select, slices_lie_along_the_outermost_axis) {

@@ -2,12 +2,9 @@
 // diff_src of one image, panel of channels) > line of windows: find maxima, keep their linear offsets > line of pixels, as soon
 // as all windows that reach it are there > windows that reach a pixel, in ascending order. Lanes hold channels.
 //
-// gather_form         reads src in place. Taken when channels of src are neighbours and few windows, without dilation, reach a
-//                     pixel. Zoo: 18 of 20 in NXC. scatter_form takes 1.23 of its time (AVX-512), 1.07 (AVX2); but of less than
-//                     32 channels 0.83, 0.68. (Means, both forced, Sapphire Rapids, g++ 12.)
-// gather_form_packed  packs what a line reads. Taken when channels of src lie apart, along one spatial axis: across more, packing
-//                     takes most of the time. Zoo: max1d_k2_64, max1d_k3s2_128 in NCX. scatter_form_packed takes 1.15, 1.00.
-// Delete each when that gain is gone.
+// Taken when channels of src are neighbours and few windows, without dilation, reach a pixel. Zoo: 18 of 20 in NXC. scatter_form
+// takes 1.23 of its time (AVX-512), 1.07 (AVX2); but of less than 32 channels 0.83, 0.68. (Means, both forced, Sapphire Rapids,
+// g++ 12.) Delete it when that gain is gone.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +19,6 @@
 #include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/micro/window_gather.hpp>
-#include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -66,15 +62,9 @@ struct gather_form_plan : gradient_plan {
 [[nodiscard]] constexpr bool fits_gather_form(const problem& p) noexcept {
     return p.scratch == scratch_use::fast && reads_in_place(p) && few_windows_meet(p);
 }
-[[nodiscard]] constexpr bool fits_gather_form_packed(const problem& p) noexcept {
-    return p.scratch == scratch_use::fast && has_short_offsets(p) && few_windows_meet(p) && slice_axis(p) == 2 &&
-           fits_scratch(p, hull_at_most(p.axes[2], 1));
-}
 
-/// Pixels, or windows, that the scratch of a box buffers: what is packed, or the results of windows.
-[[nodiscard]] constexpr std::int64_t gather_pixels(const problem& p, window_access access,
-                                                   const std::array<std::int64_t, 3>& box) noexcept {
-    if (access == window_access::packed) return hull_at_most(p.axes[2], box[2]);
+/// Windows whose results are kept for a box, or for a slice of it.
+[[nodiscard]] constexpr std::int64_t kept_results(const problem& p, const std::array<std::int64_t, 3>& box) noexcept {
     const std::size_t slices = slice_axis(p);
     std::int64_t windows = 1;
     for (std::size_t i = 0; i < 3; ++i)
@@ -82,15 +72,11 @@ struct gather_form_plan : gradient_plan {
     return windows;
 }
 
-/// The plan of both rows.
 [[nodiscard]] constexpr gather_form_plan make_gather_form(const problem& p, algorithm row) noexcept {
-    const window_access access = access_of(row);
-    const bool is_packed = access == window_access::packed;
-    panel_budget panel{widest_panel(p, access), max_scratch};
-    if (is_packed) narrow_panel(panel, gather_pixels(p, access, p.pixels()));
-    panel.cover(p, gather_pixels(p, access, {1, 1, 1}));
+    panel_budget panel{widest_panel(p, window_access::in_place), max_scratch};
+    panel.cover(p, kept_results(p, {1, 1, 1}));
     const auto too_large = [&](const std::array<std::int64_t, 3>& box) {
-        return gather_pixels(p, access, box) * panel.width > panel.floats;
+        return kept_results(p, box) * panel.width > panel.floats;
     };
     gather_form_plan g{{p, row, panel.width}};
     std::array<std::int64_t, 3> box = cut_slices(p, too_large);
@@ -111,10 +97,9 @@ struct gather_form_plan : gradient_plan {
     if (g.slide == 0) g.kept_lines = reads_at_most(p.axes[1], shape::side::large, box[1]);
     g.kept_windows = reads_at_most(p.axes[2], shape::side::large, box[2]);
     g.gathered_columns = std::min(box[2], max_results / panel.width);
-    const std::int64_t results = g.kept_slices * g.kept_lines * g.kept_windows * panel.width;
+    const std::int64_t results = kept_results(p, box) * panel.width;
     const bool in_place = g.operands == gather_operands::in_place;
     slice_layout slice;
-    g.at_packed = slice.reserve<float>(is_packed ? gather_pixels(p, access, box) * panel.width : 0);
     g.at_sums = slice.reserve<float>(in_place ? 0 : g.gathered_columns * panel.width);
     g.at_value = slice.reserve<float>(panel.width);
     g.at_offset = slice.reserve<float>(results);
@@ -138,11 +123,6 @@ public:
         src = panel_of(src, plan_.src);
         diff_dst = panel_of(diff_dst, y);
         diff_src = panel_of(diff_src, plan_.diff_src);
-        packed_box packed;
-        if (plan_.access == window_access::packed && windows_.first[2] < windows_.last[2]) {
-            packed = reads();
-            pack_channels(src, plan_.src, packed, used_, packed_);
-        }
         const std::size_t slide = plan_.slide;
         std::int64_t done = box_.first[slide];  // slices before this one
         const auto gather_before = [&](std::int64_t end) {
@@ -161,8 +141,7 @@ public:
             const std::int64_t at = kept_line(d, h) + (first - windows_.first[2]) * plan_.panel_width;
             window_results results = results_;
             results.offset += at;
-            with_source(src, packed, plan_.plane_offsets(), 0,
-                        [&](const auto& source) { find_maxima(source, d, h, first, last, results); });
+            find_maxima(window_source<T>{src, plan_.src, 1, plan_.plane_offsets()}, d, h, first, last, results);
             if (plan_.operands == gather_operands::packed)
                 pack_lanes(diff_dst + (d * y[2] + h * y[3] + first * y[4]), y[1], used_, y[4], last - first,
                            gradient_ + at, plan_.panel_width);
@@ -218,8 +197,7 @@ private:
         const std::int64_t columns = box_.last[2] - box_.first[2];
         std::array<std::int64_t, 3> at{d, h, box_.first[2]};
         at[slide] += slide < 2 ? plan_.axes[slide].kernel : columns;
-        if (plan_.prefetch_next == prefetch_slices::none || plan_.access == window_access::packed || columns <= 1 ||
-            at[slide] >= plan_.axes[slide].large)
+        if (plan_.prefetch_next == prefetch_slices::none || columns <= 1 || at[slide] >= plan_.axes[slide].large)
             return {};
         return {source, at[0] * plan_.src[2] + at[1] * plan_.src[3] + at[2] * plan_.src[4], plan_.src[4]};
     }

@@ -14,27 +14,16 @@
 #include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/run/boxes.hpp>
-#include <gradkern/detail/simd.hpp>
-#include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
 /// The axis across slices: the outermost one there is.
-[[nodiscard]] constexpr std::size_t slice_axis(const problem& p) noexcept {
+[[nodiscard]] constexpr std::size_t slice_axis(const tensors& p) noexcept {
     std::size_t i = 0;
     while (i < 2 && p.axes[i].large == 1 && p.axes[i].small == 1) ++i;
     return i;
-}
-
-/// Narrows panels of packed planes until a whole one fits its share of scratch. `pixels`: what a whole plane buffers.
-constexpr void narrow_panel(panel_budget& panel, std::int64_t pixels) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    while (panel.width > lanes && pixels * panel.width > panel.floats) {
-        panel.width = panel.width > 2 * lanes ? 2 * lanes : lanes;
-        panel.floats = 4 * max_scratch;
-    }
 }
 
 /// Cuts slices, never their number, until too_large(box) is false. Windows between boxes are computed for each: the axis with most
@@ -69,13 +58,11 @@ template <class TooLarge>
 }
 
 struct gradient_plan : maxima_plan {
-    std::size_t slide = 0;  // the axis across slices
+    using maxima_plan::maxima_plan;
+
+    std::size_t slide = slice_axis(*this);  // the axis across slices
     std::int64_t at_sums = 0;
     std::int64_t at_gradient = 0;
-
-    constexpr gradient_plan() noexcept = default;
-    constexpr gradient_plan(const problem& p, algorithm row, std::int64_t width) noexcept
-        : maxima_plan(p, row, width), slide(slice_axis(p)) {}
 };
 
 }  // namespace detail::max_pool

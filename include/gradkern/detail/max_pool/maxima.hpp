@@ -50,14 +50,10 @@ enum class window_access : std::uint8_t {
                                                                                        : window_access::packed;
 }
 
-/// How a maximum is found: from all elements of its window, or from the maxima of its rows, which lines of windows share.
-enum class window_maxima : std::uint8_t { whole, separable };
-
 /// What a task reads to walk windows and find their maxima.
 struct maxima_plan : tensors {
     algorithm path = algorithm::automatic;
     window_access access = window_access::in_place;
-    window_maxima maxima = window_maxima::whole;
     prefetch_windows prefetch = prefetch_windows::none;
     std::int64_t panel_width = 0;  // lanes
     std::int64_t panels = 0;
@@ -68,7 +64,7 @@ struct maxima_plan : tensors {
     std::int64_t at_value = 0;
     std::int64_t at_offset = 0;
     std::int64_t at_offset_high = 0;
-    std::int64_t at_rows = 0;
+    std::int64_t at_rows = 0;  // maxima of the rows of windows, which lines share; 0 where windows are compared whole
     std::int64_t slice_bytes = 0;
 
     constexpr maxima_plan() noexcept = default;
@@ -140,12 +136,12 @@ constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout 
         saves_comparisons(w.axes[1], w.axes[2]) && w.columns == w.axes[2].small) {
         const std::int64_t floats = 2 * w.axes[0].kernel * kernel * w.columns * w.panel_width;
         slice_layout with_rows = slice;
-        w.at_rows = with_rows.reserve<float>(floats);
+        const std::int64_t at_rows = with_rows.reserve<float>(floats);
         // What runs without a workspace of the caller's goes on doing so.
         const bool same_call =
             workspace_for(slice.bytes(), 1) > stack_workspace || workspace_for(with_rows.bytes(), 1) <= stack_workspace;
         if (floats <= 2 * max_scratch && same_call) {
-            w.maxima = window_maxima::separable;
+            w.at_rows = at_rows;
             slice = with_rows;
         }
     }
@@ -219,18 +215,15 @@ void for_each_range(const shape::axis& axis, position_range range, const F& f) n
         f(range.first, range.last);
     } else {
         shape::tap_class_walk walk(axis, shape::side::small, range.first, range.last);
-        std::int64_t first = 0;
-        std::int64_t last = 0;  // of an open range
+        range.last = range.first;  // no window with taps so far
         for (shape::tap_class c; walk.next(c);) {
-            if (c.taps > 0) {
-                if (first == last) first = c.first_position;
-                last = c.first_position + c.positions;
-            } else if (first != last) {
-                f(first, last);
-                first = last;
+            if (c.taps == 0) {
+                if (range.first < range.last) f(range.first, range.last);
+                range.first = c.first_position + c.positions;
             }
+            range.last = c.first_position + c.positions;
         }
-        if (first != last) f(first, last);
+        if (range.first < range.last) f(range.first, range.last);
     }
 }
 
@@ -305,7 +298,7 @@ protected:
         const inside_reads planes = reads_of_window(shared_.axes[0], d);
         const inside_reads rows = reads_of_window(shared_.axes[1], h);
         const auto compute = [&]<bool ignore_nan>(std::bool_constant<ignore_nan>) {
-            if (shared_.maxima == window_maxima::separable && planes.count > 0 && rows.count > 0) {
+            if (shared_.at_rows > 0 && planes.count > 0 && rows.count > 0) {
                 if (d != rows_of_) rows_end_ = 0;
                 rows_of_ = d;
                 max_by_rows<ignore_nan>(source, planes, rows, first, last, to);

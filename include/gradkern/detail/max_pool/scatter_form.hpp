@@ -4,7 +4,7 @@
 //
 // scatter_form          reads src in place. Taken when its channels are neighbours and gather_form does not fit. Zoo: sppf_max5,
 //                       sppf_max9 in NXC. scatter_form_packed takes 1.12 of its time (AVX-512), 1.19 (AVX2), Sapphire Rapids.
-// scatter_form_packed   packs what some slices read. Taken when channels lie apart, across more than one axis. Zoo: 18 of 20 in
+// scatter_form_packed   packs what some slices read. Taken when channels lie apart. Zoo: 20 of 20 in
 //                       NCX. scatter_form_strided takes 9.8 times as long (AVX-512), 14.7 (AVX2).
 // scatter_form_strided  for windows too large for scratch, or planes for offsets of 30 bits: sums of a whole box. Zoo: none.
 // Delete: scatter_form when packing costs nothing, _packed when gathering is faster on packed planes, _strided if sizes are bounded.
@@ -33,6 +33,7 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -82,7 +83,10 @@ struct scatter_form_plan : gradient_plan {
     const bool is_least = p.scratch == scratch_use::least;
     // A window that reaches several boxes is computed for each: boxes that are not packed are larger.
     panel_budget panel{widest_panel(p, access), is_packed ? max_scratch : 4 * max_scratch};
-    if (is_packed && !is_least) narrow_panel(panel, scatter_pixels(p, p.pixels()));
+    // narrower, until a whole plane fits its share of scratch
+    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    while (is_packed && !is_least && panel.width > lanes && scatter_pixels(p, p.pixels()) * panel.width > panel.floats)
+        panel = {panel.width > 2 * lanes ? 2 * lanes : lanes, 4 * max_scratch};
     if (!is_strided) panel.cover(p, scatter_pixels(p, {1, 1, 1}));
     scatter_form_plan s{{p, row, panel.width}};
     s.sum_width = is_strided ? std::min(panel.width, p.channels) : panel.width;

@@ -38,110 +38,83 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
-/// What is packed of a line: what windows read, or all of it.
-enum class packed_lines : std::uint8_t { as_read, whole };
 /// When a result is stored.
 enum class result_output : std::uint8_t {
     none,
     with_window,  ///< by the kernel
     buffered      ///< from scratch
 };
-/// What a linear offset counts: pixels of a plane, or indices, which are as many as 30 bits can say.
-enum class offset_unit : std::uint8_t { pixels, indices };
-
-/// Planned windows, what is packed, and where results go.
+/// Planned windows, what is packed, and where results go. Offsets are indices, with per_offset 1, where 30 bits can say them.
 struct windows_plan : maxima_plan {
-    packed_lines packing = packed_lines::as_read;
+    using maxima_plan::maxima_plan;
+
     result_output values = result_output::buffered;
     result_output index_output = result_output::none;
-    offset_unit unit = offset_unit::pixels;
-    bool collapses_lines = false;                // results of several lines wait for one another
-    std::int64_t waiting_windows = 0;            // whose results scratch holds
-    std::array<std::int64_t, 3> offset_steps{};  // from pixel to pixel
+    bool packs_lines = false;          // whole, not only what windows read
+    std::int64_t waiting_windows = 0;  // whose results scratch holds
 
-    constexpr windows_plan() noexcept = default;
-    constexpr windows_plan(const problem& p, algorithm row, std::int64_t width) noexcept
-        : maxima_plan(p, row, width), offset_steps(p.index.offset_steps) {
-        const bool is_strided = access == window_access::strided;
-        if (!is_strided && plane() < offset_limit / std::max<std::int64_t>(index.per_offset, 1)) {
-            unit = offset_unit::indices;
-            for (std::int64_t& step : offset_steps) step *= index.per_offset;
-        }
-        if (dst[1] == 1 && output == output_mode::overwrite && !is_strided) values = result_output::with_window;
-        if (writes_indices)
-            index_output = indices[1] == 1 && unit == offset_unit::indices && index.per_channel <= 1
-                               ? result_output::with_window
-                               : result_output::buffered;
-        // Of few taps conversions alone take as long as memory; of many, what later windows read is prefetched.
-        prefetch = prefetch_windows::ahead;
-    }
-
-    /// Decides how many windows wait.
-    constexpr void choose_lines(scratch_use scratch) noexcept {
-        const std::int64_t line = axes[2].small;
-        waiting_windows = columns;
-        collapses_lines = false;
-        if (packing == packed_lines::as_read || scratch == scratch_use::least || access == window_access::strided ||
-            dst[1] == 1 || line <= 1 || columns != line || panel_width * line > max_results ||
-            !continues(dst[3], line, dst[4]))
-            return;
-        waiting_windows *= std::min(boxes.box(1), max_results / (line * panel_width));
-        collapses_lines = index_output != result_output::buffered || continues(indices[3], line, indices[4]);
+    /// Whether linear offsets are indices of 30 bits.
+    [[nodiscard]] constexpr bool offsets_are_indices() const noexcept {
+        return access != window_access::strided && index.per_offset == 1;
     }
 };
 
 /// Columns that a box of `windows` windows of a line packs: whole lines, where those follow one another in memory and most of
 /// them is read, since they are packed as one.
-[[nodiscard]] constexpr std::int64_t packed_columns(const problem& p, packed_lines lines,
-                                                    std::int64_t windows) noexcept {
+[[nodiscard]] constexpr std::int64_t packed_columns(const problem& p, std::int64_t windows) noexcept {
     const shape::axis& a = p.axes[2];
     const std::int64_t reads = reads_at_most(a, shape::side::small, windows);
-    return lines == packed_lines::whole && windows == a.small && reads >= a.large - a.large / 4 &&
-                   continues(p.src[3], a.large, p.src[4])
-               ? a.large
-               : reads;
+    const bool is_most = windows == a.small && reads >= a.large - a.large / 4;
+    return is_most && continues(p.src[3], a.large, p.src[4]) ? a.large : reads;
 }
 
 /// Pixels that a box of windows packs.
-[[nodiscard]] constexpr std::int64_t packed_pixels(const problem& p, packed_lines lines,
-                                                   const std::array<std::int64_t, 3>& box) noexcept {
+[[nodiscard]] constexpr std::int64_t packed_pixels(const problem& p, const std::array<std::int64_t, 3>& box) noexcept {
     return reads_at_most(p.axes[0], shape::side::small, box[0]) * reads_at_most(p.axes[1], shape::side::small, box[1]) *
-           packed_columns(p, lines, box[2]);
+           packed_columns(p, box[2]);
 }
 
 /// Whether windows can be packed: the smallest box fits the scratch.
 [[nodiscard]] constexpr bool fits_windows_packed(const problem& p) noexcept {
-    return has_short_offsets(p) && fits_scratch(p, packed_pixels(p, packed_lines::whole, {1, 1, 1}));
+    return has_short_offsets(p) && fits_scratch(p, packed_pixels(p, {1, 1, 1}));
 }
 
 /// The plan of any row.
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p, algorithm row) noexcept {
     const bool is_packed = access_of(row) == window_access::packed;
     panel_budget panel{widest_panel(p, access_of(row)), max_scratch};
-    if (is_packed) panel.cover(p, packed_pixels(p, packed_lines::whole, {1, 1, 1}));
+    if (is_packed) panel.cover(p, packed_pixels(p, {1, 1, 1}));
     windows_plan w(p, row, panel.width);
     w.boxes = box_grid(p.batch, p.windows(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images <= 1 && box[0] * box[1] * box[2] <= max_windows &&
-               (!is_packed || packed_pixels(p, packed_lines::whole, box) * panel.width <= panel.floats);
+               (!is_packed || packed_pixels(p, box) * panel.width <= panel.floats);
     });
     if (w.tasks() == 0) return w;
+    const bool is_strided = w.access == window_access::strided;
+    if (!is_strided && p.plane() < offset_limit / w.index.per_offset) {
+        for (std::int64_t& step : w.index.offset_steps) step *= w.index.per_offset;
+        w.index.per_offset = 1;
+    }
+    // Of few taps conversions alone take as long as memory; of many, what later windows read is prefetched.
+    w.prefetch = prefetch_windows::ahead;
+    if (p.dst[1] == 1 && p.output == output_mode::overwrite && !is_strided) w.values = result_output::with_window;
+    if (p.writes_indices)
+        w.index_output = p.indices[1] == 1 && w.offsets_are_indices() && p.index.per_channel <= 1
+                             ? result_output::with_window
+                             : result_output::buffered;
     const std::array<std::int64_t, 3> box{w.boxes.box(0), w.boxes.box(1), w.boxes.box(2)};
-    const auto lay_out = [&](packed_lines lines) {
-        w.packing = lines;
-        w.choose_lines(p.scratch);
-        slice_layout slice;
-        w.at_packed = slice.reserve<float>(is_packed ? packed_pixels(p, lines, box) * panel.width : 0);
-        w.at_value = slice.reserve<float>(w.waiting_windows * panel.width);
-        w.at_offset = slice.reserve<float>(w.waiting_windows * panel.width);
-        w.at_offset_high = slice.reserve<float>(w.access == window_access::strided ? w.columns * panel.width : 0);
-        return slice;
-    };
-    // What runs without a workspace of the caller's goes on doing so.
-    const auto fits_stack = [](const slice_layout& s) { return workspace_for(s.bytes(), 1) <= stack_workspace; };
-    slice_layout slice = lay_out(packed_lines::whole);
-    if (!fits_stack(slice))
-        slice = lay_out(fits_stack(lay_out(packed_lines::as_read)) ? packed_lines::as_read : packed_lines::whole);
-    if (packed_columns(p, w.packing, box[2]) != p.axes[2].large) w.packing = packed_lines::as_read;
+    const std::int64_t line = p.axes[2].small;
+    w.waiting_windows = w.columns;
+    if (p.scratch == scratch_use::fast && !is_strided && p.dst[1] != 1 && line > 1 && w.columns == line &&
+        continues(p.dst[3], line, p.dst[4]) &&
+        (w.index_output != result_output::buffered || continues(p.indices[3], line, p.indices[4])))
+        w.waiting_windows *= std::min(box[1], max_results / (line * panel.width));
+    w.packs_lines = packed_columns(p, box[2]) == p.axes[2].large;
+    slice_layout slice;
+    w.at_packed = slice.reserve<float>(is_packed ? packed_pixels(p, box) * panel.width : 0);
+    w.at_value = slice.reserve<float>(w.waiting_windows * panel.width);
+    w.at_offset = slice.reserve<float>(w.waiting_windows * panel.width);
+    w.at_offset_high = slice.reserve<float>(is_strided ? w.columns * panel.width : 0);
     finish_scratch(w, p.scratch, slice);
     return w;
 }
@@ -163,7 +136,7 @@ public:
         packed_box packed;
         if (plan_.access == window_access::packed) {
             packed = reads();
-            if (plan_.packing == packed_lines::whole) {
+            if (plan_.packs_lines) {
                 packed.first[2] = 0;
                 packed.extent[2] = plan_.axes[2].large;
             }
@@ -171,7 +144,7 @@ public:
         }
         const shape::canonical_strides& y = plan_.dst;
         const shape::canonical_strides& z = plan_.indices;
-        with_source(src, packed, plan_.offset_steps, 0, [&](const auto& source) {
+        with_source(src, packed, plan_.index.offset_steps, 0, [&](const auto& source) {
             for_each_segment<walked_windows::all>(
                 [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
                     write(dst + (d * y[2] + h * y[3] + first * y[4]),
@@ -196,9 +169,7 @@ private:
             return;
         }
         // whole lines of a plane may wait for one another
-        if (!plan_.collapses_lines || h == box_.first[1] || count < plan_.axes[2].small ||
-            waiting_ + count > plan_.waiting_windows)
-            flush();
+        if (h == box_.first[1] || count < plan_.axes[2].small || waiting_ + count > plan_.waiting_windows) flush();
         if (waiting_ == 0) {
             to_ = to;
             index_ = index;
@@ -220,25 +191,24 @@ private:
 
     /// Stores the indices of `count` windows, the first of which go to `to`, from their offsets.
     void store_indices(std::int64_t* to, std::int64_t count) const noexcept {
-        const bool is_fast = plan_.unit == offset_unit::indices && !any_empty(count);
-        const std::int64_t done = is_fast ? store_squares(to, count) : 0;
-        if (plan_.indices[1] == 1) {
-            for (std::int64_t w = 0; w < count; ++w)
-                for (std::int64_t j = done; j < used_; ++j) store_one(to, w, j);
-        } else if (is_fast) {
-            for (std::int64_t j = done; j < used_; ++j) store_line(to, count, j);
-        } else {
-            for (std::int64_t j = done; j < used_; ++j)
-                for (std::int64_t w = 0; w < count; ++w) store_one(to, w, j);
+        const std::int64_t step = plan_.indices[4];
+        for (std::int64_t j = store_squares(to, count); j < used_; ++j) {
+            std::int64_t* const line = to + j * plan_.indices[1];
+            const std::int64_t first = first_index(j);
+            for (std::int64_t w = 0; w < count; ++w) {
+                const std::int64_t offset = results_.offset_at(w * plan_.panel_width + j);
+                line[w * step] = offset < 0 ? -1 : first + offset * plan_.index.per_offset;
+            }
         }
     }
 
-    /// By squares of offsets, where the windows of a channel are neighbours. Returns the number of channels stored.
+    /// By squares of offsets that are indices, where the windows of a channel are neighbours. Returns the number of channels
+    /// stored.
     [[nodiscard]] std::int64_t store_squares(std::int64_t* to, std::int64_t count) const noexcept {
         constexpr std::int64_t lanes = simd::lanes;
         const std::int64_t channel_step = plan_.indices[1];
         std::int64_t j = 0;
-        if (plan_.indices[4] != 1 || count < lanes) return j;
+        if (!plan_.offsets_are_indices() || plan_.indices[4] != 1 || count < lanes || any_empty(count)) return j;
         for (; j + lanes <= used_; j += lanes) {
             for (std::int64_t next = 0; next < count; next += lanes) {
                 const std::int64_t w = std::min(next, count - lanes);  // the last square overlaps its predecessor
@@ -253,21 +223,6 @@ private:
             }
         }
         return j;
-    }
-    /// The windows of one channel, all of which have inside taps.
-    void store_line(std::int64_t* to, std::int64_t count, std::int64_t channel) const noexcept {
-        const std::int64_t first = first_index(channel);
-        const std::int64_t step = plan_.indices[4];
-        const float* const offset = results_.offset + channel;
-        to += channel * plan_.indices[1];
-        for (std::int64_t w = 0; w < count; ++w)
-            to[w * step] = first + own::bit_cast<std::uint32_t>(offset[w * plan_.panel_width]);
-    }
-    void store_one(std::int64_t* to, std::int64_t window, std::int64_t channel) const noexcept {
-        const std::int64_t offset = results_.offset_at(window * plan_.panel_width + channel);
-        const std::int64_t per_offset = plan_.unit == offset_unit::indices ? 1 : plan_.index.per_offset;
-        to[channel * plan_.indices[1] + window * plan_.indices[4]] =
-            offset < 0 ? -1 : first_index(channel) + offset * per_offset;
     }
     [[nodiscard]] std::int64_t first_index(std::int64_t channel) const noexcept {
         return base_ + channel * plan_.index.per_channel;
