@@ -65,81 +65,59 @@ template <class T>
            (plane / g.channels * g.diff_src[0] + plane % g.channels * g.diff_src[1] + g.offset_of(pixel % g.plane));
 }
 
-/// Adds to sums in diff_src itself, by way of f64 sums of the pixels named last: where few pixels are named by very many elements,
-/// those are not added one by one.
-class recent_sums {
-public:
-    recent_sums(const plan& g, float* diff_src) noexcept : g_(g), diff_src_(diff_src) {}
-    void add(std::int64_t pixel, float gradient) noexcept {
-        entry& e = entries_[static_cast<std::size_t>(pixel) % entries_.size()];
-        if (e.pixel != pixel) {
-            leave(e);
-            e = {pixel, 0.0};
-        }
-        e.sum += static_cast<double>(gradient);
-    }
-    void finish() noexcept {
-        for (const entry& e : entries_) leave(e);
-    }
-
-private:
-    struct entry {
+/// The sums in diff_src itself, in one pass in the caller's thread: f64 ones by way of sums of the pixels named last. Where few
+/// pixels are named by very many elements, those are not added one by one.
+inline void add_in_place(const plan& g, const float* diff_dst, const std::int64_t* indices, float* diff_src) noexcept {
+    for (std::int64_t i = 0; i < g.batch * g.channels * g.plane; ++i) *element_at(g, diff_src, i) = 0.0F;
+    struct recent_sum {
         std::int64_t pixel = -1;
         double sum = 0.0;
     };
-    void leave(const entry& e) noexcept {
-        if (e.pixel < 0) return;
-        float* const to = element_at(g_, diff_src_, e.pixel);
-        *to = static_cast<float>(static_cast<double>(*to) + e.sum);
-    }
+    std::array<recent_sum, 256> recent{};
+    const auto leave = [&](const recent_sum& r) {
+        if (r.pixel < 0) return;
+        float* const to = element_at(g, diff_src, r.pixel);
+        *to = static_cast<float>(static_cast<double>(*to) + r.sum);
+    };
+    for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
+        if (g.stray_sums == sum_type::f32) {
+            *element_at(g, diff_src, pixel) += diff_dst[from];
+            return;
+        }
+        recent_sum& r = recent[static_cast<std::size_t>(pixel) % recent.size()];
+        if (r.pixel != pixel) {
+            leave(r);
+            r = {pixel, 0.0};
+        }
+        r.sum += static_cast<double>(diff_dst[from]);
+    });
+    for (const recent_sum& r : recent) leave(r);
+}
 
-    const plan& g_;
-    float* diff_src_;
-    std::array<entry, 256> entries_{};
-};
-
-/// Runs a plan whose indices point anywhere in the tensor: every block of sums looks at all elements.
+/// Runs a plan whose indices point anywhere in the tensor: every block of sums looks at all elements. Sums are where
+/// sums_in_place has them if that fits, whatever the path: bits depend on the problem alone.
 template <class T>
 void run_anywhere(const plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
                   std::span<std::byte> workspace, executor_ref executor) noexcept {
+    if constexpr (std::is_same_v<T, float>)
+        if (g.output == output_mode::overwrite && g.sums == sum_type::f32)
+            return add_in_place(g, diff_dst, indices, diff_src);
     const std::int64_t count = g.batch * g.channels * g.plane;
-    if constexpr (std::is_same_v<T, float>) {
-        if (g.strays == sum_place::in_place) {  // one pass, in the caller's thread
-            for (std::int64_t i = 0; i < count; ++i) *element_at(g, diff_src, i) = 0.0F;
-            if (g.stray_sums == sum_type::f64) {
-                recent_sums sums(g, diff_src);
-                for_each_destination(g, indices,
-                                     [&](std::int64_t pixel, std::int64_t from) { sums.add(pixel, diff_dst[from]); });
-                sums.finish();
-            } else {
-                for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
-                    *element_at(g, diff_src, pixel) += diff_dst[from];
-                });
-            }
-            return;
-        }
-    }
     const std::int64_t block = g.slice_bytes / size_of(g.stray_sums);
     run_tasks(executor, shape::ceil_div(count, block), slices(workspace, g.slice_bytes),
               [&](std::byte* slice, auto&& next) {
-                  const auto scatter = [&]<class Sum>(Sum* sums, std::int64_t first, std::int64_t last) {
-                      own::fill_n(sums, last - first, Sum{0});
-                      for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
-                          if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
+                  for (std::int64_t task = next(); task >= 0; task = next())
+                      with_sums(g.stray_sums, slice, [&]<class Sum>(Sum* sums) {
+                          const std::int64_t first = task * block;
+                          const std::int64_t last = std::min(count, first + block);
+                          own::fill_n(sums, last - first, Sum{0});
+                          for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
+                              if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
+                          });
+                          for (std::int64_t i = first; i < last; ++i)
+                              store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
+                                           g.output == output_mode::accumulate);
                       });
-                      for (std::int64_t i = first; i < last; ++i)
-                          store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
-                                       g.output == output_mode::accumulate);
-                  };
-                  for (std::int64_t task = next(); task >= 0; task = next()) {
-                      const std::int64_t first = task * block;
-                      const std::int64_t last = std::min(count, first + block);
-                      if (g.stray_sums == sum_type::f64) {
-                          scatter(reinterpret_cast<double*>(slice), first, last);
-                      } else {
-                          scatter(reinterpret_cast<float*>(slice), first, last);
-                      }
-                  }
               });
 }
 

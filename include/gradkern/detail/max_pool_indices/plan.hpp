@@ -32,15 +32,20 @@ inline constexpr std::int64_t small_planes = 3 * 1024;
 /// Where sums are: in diff_src itself, of f32 alone, or in scratch.
 enum class sum_place : std::uint8_t { in_place, buffered };
 
+/// Calls f(sums) with sums of their type in a slice of the workspace.
+template <class F>
+void with_sums(sum_type s, std::byte* slice, const F& f) noexcept {
+    s == sum_type::f64 ? f(reinterpret_cast<double*>(slice)) : f(reinterpret_cast<float*>(slice));
+}
+
 struct plan : tensors {
     algorithm path = algorithm::automatic;
     output_mode output{};
     index_check check{};  ///< `each`: indices are not looked at beforehand
     sum_type sums{};
-    sum_type stray_sums{};
-    sum_place strays{};         // where indices point into planes of other elements
-    bool one_line = false;      // pixels are equally far apart, in the order in which indices count
+    sum_type stray_sums{};      // where indices point into planes of other elements
     std::int64_t plane = 0;     // pixels of a plane
+    bool one_line = false;      // pixels are equally far apart, in the order in which indices count
     std::uint64_t inverse = 1;  // of the odd part of index.per_offset, modulo 2^64
     int shift = 0;              // per_offset = odd part << shift
     std::int64_t width = 1;     // of a panel at most: neighbouring channels, which share lines of memory
@@ -54,6 +59,11 @@ struct plan : tensors {
     std::int64_t slice_bytes = 0;
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return batch * panels * blocks; }
+    /// The image and the first channel of a task.
+    [[nodiscard]] constexpr std::int64_t image_of(std::int64_t task) const noexcept { return task / (panels * blocks); }
+    [[nodiscard]] constexpr std::int64_t channel_of(std::int64_t task) const noexcept {
+        return task / blocks % panels * panel_width;
+    }
 
     /// The pixel of index i in the plane of channel c of image n. For every other index, whatever its value, the result is
     /// outside [0, plane): subtracting the index of pixel 0 and multiplying by the inverse of per_offset modulo 2^64 maps
@@ -108,9 +118,6 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
     g.diff_dst[1] = g.indices[1] = fused * windows;
     g.small = {1, 1, fused * windows};
     g.large = {1, 1, g.plane};
-    // The one line continues itself: steps that nobody takes.
-    g.diff_dst[3] = g.indices[3] = g.small[2];
-    g.diff_src[3] = g.plane;
 }
 
 [[nodiscard]] constexpr bool fits_in_place(const problem& p) noexcept {
@@ -120,16 +127,8 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
 /// The plan of any row. Panels are as wide as can be; a block is a plane, or as much of it as scratch holds.
 [[nodiscard]] constexpr plan make_plan(const problem& p, algorithm path) noexcept {
     const bool in_place = path == algorithm::sums_in_place;
-    plan g;
-    g.path = path;
-    static_cast<tensors&>(g) = p;
-    g.output = p.options.output;
-    g.check = p.looks_first() ? index_check::first : index_check::each;
-    g.sums = p.sums();
-    g.stray_sums = p.stray_sums();
-    // Strays are summed as sums_in_place does, whatever the path: bits depend on the problem alone.
-    g.strays = fits_in_place(p) ? sum_place::in_place : sum_place::buffered;
-    g.plane = p.pixels();
+    const index_check check = p.looks_first() ? index_check::first : index_check::each;
+    plan g{p, path, p.options.output, check, p.sums(), p.stray_sums(), p.pixels()};
     fuse_small_planes(g, in_place ? sums_in_cache(sum_type::f32) / 8 : small_planes);
     g.one_line = is_one_line(g.diff_src, g.large);
     const auto per_offset = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_offset, 1));

@@ -126,20 +126,11 @@ template <class T>
                                         executor_ref executor) noexcept {
     shared_findings all;
     const std::int64_t workers = executor.concurrency();
-    const auto image_of = [&](std::int64_t task) { return task / (g.panels * g.blocks); };
-    const auto channel_of = [&](std::int64_t task) { return task / g.blocks % g.panels * g.panel_width; };
-    const auto panel_of = [&](std::int64_t task) {
-        return diff_src + image_of(task) * g.diff_src[0] + channel_of(task) * g.diff_src[1];
-    };
     const auto scatter = [&]<sum_place where, class Sum>(std::int64_t task, Sum* scratch) {
-        const std::int64_t c = channel_of(task);
-        const std::int64_t channels = std::min(g.channels - c, g.panel_width);
-        const std::int64_t pixel = task % g.blocks * g.block;
-        T* const next_panel = workers < g.tasks() - task ? panel_of(task + workers) : nullptr;
         index_findings found;
-        block_sums<T, where, Sum> sums(
-            g, {panel_of(task), next_panel, channels, pixel, std::min(g.plane, pixel + g.block)}, all_within, scratch);
-        run_walk(g, image_of(task), c, c + channels, order_of_panel(g, sums.takes_interleaved()))
+        block_sums<T, where, Sum> sums(g, diff_src, task, workers, all_within, scratch);
+        const std::int64_t c = g.channel_of(task);
+        run_walk(g, g.image_of(task), c, std::min(g.channels, c + g.panel_width), sums.order())
             .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
                 if (!sums.add(run, diff_dst, indices)) found.note_strays(g, run, indices);
             });
@@ -151,10 +142,9 @@ template <class T>
             if (g.path == algorithm::sums_in_place) {
                 if constexpr (std::is_same_v<T, float>)  // others have no such path
                     scatter.template operator()<sum_place::in_place>(task, diff_src);
-            } else if (g.sums == sum_type::f64) {
-                scatter.template operator()<sum_place::buffered>(task, reinterpret_cast<double*>(slice));
             } else {
-                scatter.template operator()<sum_place::buffered>(task, reinterpret_cast<float*>(slice));
+                with_sums(g.sums, slice,
+                          [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
             }
         }
     });

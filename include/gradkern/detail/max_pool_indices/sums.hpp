@@ -31,29 +31,20 @@ class block_sums {
 public:
     static constexpr bool in_place = where == sum_place::in_place;
 
-    /// Where a block is: pixels [first, last) of a panel of `channels` at `out`. The same worker is likely to write that at
-    /// `next` after it, if there is one.
-    struct place {
-        T* out;
-        T* next;
-        std::int64_t channels;
-        std::int64_t first;
-        std::int64_t last;
-    };
-
     /// `all_within`: all indices are known to point into the planes of their elements.
-    block_sums(const plan& g, const place& b, bool all_within, Sum* scratch) noexcept
+    block_sums(const plan& g, T* diff_src, std::int64_t task, std::int64_t workers, bool all_within,
+               Sum* scratch) noexcept
         : g_(g),
-          out_(b.out),
-          used_(b.channels),
-          first_(b.first),
-          pixels_(std::min(g.buffered, b.last - b.first)),
-          last_(b.last),
-          written_(b.first) {
+          out_(diff_src + offset_of_panel(task)),
+          used_(std::min(g.panel_width, g.channels - g.channel_of(task))),
+          first_(task % g.blocks * g.block),
+          last_(std::min(g.plane, first_ + g.block)),
+          pixels_(std::min(g.buffered, last_ - first_)),
+          written_(first_) {
         // sums that are zeroed at once
         const std::int64_t most = (in_place && used_ > 1 ? 4 : 1) * sums_in_cache(g.sums);
         if constexpr (in_place) {
-            data_ = b.out;
+            data_ = out_;
             channels_ = used_;
             pixel_step_ = g.one_line ? g.diff_src[4] : 0;
             channel_step_ = g.diff_src[1];
@@ -64,17 +55,20 @@ public:
         // Sums that stay in the cache are zeroed at once: then nobody needs to know how far a run reaches.
         ready_ = all_within && pixels_ == g.plane && pixels_ <= most / channels_;
         if (ready_) zero_to(pixels_);
-        if (ready_ && channels_ == 1 && g.one_line && g.diff_src[4] == 1) {
-            ahead_ = in_place ? b.next : b.out;
-            if (ahead_ != nullptr && g.windows() > 0) prefetched_each_ = shape::ceil_div(g.plane, g.windows());
+        // In place the same worker is likely to write the next task but `workers`, if there is one.
+        const bool has_next = !in_place || workers < g.tasks() - task;
+        if (ready_ && channels_ == 1 && g.one_line && g.diff_src[4] == 1 && has_next && g.windows() > 0) {
+            ahead_ = in_place ? diff_src + offset_of_panel(task + workers) : out_;
+            prefetched_each_ = shape::ceil_div(g.plane, g.windows());
         }
         by_largest_ = all_within && g.block == g.plane &&
                       (channels_ - 1) * g.index.per_channel < std::max<std::int64_t>(1, g.index.per_offset);
     }
 
-    /// Whether an index alone tells where to add, whatever the channel of its element.
-    [[nodiscard]] bool takes_interleaved() const noexcept {
-        return (ready_ || by_largest_) && pixel_step_ == g_.index.per_offset && channel_step_ == g_.index.per_channel;
+    /// The order of runs: interleaved where an index alone tells where to add, whatever the channel of its element.
+    [[nodiscard]] run_order order() const noexcept {
+        return order_of_panel(
+            g_, (ready_ || by_largest_) && pixel_step_ == g_.index.per_offset && channel_step_ == g_.index.per_channel);
     }
 
     /// Adds the gradients of a run. Returns whether all its indices point into the block; others are left out.
@@ -119,6 +113,9 @@ public:
     }
 
 private:
+    [[nodiscard]] std::int64_t offset_of_panel(std::int64_t task) const noexcept {
+        return g_.image_of(task) * g_.diff_src[0] + g_.channel_of(task) * g_.diff_src[1];
+    }
     [[nodiscard]] GRADKERN_ALWAYS_INLINE std::int64_t offset_of(std::int64_t pixel) const noexcept {
         return pixel_step_ != 0 ? pixel * pixel_step_ : g_.offset_of(first_ + pixel);
     }
@@ -245,8 +242,8 @@ private:
     T* out_;
     std::int64_t used_;
     std::int64_t first_;
-    std::int64_t pixels_;
     std::int64_t last_;
+    std::int64_t pixels_;   // of the block, from first_ on, whose sums are kept
     std::int64_t written_;  // pixels before it are
     Sum* data_ = nullptr;
     std::int64_t channels_ = 0;
