@@ -108,8 +108,8 @@ public:
         used_ = std::min(panel_width, g_.channels - channel_);
         // Vectors of a packed block are whole: lanes without a channel hold zeros.
         lanes_ = g_.is_packed() ? shape::ceil_div(used_, std::int64_t{simd::lanes}) * simd::lanes : used_;
-        depth_ = class_of(0, d);
-        rows_ = class_of(1, h);
+        static_cast<void>(shape::tap_class_walk(g_.axes[0], outputs, d, d + 1).next(depth_));
+        static_cast<void>(shape::tap_class_walk(g_.axes[1], outputs, h, h + 1).next(rows_));
         shape::tap_class_walk walk(g_.axes[2], outputs, 0, g_.out_extent(2));
         for (shape::tap_class c; walk.next(c);)
             for (std::int64_t i = 0; i < c.positions; i += block_pixels) {
@@ -122,13 +122,6 @@ public:
 
 private:
     static constexpr bool is_backward = outputs == shape::side::large;
-
-    [[nodiscard]] shape::tap_class class_of(std::size_t axis, std::int64_t position) const noexcept {
-        shape::tap_class_walk walk(g_.axes[axis], outputs, position, position + 1);
-        shape::tap_class c;
-        static_cast<void>(walk.next(c));
-        return c;
-    }
 
     /// Offset of this panel's channels of the first pixel.
     [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, const pixel_run& r) const noexcept {
@@ -240,10 +233,8 @@ private:
 template <shape::side outputs, class T>
 void run_plan(const plan& g, const std::array<const T*, 3>& in, T* out, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, const auto& next) {
-        worker<T, outputs> w(g, in, out, slice);
-        for (std::int64_t task = next(); task >= 0; task = next()) w.run(task);
-    });
+    for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes),
+                  [&](std::byte* slice, std::int64_t task) { worker<T, outputs>(g, in, out, slice).run(task); });
 }
 
 }  // namespace detail::lp_pool

@@ -6,7 +6,8 @@
 //         diff_src = sums, rounded once
 //
 // Sums are f32, or f64 where the tensor has very many elements (order/summation.hpp). f32 outputs that are overwritten hold
-// their sums themselves, in one pass: f32 between the visits of recent_sums, since there is no scratch for all of them in f64.
+// their sums themselves, in one pass: f64 only while their pixels are among those named last, since there is no scratch for all
+// of them.
 #pragma once
 
 #include <algorithm>
@@ -104,21 +105,20 @@ void run_anywhere(const plan& g, const T* diff_dst, const std::int64_t* indices,
             return add_in_place(g, diff_dst, indices, diff_src);
     const std::int64_t count = g.batch * g.channels * g.plane;
     const std::int64_t block = g.slice_bytes / size_of(g.stray_sums);
-    run_tasks(executor, shape::ceil_div(count, block), slices(workspace, g.slice_bytes),
-              [&](std::byte* slice, auto&& next) {
-                  for (std::int64_t task = next(); task >= 0; task = next())
-                      with_sums(g.stray_sums, slice, [&]<class Sum>(Sum* sums) {
-                          const std::int64_t first = task * block;
-                          const std::int64_t last = std::min(count, first + block);
-                          own::fill_n(sums, last - first, Sum{0});
-                          for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
-                              if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
-                          });
-                          for (std::int64_t i = first; i < last; ++i)
-                              store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
-                                           g.output == output_mode::accumulate);
-                      });
-              });
+    const slices memory(workspace, g.slice_bytes);
+    for_each_task(executor, shape::ceil_div(count, block), memory, [&](std::byte* slice, std::int64_t task) {
+        with_sums(g.stray_sums, slice, [&]<class Sum>(Sum* sums) {
+            const std::int64_t first = task * block;
+            const std::int64_t last = std::min(count, first + block);
+            own::fill_n(sums, last - first, Sum{0});
+            for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
+                if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
+            });
+            for (std::int64_t i = first; i < last; ++i)
+                store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
+                             g.output == output_mode::accumulate);
+        });
+    });
 }
 
 }  // namespace detail::max_pool_indices

@@ -85,8 +85,8 @@ struct plan : tensors {
             n = i / index.per_image;
             i %= index.per_image;
         }
-        if (index.per_channel != 0 && index.per_offset == 1) return n * channels * plane + i;
         if (index.per_channel != 0) {
+            if (index.per_offset == 1) return n * channels * plane + i;
             c = i % index.per_offset;
             i /= index.per_offset;
         }

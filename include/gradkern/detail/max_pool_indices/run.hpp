@@ -43,11 +43,9 @@ struct index_findings {
     [[nodiscard]] bool is_local() const noexcept { return worst <= pointing::to_own_plane_or_nowhere; }
     /// Takes note of the indices of a run that point to no pixel of the planes of their elements.
     void note_strays(const plan& g, const element_run& run, const std::int64_t* indices) noexcept {
-        std::int64_t channel = 0;
-        for (std::int64_t e = 0; e < run.count; ++e, channel = channel + 1 < run.interleaved ? channel + 1 : 0) {
-            plan::own_plane own = run.own;
-            own.origin += static_cast<std::uint64_t>(e) * run.origin_step +
-                          static_cast<std::uint64_t>(channel) * run.interleave_step;
+        plan::own_plane own = run.own;
+        for (std::int64_t e = 0; e < run.count; ++e) {
+            own.origin = run.origin_of(e);
             const std::int64_t i = indices[run.at + e * run.at_step];
             if (own.pixel(i) < static_cast<std::uint64_t>(g.plane)) continue;
             worst = std::max(worst, i == -1                     ? pointing::to_own_plane_or_nowhere
@@ -58,23 +56,18 @@ struct index_findings {
 };
 
 /// What the tasks of a run found out together.
-class shared_findings {
-public:
-    void add(const index_findings& f) noexcept {
-        raise(worst_, f.worst);
-        raise(look_back_, f.look_back);
-    }
-    [[nodiscard]] index_findings get() const noexcept { return {worst_.load(), look_back_.load()}; }
+struct shared_findings {
+    std::atomic<pointing> worst{pointing::to_own_plane};
+    std::atomic<std::int64_t> look_back{0};
 
-private:
+    void add(const index_findings& f) noexcept {
+        raise(worst, f.worst);
+        raise(look_back, f.look_back);
+    }
     template <class U>
     static void raise(std::atomic<U>& most, U to) noexcept {
-        U at = most.load(std::memory_order_relaxed);
-        while (at < to && !most.compare_exchange_weak(at, to, std::memory_order_relaxed)) {
-        }
+        for (U at = most; at < to && !most.compare_exchange_weak(at, to);) continue;
     }
-    std::atomic<pointing> worst_{pointing::to_own_plane};
-    std::atomic<std::int64_t> look_back_{0};
 };
 
 /// Looks at all indices. `measures`: whether it finds out how far they look back, too.
@@ -83,39 +76,34 @@ template <bool measures>
                                              executor_ref executor) noexcept {
     shared_findings all;
     const std::int64_t panels = shape::ceil_div(g.channels, g.width);
-    run_tasks(executor, g.batch * panels, slices({}, 0), [&](std::byte*, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next()) {
-            const std::int64_t n = task / panels;
-            const std::int64_t first = task % panels * g.width;
-            const std::int64_t last = std::min(g.channels, first + g.width);
-            index_findings found;
-            std::int64_t furthest = 0;
-            element_run::part_origins origins;
-            const element_run::part_origins* interleaved = nullptr;
-            run_walk(g, n, first, last, order_of_panel(g, true))
-                .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
-                    if (run.interleaved > 1 && interleaved == nullptr) {
-                        run.find_origins(origins);
-                        interleaved = &origins;
+    for_each_task(executor, g.batch * panels, slices({}, 0), [&](std::byte*, std::int64_t task) {
+        const std::int64_t first = task % panels * g.width;
+        const std::int64_t last = std::min(g.channels, first + g.width);
+        index_findings found;
+        std::int64_t furthest = 0;
+        element_run::part_origins origins;
+        const element_run::part_origins* interleaved = nullptr;
+        run_walk(g, task / panels, first, last, order_of_panel(g, true))
+            .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
+                if (run.interleaved > 1 && interleaved == nullptr) {
+                    run.find_origins(origins);
+                    interleaved = &origins;
+                }
+                const std::int64_t most = run.part_size();
+                for (std::int64_t e = 0; e < run.count; e += most) {
+                    const element_run part = run.part(e, std::min(most, run.count - e));
+                    if (part.at_step == 1) simd::prefetch_stream(indices + part.at, part.count);
+                    const auto reach = part.template reach_of<measures>(indices, 0, g.plane, interleaved);
+                    if (!reach.within) found.note_strays(g, part, indices);
+                    if constexpr (measures) {
+                        furthest = std::max(furthest, reach.last);
+                        found.look_back = std::max(found.look_back, reach.within ? furthest - reach.least : g.plane);
                     }
-                    const std::int64_t most = run.part_size();
-                    for (std::int64_t e = 0; e < run.count; e += most) {
-                        const element_run part = run.part(e, std::min(most, run.count - e));
-                        if (part.at_step == 1) simd::prefetch_stream(indices + part.at, part.count);
-                        const element_run::reach reach =
-                            part.template reach_of<measures>(indices, 0, g.plane, interleaved);
-                        if (!reach.within) found.note_strays(g, part, indices);
-                        if constexpr (measures) {
-                            furthest = std::max(furthest, reach.last);
-                            found.look_back =
-                                std::max(found.look_back, reach.within ? furthest - reach.least : g.plane);
-                        }
-                    }
-                });
-            all.add(found);
-        }
+                }
+            });
+        all.add(found);
     });
-    return all.get();
+    return {all.worst, all.look_back};
 }
 
 /// Runs a plan whose indices all point into the planes of their own elements, or finds out that they do not: then the
@@ -137,18 +125,15 @@ template <class T>
         sums.finish();
         all.add(found);
     };
-    run_tasks(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next()) {
-            if (g.path == algorithm::sums_in_place) {
-                if constexpr (std::is_same_v<T, float>)  // others have no such path
-                    scatter.template operator()<sum_place::in_place>(task, diff_src);
-            } else {
-                with_sums(g.sums, slice,
-                          [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
-            }
+    for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, std::int64_t task) {
+        if (g.path == algorithm::sums_in_place) {
+            if constexpr (std::is_same_v<T, float>)  // others have no such path
+                scatter.template operator()<sum_place::in_place>(task, diff_src);
+        } else {
+            with_sums(g.sums, slice, [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
         }
     });
-    return all.get();
+    return {all.worst, all.look_back};
 }
 
 /// Runs a plan. All checks have passed but those of indices.

@@ -48,12 +48,16 @@ struct element_run {
         return r;
     }
 
-    /// own.origin of each element of a part of interleaved channels.
+    /// own.origin of element e, and of each element of a part of interleaved channels.
+    [[nodiscard]] std::uint64_t origin_of(std::int64_t e) const noexcept {
+        return own.origin + static_cast<std::uint64_t>(e) * origin_step +
+               static_cast<std::uint64_t>(e % interleaved) * interleave_step;
+    }
     using part_origins = std::array<std::uint64_t, static_cast<std::size_t>(part_elements)>;
     void find_origins(part_origins& origins) const noexcept {
-        for (std::int64_t e = 0; e < std::min(count, part_size()); e += interleaved)
-            for (std::int64_t c = 0; c < interleaved; ++c)
-                origins[static_cast<std::size_t>(e + c)] = own.origin + static_cast<std::uint64_t>(c) * interleave_step;
+        const auto channels = static_cast<std::size_t>(interleaved);
+        for (std::size_t e = 0; e < static_cast<std::size_t>(std::min(count, part_size())); ++e)
+            origins[e] = e < channels ? own.origin + e * interleave_step : origins[e - channels];
     }
 
     /// The last pixel that indices point to, where all point into the planes of their elements and the largest is among those

@@ -104,13 +104,7 @@ public:
     }
 
     /// Zeroes what no run has reached, and writes what has not been written.
-    void finish() noexcept {
-        if constexpr (in_place) {
-            zero_to(pixels_);
-        } else {
-            slide_to(last_);
-        }
-    }
+    void finish() noexcept { in_place ? zero_to(pixels_) : slide_to(last_); }
 
 private:
     [[nodiscard]] std::int64_t offset_of_panel(std::int64_t task) const noexcept {
@@ -131,22 +125,16 @@ private:
     [[nodiscard]] GRADKERN_NOINLINE bool make_ready(const element_run& run, const std::int64_t* indices) noexcept {
         if (by_largest_) {
             const std::int64_t last = run.last_pixel(indices, g_.index.per_offset);
-            if constexpr (!in_place) {
-                if (last >= first_ + pixels_) {
-                    slide_to(last - g_.look_back);
-                } else {
-                    write_to(last - g_.look_back);  // as soon as it can be: memory takes it while gradients are added
-                }
-            }
+            if (!in_place)  // written as soon as it can be: memory takes it while gradients are added
+                last < first_ + pixels_ ? write_to(last - g_.look_back) : slide_to(last - g_.look_back);
             zero_to(last - first_ + 1);
             return true;
         }
         element_run::reach reach = run.reach_of(indices, first_, pixels_);
-        if constexpr (!in_place)
-            if (!reach.within && first_ + pixels_ < last_) {
-                slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.look_back);
-                reach = run.reach_of(indices, first_, pixels_);
-            }
+        if (!in_place && !reach.within && first_ + pixels_ < last_) {
+            slide_to(run.reach_of(indices, first_, last_ - first_).last - g_.look_back);
+            reach = run.reach_of(indices, first_, pixels_);
+        }
         zero_to(reach.within ? reach.last - first_ + 1 : pixels_);
         return reach.within;
     }
@@ -175,11 +163,8 @@ private:
             const std::int64_t here = std::min(most, end - written_);
             const std::int64_t p = written_ - first_;
             T* const to = out_ + g_.offset_of(written_);
-            if (g_.diff_src[1] == 1 && g_.diff_src[4] == used_) {
-                simd::prefetch_stream_to_write(to, here * used_);
-            } else if (g_.diff_src[1] == 1) {
-                for (std::int64_t k = 0; k < here; ++k) simd::prefetch_stream_to_write(to + k * g_.diff_src[4], used_);
-            }
+            for (std::int64_t k = 0; g_.diff_src[1] == 1 && k < here; ++k)
+                simd::prefetch_stream_to_write(to + k * g_.diff_src[4], used_);
             unpack_lanes(data_ + p * pixel_step_, pixel_step_, used_, here, to, g_.diff_src[1], g_.diff_src[4],
                          g_.output == output_mode::accumulate);
             written_ += here;

@@ -106,6 +106,13 @@ void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, 
         executor.parallel_for(static_cast<std::ptrdiff_t>(workers), body);
     }
 }
+/// The same where workers keep nothing from task to task: calls f(memory, task) for each.
+template <class F>
+void for_each_task(executor_ref executor, std::int64_t tasks, const slices& memory, const F& f) noexcept {
+    run_tasks(executor, tasks, memory, [&](std::byte* slice, const auto& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) f(slice, task);
+    });
+}
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END
