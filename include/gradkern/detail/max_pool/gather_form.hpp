@@ -2,9 +2,9 @@
 // diff_src of one image, panel of channels) > line of windows: find maxima, keep their linear offsets > line of pixels, as soon
 // as all windows that reach it are there > windows that reach a pixel, in ascending order. Lanes hold channels.
 //
-// Taken when channels of src are neighbours and few windows, without dilation, reach a pixel. Zoo: 18 of 20 in NXC. scatter_form
-// takes 1.23 of its time (AVX-512), 1.07 (AVX2); but of less than 32 channels 0.83, 0.68. (Means, both forced, Sapphire Rapids,
-// g++ 12.) Delete it when that gain is gone.
+// Taken when channels of src and diff_dst are neighbours and few windows, without dilation, reach a pixel. Zoo: 18 of 20 in NXC.
+// scatter_form takes 1.23 of its time (AVX-512), 1.07 (AVX2); but of less than 32 channels 0.83, 0.68. (Means, both forced,
+// Sapphire Rapids, g++ 12.) Delete it when that gain is gone.
 #pragma once
 
 #include <algorithm>
@@ -33,15 +33,15 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
 /// Windows at most that may reach a pixel.
-inline constexpr std::int64_t most_gathered = simd::lanes * 3 / 2;
+inline constexpr std::int64_t most_gathered = lanes * 3 / 2;
 
-/// Where gradients are read, and sums written: in the tensors, or in scratch by way of which they are packed and unpacked.
-enum class gather_operands : std::uint8_t { in_place, packed };
+/// Where sums are written: to diff_src, or to scratch, from which they are unpacked.
+enum class gathered_sums : std::uint8_t { in_place, unpacked };
 /// Whether src and diff_src, larger than L2, are prefetched.
 enum class prefetch_slices : std::uint8_t { none, ahead };
 
 struct gather_form_plan : gradient_plan {
-    gather_operands operands = gather_operands::packed;
+    gathered_sums sums = gathered_sums::unpacked;
     prefetch_slices prefetch_next = prefetch_slices::none;
     std::int64_t kept_slices = 1;       // of windows, whose results are kept for all pixels that they reach
     std::int64_t kept_lines = 1;        // of a slice
@@ -49,18 +49,13 @@ struct gather_form_plan : gradient_plan {
     std::int64_t gathered_columns = 0;  // of a line whose sums wait in scratch
 };
 
-/// Whether few enough windows, all without dilation, reach each pixel.
-[[nodiscard]] constexpr bool few_windows_meet(const problem& p) noexcept {
-    std::int64_t windows = 1;
-    for (const shape::axis& a : p.axes) {
-        const std::int64_t of_axis = reads_at_most(a, shape::side::large, 1);
-        if (a.dilation != 1 || of_axis > most_gathered) return false;
-        windows *= of_axis;
-    }
-    return windows <= most_gathered;
-}
+/// Whether windows and gradients are read in place, and few enough, all without dilation, reach each pixel.
 [[nodiscard]] constexpr bool fits_gather_form(const problem& p) noexcept {
-    return p.scratch == scratch_use::fast && reads_in_place(p) && few_windows_meet(p);
+    constexpr std::int64_t too_many = most_gathered + 1;
+    std::int64_t windows = 1;
+    for (const shape::axis& a : p.axes)
+        windows *= a.dilation == 1 ? std::min(reads_at_most(a, shape::side::large, 1), too_many) : too_many;
+    return p.scratch == scratch_use::fast && reads_in_place(p) && p.dst[1] == 1 && windows < too_many;
 }
 
 /// Windows whose results are kept for a box, or for a slice of it.
@@ -75,36 +70,26 @@ struct gather_form_plan : gradient_plan {
 [[nodiscard]] constexpr gather_form_plan make_gather_form(const problem& p, algorithm row) noexcept {
     panel_budget panel{widest_panel(p, window_access::in_place), max_scratch};
     panel.cover(p, kept_results(p, {1, 1, 1}));
-    const auto too_large = [&](const std::array<std::int64_t, 3>& box) {
-        return kept_results(p, box) * panel.width > panel.floats;
-    };
     gather_form_plan g{{p, row, panel.width}};
-    std::array<std::int64_t, 3> box = cut_slices(p, too_large);
+    std::array<std::int64_t, 3> box = cut_slices(p, panel, kept_results);
     if (g.slide == 2) {  // the results of all windows that reach a box are kept
         const std::int64_t stride = p.axes[2].stride;
         const std::int64_t windows = max_results / panel.width;
         if (box[2] / stride > windows) box[2] = windows * stride;
-        while (too_large(box) && box[2] > 1) box[2] = shape::ceil_div(box[2], 2);
     }
     g.boxes = grid_of_slices(p, box, g.panels);
     if (g.tasks() == 0) return g;
     box = {g.boxes.box(0), g.boxes.box(1), g.boxes.box(2)};
-    if (g.dst[1] == 1 && g.diff_src[1] == 1 && g.output == output_mode::overwrite)
-        g.operands = gather_operands::in_place;
+    if (g.diff_src[1] == 1 && g.output == output_mode::overwrite) g.sums = gathered_sums::in_place;
     if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / static_cast<std::int64_t>(sizeof(float)))
         g.prefetch_next = prefetch_slices::ahead;
     if (g.slide < 2) g.kept_slices = reads_at_most(p.axes[g.slide], shape::side::large, 1);
     if (g.slide == 0) g.kept_lines = reads_at_most(p.axes[1], shape::side::large, box[1]);
     g.kept_windows = reads_at_most(p.axes[2], shape::side::large, box[2]);
     g.gathered_columns = std::min(box[2], max_results / panel.width);
-    const std::int64_t results = kept_results(p, box) * panel.width;
-    const bool in_place = g.operands == gather_operands::in_place;
     slice_layout slice;
-    g.at_sums = slice.reserve<float>(in_place ? 0 : g.gathered_columns * panel.width);
-    g.at_value = slice.reserve<float>(panel.width);
-    g.at_offset = slice.reserve<float>(results);
-    g.at_gradient = slice.reserve<float>(in_place ? 0 : results);
-    finish_scratch(g, p.scratch, slice);
+    g.at_sums = slice.reserve<float>(g.sums == gathered_sums::in_place ? 0 : g.gathered_columns * panel.width);
+    finish_scratch(g, p.scratch, slice, 0, panel.width, kept_results(p, box) * panel.width);
     return g;
 }
 
@@ -113,15 +98,11 @@ template <class T>
 class gather_form_task : maxima_task {
 public:
     gather_form_task(const gather_form_plan& g, std::int64_t task, std::byte* slice) noexcept
-        : maxima_task(g, shape::side::large, task, slice),
-          plan_(g),
-          gradient_(array_at<float>(slice, g.at_gradient)),
-          sums_(array_at<float>(slice, g.at_sums)) {}
+        : maxima_task(g, shape::side::large, task, slice), plan_(g), sums_(array_at<float>(slice, g.at_sums)) {}
 
     void run(const T* src, const T* diff_dst, T* diff_src) noexcept {
-        const shape::canonical_strides& y = plan_.dst;
         src = panel_of(src, plan_.src);
-        diff_dst = panel_of(diff_dst, y);
+        diff_dst = panel_of(diff_dst, plan_.dst);
         diff_src = panel_of(diff_src, plan_.diff_src);
         const std::size_t slide = plan_.slide;
         std::int64_t done = box_.first[slide];  // slices before this one
@@ -138,13 +119,9 @@ public:
         const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
             // windows from here on reach no pixel before their own first one
             if (slide < 2) gather_before(plan_.axes[slide].position(slide == 0 ? d : h, 0));
-            const std::int64_t at = kept_line(d, h) + (first - windows_.first[2]) * plan_.panel_width;
             window_results results = results_;
-            results.offset += at;
-            find_maxima(window_source<T>{src, plan_.src, 1, plan_.plane_offsets()}, d, h, first, last, results);
-            if (plan_.operands == gather_operands::packed)
-                pack_lanes(diff_dst + (d * y[2] + h * y[3] + first * y[4]), y[1], used_, y[4], last - first,
-                           gradient_ + at, plan_.panel_width);
+            results.offset += kept_line(d, h) + (first - windows_.first[2]) * plan_.panel_width;
+            find_maxima(window_source<T>{src, plan_.src, plan_.plane_offsets()}, d, h, first, last, results);
         };
         for_each_segment<walked_windows::all>(segment);
         gather_before(box_.last[slide]);
@@ -154,40 +131,34 @@ private:
     /// Gathers for the pixels of the box in line (d, h).
     void gather_line(const T* source, const T* gradients, T* to, std::int64_t d, std::int64_t h) noexcept {
         const shape::canonical_strides& x = plan_.diff_src;
-        const shape::canonical_strides& y = plan_.dst;
         const std::int64_t first = box_.first[2];
         const std::int64_t last = box_.last[2];
         to += d * x[2] + h * x[3];
-        if (plan_.operands == gather_operands::in_place) {
-            gather_columns<T>(d, h, first, last, y[4], to + first * x[4], x[4], next_slice(source, d, h),
-                              [&](std::int64_t p, std::int64_t r) {
-                                  return gradients + (p * y[2] + r * y[3] + windows_.first[2] * y[4]);
-                              });
-            return;
-        }
+        if (plan_.sums == gathered_sums::in_place)
+            return gather_columns(gradients, d, h, first, last, to + first * x[4], x[4], next_slice(source, d, h));
         for (std::int64_t begin = first; begin < last; begin += plan_.gathered_columns) {
             const std::int64_t end = std::min(last, begin + plan_.gathered_columns);
-            gather_columns<float>(d, h, begin, end, plan_.panel_width, sums_, plan_.panel_width, gather_prefetch<T>{},
-                                  [&](std::int64_t p, std::int64_t r) { return gradient_ + kept_line(p, r); });
+            gather_columns(gradients, d, h, begin, end, sums_, plan_.panel_width, {});
             unpack_lanes(sums_, plan_.panel_width, used_, end - begin, to + begin * x[4], x[1], x[4],
                          plan_.output == output_mode::accumulate);
         }
     }
 
-    /// Gathers for the columns [begin, end) of line (d, h). gradient_of(plane, row): the first gradient of a line of windows.
-    template <class G, class O, class GradientOf>
-    void gather_columns(std::int64_t d, std::int64_t h, std::int64_t begin, std::int64_t end,
-                        std::int64_t gradient_step, O* out, std::int64_t out_step, const gather_prefetch<T>& ahead,
-                        const GradientOf& gradient_of) noexcept {
+    /// Gathers for the columns [begin, end) of line (d, h).
+    template <class O>
+    void gather_columns(const T* gradients, std::int64_t d, std::int64_t h, std::int64_t begin, std::int64_t end,
+                        O* out, std::int64_t out_step, const gather_prefetch<T>& ahead) noexcept {
         const position_range planes = read_span_inside(plan_.axes[0], shape::side::large, d, d + 1);
         const position_range rows = read_span_inside(plan_.axes[1], shape::side::large, h, h + 1);
         const std::array<std::int64_t, 3> offsets = plan_.plane_offsets();
-        std::array<window_line<G>, most_gathered> lines;
+        const shape::canonical_strides& y = plan_.dst;
+        std::array<window_line<T>, most_gathered> lines;
         std::size_t count = 0;
         for (std::int64_t p = planes.first; p < planes.last && windows_.first[2] < windows_.last[2]; ++p)
             for (std::int64_t r = rows.first; r < rows.last; ++r)
-                lines[count++] = {results_.offset + kept_line(p, r), gradient_of(p, r)};
-        gather_gradients<G>({lines.data(), count}, {plan_.panel_width, gradient_step, out_step}, plan_.axes[2],
+                lines[count++] = {results_.offset + kept_line(p, r),
+                                  gradients + (p * y[2] + r * y[3] + windows_.first[2] * y[4])};
+        gather_gradients<T>({lines.data(), count}, {plan_.panel_width, y[4], out_step}, plan_.axes[2],
                             windows_.first[2], begin, end, d * offsets[0] + h * offsets[1] + begin, used_, out, ahead);
     }
 
@@ -211,7 +182,6 @@ private:
     }
 
     const gather_form_plan& plan_;
-    float* gradient_;
     float* sums_;
 };
 

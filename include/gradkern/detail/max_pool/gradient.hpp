@@ -26,16 +26,17 @@ namespace detail::max_pool {
     return i;
 }
 
-/// Cuts slices, never their number, until too_large(box) is false. Windows between boxes are computed for each: the axis with most
-/// windows beside one another is cut.
-template <class TooLarge>
-[[nodiscard]] constexpr std::array<std::int64_t, 3> cut_slices(const problem& p, const TooLarge& too_large) noexcept {
+/// Cuts slices, never their number, until a panel holds the pixels(p, box) that a box buffers. Windows between boxes are computed
+/// for each: the axis with most windows beside one another is cut.
+template <class Pixels>
+[[nodiscard]] constexpr std::array<std::int64_t, 3> cut_slices(const problem& p, const panel_budget& panel,
+                                                               const Pixels& pixels) noexcept {
     std::array<std::int64_t, 3> box = p.pixels();
     const std::size_t slices = slice_axis(p);
     const auto windows = [&](std::size_t i) {
         return static_cast<double>(box[i]) / static_cast<double>(p.axes[i].reach() + 1);
     };
-    while (too_large(box)) {
+    while (!panel.holds(pixels(p, box))) {
         const std::size_t i = slices == 0 && (box[2] == 1 || (box[1] > 1 && windows(1) >= windows(2))) ? 1 : 2;
         if (i == slices || box[i] == 1) break;
         box[i] = shape::ceil_div(box[i], 2);
@@ -48,11 +49,9 @@ template <class TooLarge>
                                                 std::int64_t panels) noexcept {
     constexpr std::int64_t enough_tasks = 16;
     const std::size_t slices = slice_axis(p);
-    const box_grid boxes(p.batch, p.pixels(), box);
-    const std::int64_t tasks = boxes.count() * panels;
-    if (tasks == 0 || tasks >= enough_tasks) return boxes;
+    const std::int64_t tasks = box_grid(p.batch, p.pixels(), box).count() * panels;
     const std::int64_t most = box[slices] / 4 / (p.axes[slices].reach() + 1);
-    const std::int64_t parts = std::min(shape::ceil_div(enough_tasks, tasks), most);
+    const std::int64_t parts = tasks == 0 ? 1 : std::min(shape::ceil_div(enough_tasks, tasks), most);
     if (parts > 1) box[slices] = shape::ceil_div(box[slices], parts);
     return box_grid(p.batch, p.pixels(), box);
 }
@@ -62,7 +61,6 @@ struct gradient_plan : maxima_plan {
 
     std::size_t slide = slice_axis(*this);  // the axis across slices
     std::int64_t at_sums = 0;
-    std::int64_t at_gradient = 0;
 };
 
 }  // namespace detail::max_pool

@@ -29,6 +29,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
+inline constexpr std::int64_t lanes = simd::lanes;
+
 // Floats of scratch that are aimed at.
 inline constexpr std::int64_t max_results = 8 * 1024;   ///< results of the windows of a line that are computed at once
 inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< a packing buffer, or sums
@@ -92,7 +94,6 @@ struct maxima_plan : tensors {
 
 /// Channels of a panel before scratch narrows it.
 [[nodiscard]] constexpr std::int64_t widest_panel(const problem& p, window_access access) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     if (access == window_access::strided || p.scratch == scratch_use::least) return lanes;
     // Neighbouring channels in place are walked together: they lie in the same pages.
     const std::int64_t most = access == window_access::packed ? 4 * lanes : 128;
@@ -101,7 +102,6 @@ struct maxima_plan : tensors {
 
 /// Whether the smallest box stays within the scratch that a worker may take. `pixels`: what it buffers, of one channel each.
 [[nodiscard]] constexpr bool fits_scratch(const problem& p, std::int64_t pixels) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     return p.scratch == scratch_use::least ? pixels <= max_least / lanes : pixels * lanes <= 4 * max_scratch;
 }
 
@@ -110,14 +110,11 @@ struct panel_budget {
     std::int64_t width;
     std::int64_t floats;
 
+    [[nodiscard]] constexpr bool holds(std::int64_t pixels) const noexcept { return pixels * width <= floats; }
     /// Makes boxes a few times as large as what one output needs, whose `pixels` are buffered.
     constexpr void cover(const problem& p, std::int64_t pixels) noexcept {
-        if (p.scratch == scratch_use::least) {
-            floats = max_least;
-            return;
-        }
-        if (4 * pixels * width > 4 * max_scratch) width = static_cast<std::int64_t>(simd::lanes);
-        floats = std::max(floats, 4 * pixels * width);
+        if (pixels * width > max_scratch) width = lanes;
+        floats = p.scratch == scratch_use::least ? max_least : std::max(floats, 4 * pixels * width);
     }
 };
 
@@ -129,8 +126,14 @@ struct panel_budget {
     return (rows.kernel - rows.stride) * columns.kernel >= 3 * rows.kernel;
 }
 
-/// Ends a plan's scratch: keeps the maxima of rows where that saves comparisons and they fit.
-constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout slice) noexcept {
+/// Ends a plan's scratch by so many floats of what is packed and of the results of windows, and by the maxima of rows where that
+/// saves comparisons and they fit.
+constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout slice, std::int64_t packed,
+                              std::int64_t values, std::int64_t offsets) noexcept {
+    w.at_packed = slice.reserve<float>(packed);
+    w.at_value = slice.reserve<float>(values);
+    w.at_offset = slice.reserve<float>(offsets);
+    w.at_offset_high = slice.reserve<float>(w.access == window_access::strided ? offsets : 0);
     const std::int64_t kernel = w.axes[1].kernel;
     if (scratch == scratch_use::fast && w.access != window_access::strided && w.axes[0].kernel <= max_rows / kernel &&
         saves_comparisons(w.axes[1], w.axes[2]) && w.columns == w.axes[2].small) {
@@ -138,8 +141,7 @@ constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout 
         slice_layout with_rows = slice;
         const std::int64_t at_rows = with_rows.reserve<float>(floats);
         // What runs without a workspace of the caller's goes on doing so.
-        const bool same_call =
-            workspace_for(slice.bytes(), 1) > stack_workspace || workspace_for(with_rows.bytes(), 1) <= stack_workspace;
+        const bool same_call = slice.bytes() > stack_slice || with_rows.bytes() <= stack_slice;
         if (floats <= 2 * max_scratch && same_call) {
             w.at_rows = at_rows;
             slice = with_rows;
@@ -153,7 +155,6 @@ template <class T>
 struct window_source {
     const T* data = nullptr;  // element of the panel's first channel at the pixels' origin
     shape::canonical_strides strides{};
-    std::int64_t lane_step = 1;
     std::array<std::int64_t, 3> offset_steps{};
     std::int64_t offset_origin = 0;  // subtracted from every offset
 };
@@ -197,7 +198,7 @@ void max_segment(const maxima_plan& p, const window_source<T>& s, inside_reads p
             bool is_strided = false;
             if constexpr (std::is_same_v<O, float>) {
                 is_strided = p.access == window_access::strided;
-                if (is_strided) window_max_strided<T, ignore_nan>(run, source, s.lane_step, used, to);
+                if (is_strided) window_max_strided<T, ignore_nan>(run, source, s.strides[1], used, to);
             }
             if (!is_strided) window_max<T, ignore_nan>(run, source, used, to);
         }
@@ -256,11 +257,6 @@ protected:
     [[nodiscard]] U* panel_of(U* tensor, const shape::canonical_strides& strides) const noexcept {
         return tensor + (image_ * strides[0] + first_channel_ * strides[1]);
     }
-    /// What the windows read.
-    [[nodiscard]] packed_box reads() const noexcept {
-        return reads_of(shared_.axes, shape::side::small, windows_, shared_.panel_width);
-    }
-
     /// Calls f(d, h, first, last) for segments of lines of windows.
     template <walked_windows walked, class F>
     void for_each_segment(const F& f) const noexcept {
@@ -285,9 +281,9 @@ protected:
     void with_source(const T* src, const packed_box& packed, const std::array<std::int64_t, 3>& offset_steps,
                      std::int64_t offset_origin, const F& f) const noexcept {
         if (shared_.access == window_access::packed) {
-            f(window_source<float>{packed_ - packed.origin(), packed.strides(), 1, offset_steps, offset_origin});
+            f(window_source<float>{packed_ - packed.origin(), packed.strides(), offset_steps, offset_origin});
         } else {
-            f(window_source<T>{src, shared_.src, shared_.src[1], offset_steps, offset_origin});
+            f(window_source<T>{src, shared_.src, offset_steps, offset_origin});
         }
     }
 
@@ -355,9 +351,8 @@ private:
 /// Runs the tasks of a plan, each of which has run(tensors...).
 template <class Task, class Plan, class... Tensors>
 void run_plan(const Plan& p, std::span<std::byte> workspace, executor_ref executor, Tensors... tensors) noexcept {
-    run_tasks(executor, p.tasks(), slices(workspace, p.slice_bytes), [&](std::byte* slice, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next()) Task(p, task, slice).run(tensors...);
-    });
+    for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes),
+                  [&](std::byte* slice, std::int64_t task) { Task(p, task, slice).run(tensors...); });
 }
 
 }  // namespace detail::max_pool

@@ -26,9 +26,7 @@ struct index_rule {
     constexpr index_rule() noexcept = default;
     constexpr index_rule(const shape::pooling_problem& p, data_format format, index_base base,
                          storage_order order) noexcept {
-        const std::int64_t d = p.axes[0].large;
-        const std::int64_t h = p.axes[1].large;
-        const std::int64_t w = p.axes[2].large;
+        const auto [d, h, w] = std::array{p.axes[0].large, p.axes[1].large, p.axes[2].large};
         const std::int64_t plane = d * h * w;
         offset_steps = order == storage_order::row_major ? std::array<std::int64_t, 3>{h * w, w, 1}
                                                          : std::array<std::int64_t, 3>{1, d, d * h};
@@ -59,9 +57,6 @@ struct tensors {
     nan_rule nan = nan_rule::wins;
     output_mode output = output_mode::overwrite;
 
-    [[nodiscard]] constexpr std::array<std::int64_t, 3> windows() const noexcept {
-        return {axes[0].small, axes[1].small, axes[2].small};
-    }
     [[nodiscard]] constexpr std::array<std::int64_t, 3> pixels() const noexcept {
         return {axes[0].large, axes[1].large, axes[2].large};
     }

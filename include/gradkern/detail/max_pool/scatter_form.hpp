@@ -33,7 +33,6 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
-#include <gradkern/detail/simd.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -44,6 +43,7 @@ namespace detail::max_pool {
 
 struct scatter_form_plan : gradient_plan {
     sum_type sums = sum_type::f32;
+    std::int64_t at_gradient = 0;
     std::int64_t sum_width = 0;  // sums of a pixel
     std::int64_t buffered = 0;   // slices at a time
 };
@@ -84,8 +84,7 @@ struct scatter_form_plan : gradient_plan {
     // A window that reaches several boxes is computed for each: boxes that are not packed are larger.
     panel_budget panel{widest_panel(p, access), is_packed ? max_scratch : 4 * max_scratch};
     // narrower, until a whole plane fits its share of scratch
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    while (is_packed && !is_least && panel.width > lanes && scatter_pixels(p, p.pixels()) * panel.width > panel.floats)
+    while (is_packed && !is_least && panel.width > lanes && !panel.holds(scatter_pixels(p, p.pixels())))
         panel = {panel.width > 2 * lanes ? 2 * lanes : lanes, 4 * max_scratch};
     if (!is_strided) panel.cover(p, scatter_pixels(p, {1, 1, 1}));
     scatter_form_plan s{{p, row, panel.width}};
@@ -97,10 +96,7 @@ struct scatter_form_plan : gradient_plan {
             return images <= 1 && box[0] * box[1] * box[2] * s.sum_width <= floats;
         });
     } else {
-        const auto too_large = [&](const std::array<std::int64_t, 3>& box) {
-            return scatter_pixels(p, box) * panel.width > panel.floats;
-        };
-        s.boxes = grid_of_slices(p, cut_slices(p, too_large), s.panels);
+        s.boxes = grid_of_slices(p, cut_slices(p, panel, scatter_pixels), s.panels);
     }
     if (s.tasks() == 0) return s;
     const std::array<std::int64_t, 3> box{s.boxes.box(0), s.boxes.box(1), s.boxes.box(2)};
@@ -119,13 +115,9 @@ struct scatter_form_plan : gradient_plan {
     }
     const std::int64_t results = s.columns * s.panel_width;
     slice_layout slice;
-    s.at_packed = slice.reserve<float>(is_packed ? floats : 0);
     s.at_sums = s.sums == sum_type::f64 ? slice.reserve<double>(floats) : slice.reserve<float>(floats);
-    s.at_value = slice.reserve<float>(s.panel_width);
-    s.at_offset = slice.reserve<float>(results);
-    s.at_offset_high = slice.reserve<float>(is_strided ? results : 0);
     s.at_gradient = slice.reserve<float>(results);
-    finish_scratch(s, p.scratch, slice);
+    finish_scratch(s, p.scratch, slice, is_packed ? floats : 0, s.panel_width, results);
     return s;
 }
 
@@ -155,40 +147,30 @@ public:
         src = panel_of(src, plan_.src);
         diff_dst = panel_of(diff_dst, y);
         diff_src = panel_of(diff_src, plan_.diff_src);
-        const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
-            const std::array<position_range, 3> line{{{d, d + 1}, {h, h + 1}, {first, last}}};
-            reach(src, diff_src, line[plan_.slide].first, line[plan_.slide].last);
+        const std::size_t slide = plan_.slide;
+        const shape::axis& a = plan_.axes[slide];
+        for_each_segment<walked_windows::with_taps>([&](std::int64_t d, std::int64_t h, std::int64_t first,
+                                                        std::int64_t last) {
+            // Slices that these windows reach are buffered; windows to come reach none before them.
+            const position_range windows =
+                std::array<position_range, 3>{{{d, d + 1}, {h, h + 1}, {first, last}}}[slide];
+            if (std::min(end_, a.window_end(windows.last - 1)) > hull_.first[slide] + hull_.extent[slide])
+                advance(src, diff_src, std::max(hull_.first[slide], a.position(windows.first, 0)));
             const shape::canonical_strides in = hull_.strides();
-            const auto find = [&](const auto& source) { find_maxima(source, d, h, first, last, results_); };
-            if (is_strided()) {
-                with_source(src, hull_, plan_.plane_offsets(), 0, find);
-            } else {  // offsets are those of sums
-                with_source(src, hull_, {in[2], in[3], in[4]}, hull_.origin(), find);
-            }
+            const std::array<std::int64_t, 3> sum_steps{in[2], in[3], in[4]};
+            with_source(src, hull_, is_strided() ? plan_.plane_offsets() : sum_steps, is_strided() ? 0 : hull_.origin(),
+                        [&](const auto& source) { find_maxima(source, d, h, first, last, results_); });
             const T* const gradient = diff_dst + (d * y[2] + h * y[3] + first * y[4]);
             if constexpr (std::is_same_v<T, float>) {
                 if (y[1] == 1) return add_gradients(last - first, gradient, y[4]);
             }
             pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, plan_.panel_width);
             add_gradients(last - first, gradient_, plan_.panel_width);
-        };
-        for_each_segment<walked_windows::with_taps>(segment);
+        });
         advance(src, diff_src, end_);
     }
 
 private:
-    /// Buffers the slices that these windows reach; windows to come reach none before them.
-    void reach(const T* src, T* diff_src, std::int64_t first_window, std::int64_t last_window) noexcept {
-        const shape::axis& a = plan_.axes[plan_.slide];
-        const std::int64_t first = hull_.first[plan_.slide];
-        std::int64_t begin = first;
-        std::int64_t end = end_;
-        if (!is_strided()) {
-            begin = std::max(begin, a.position(first_window, 0));
-            end = std::min(end, a.window_end(last_window - 1));
-        }
-        if (end > first + hull_.extent[plan_.slide]) advance(src, diff_src, begin);
-    }
     [[nodiscard]] bool is_strided() const noexcept { return plan_.access == window_access::strided; }
 
     /// Writes the slices before `begin`, and buffers those from there on: in several rounds where a stride steps over more
@@ -257,17 +239,15 @@ private:
     void add_inside(std::int64_t count, const float* gradient, std::int64_t step) const noexcept {
         for (std::int64_t w = 0; w < count; ++w) {
             for (std::int64_t j = 0; j < used_; ++j) {
-                const std::int64_t offset = results_.offset_at(w * plan_.panel_width + j);
-                if (offset < 0) break;  // no channel of this window has one
-                const std::int64_t rows = offset / plan_.axes[2].large;
-                const std::array<std::int64_t, 3> at{rows / plan_.axes[1].large - hull_.first[0],
-                                                     rows % plan_.axes[1].large - hull_.first[1],
-                                                     offset % plan_.axes[2].large - hull_.first[2]};
-                bool inside = true;
-                for (std::size_t i = 0; i < 3; ++i) inside = inside && at[i] >= 0 && at[i] < hull_.extent[i];
-                if (!inside) continue;
-                const std::int64_t pixel = (at[0] * hull_.extent[1] + at[1]) * hull_.extent[2] + at[2];
-                sums_[pixel * plan_.sum_width + j] += gradient[w * step + j];
+                std::int64_t offset = results_.offset_at(w * plan_.panel_width + j);
+                bool inside = offset >= 0;
+                std::int64_t sum = j;
+                for (std::size_t i = 3; inside && i-- > 0; offset /= plan_.axes[i].large) {
+                    const std::int64_t at = offset % plan_.axes[i].large - hull_.first[i];
+                    inside = at >= 0 && at < hull_.extent[i];
+                    sum += at * hull_.strides()[2 + i];
+                }
+                if (inside) sums_[sum] += gradient[w * step + j];
             }
         }
     }

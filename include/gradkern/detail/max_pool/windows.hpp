@@ -38,12 +38,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
-/// When a result is stored.
-enum class result_output : std::uint8_t {
-    none,
-    with_window,  ///< by the kernel
-    buffered      ///< from scratch
-};
+/// When a result is stored: never, by the kernel with its window, or from scratch.
+enum class result_output : std::uint8_t { none, with_window, buffered };
 /// Planned windows, what is packed, and where results go. Offsets are indices, with per_offset 1, where 30 bits can say them.
 struct windows_plan : maxima_plan {
     using maxima_plan::maxima_plan;
@@ -85,9 +81,10 @@ struct windows_plan : maxima_plan {
     panel_budget panel{widest_panel(p, access_of(row)), max_scratch};
     if (is_packed) panel.cover(p, packed_pixels(p, {1, 1, 1}));
     windows_plan w(p, row, panel.width);
-    w.boxes = box_grid(p.batch, p.windows(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+    const std::array<std::int64_t, 3> windows{p.axes[0].small, p.axes[1].small, p.axes[2].small};
+    w.boxes = box_grid(p.batch, windows, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images <= 1 && box[0] * box[1] * box[2] <= max_windows &&
-               (!is_packed || packed_pixels(p, box) * panel.width <= panel.floats);
+               (!is_packed || panel.holds(packed_pixels(p, box)));
     });
     if (w.tasks() == 0) return w;
     const bool is_strided = w.access == window_access::strided;
@@ -110,12 +107,8 @@ struct windows_plan : maxima_plan {
         (w.index_output != result_output::buffered || continues(p.indices[3], line, p.indices[4])))
         w.waiting_windows *= std::min(box[1], max_results / (line * panel.width));
     w.packs_lines = packed_columns(p, box[2]) == p.axes[2].large;
-    slice_layout slice;
-    w.at_packed = slice.reserve<float>(is_packed ? packed_pixels(p, box) * panel.width : 0);
-    w.at_value = slice.reserve<float>(w.waiting_windows * panel.width);
-    w.at_offset = slice.reserve<float>(w.waiting_windows * panel.width);
-    w.at_offset_high = slice.reserve<float>(is_strided ? w.columns * panel.width : 0);
-    finish_scratch(w, p.scratch, slice);
+    const std::int64_t results = w.waiting_windows * panel.width;
+    finish_scratch(w, p.scratch, {}, is_packed ? packed_pixels(p, box) * panel.width : 0, results, results);
     return w;
 }
 
@@ -135,7 +128,7 @@ public:
         indices = plan_.index_output == result_output::none ? nullptr : panel_of(indices, plan_.indices);
         packed_box packed;
         if (plan_.access == window_access::packed) {
-            packed = reads();
+            packed = reads_of(plan_.axes, shape::side::small, windows_, plan_.panel_width);
             if (plan_.packs_lines) {
                 packed.first[2] = 0;
                 packed.extent[2] = plan_.axes[2].large;
@@ -194,7 +187,7 @@ private:
         const std::int64_t step = plan_.indices[4];
         for (std::int64_t j = store_squares(to, count); j < used_; ++j) {
             std::int64_t* const line = to + j * plan_.indices[1];
-            const std::int64_t first = first_index(j);
+            const std::int64_t first = base_ + j * plan_.index.per_channel;
             for (std::int64_t w = 0; w < count; ++w) {
                 const std::int64_t offset = results_.offset_at(w * plan_.panel_width + j);
                 line[w * step] = offset < 0 ? -1 : first + offset * plan_.index.per_offset;
@@ -205,10 +198,12 @@ private:
     /// By squares of offsets that are indices, where the windows of a channel are neighbours. Returns the number of channels
     /// stored.
     [[nodiscard]] std::int64_t store_squares(std::int64_t* to, std::int64_t count) const noexcept {
-        constexpr std::int64_t lanes = simd::lanes;
         const std::int64_t channel_step = plan_.indices[1];
         std::int64_t j = 0;
-        if (!plan_.offsets_are_indices() || plan_.indices[4] != 1 || count < lanes || any_empty(count)) return j;
+        bool fits = plan_.offsets_are_indices() && plan_.indices[4] == 1 && count >= lanes;
+        for (std::int64_t w = 0; w < count && fits; ++w)  // where one channel of a window has no inside tap, none has
+            fits = own::bit_cast<std::uint32_t>(results_.offset[w * plan_.panel_width]) != no_offset;
+        if (!fits) return j;
         for (; j + lanes <= used_; j += lanes) {
             for (std::int64_t next = 0; next < count; next += lanes) {
                 const std::int64_t w = std::min(next, count - lanes);  // the last square overlaps its predecessor
@@ -218,22 +213,12 @@ private:
                     std::int64_t* const line = to + (j + i) * channel_step + w;
                     for (std::int64_t k = 0; k < lanes; k += simd::line_elements<std::int64_t>)
                         simd::prefetch_to_write(line, lanes * channel_step + k);
-                    simd::store_bits_plus(line, simd::load(square + i * lanes), first_index(j + i));
+                    simd::store_bits_plus(line, simd::load(square + i * lanes),
+                                          base_ + (j + i) * plan_.index.per_channel);
                 }
             }
         }
         return j;
-    }
-    [[nodiscard]] std::int64_t first_index(std::int64_t channel) const noexcept {
-        return base_ + channel * plan_.index.per_channel;
-    }
-
-    /// Whether one of the windows has no inside tap: none of its channels has.
-    [[nodiscard]] bool any_empty(std::int64_t count) const noexcept {
-        bool any = false;
-        for (std::int64_t w = 0; w < count; ++w)
-            any = any || own::bit_cast<std::uint32_t>(results_.offset[w * plan_.panel_width]) == no_offset;
-        return any;
     }
 
     const windows_plan& plan_;
