@@ -68,6 +68,11 @@
 #else
 #include <gradkern/detail/simd/array.hpp>
 #endif
+#if defined(GRADKERN_DETAIL_REGISTERS)
+#undef GRADKERN_DETAIL_REGISTERS
+#else
+#include <gradkern/detail/simd/by_lane.hpp>
+#endif
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::simd {

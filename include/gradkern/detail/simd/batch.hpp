@@ -14,7 +14,6 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
-#include <gradkern/half.hpp>
 
 #if XSIMD_WITH_SSE2
 #include <gradkern/detail/simd/x86.hpp>
@@ -46,9 +45,7 @@ GRADKERN_ALWAYS_INLINE void store(float* dst, vec value) noexcept { value.store_
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec sub(vec a, vec b) noexcept { return a - b; }
 #if defined(__aarch64__) && !XSIMD_WITH_SVE
 // xsimd 8.1 divides floats by a refined reciprocal here, which does not round correctly.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept {
-    return vec(vdivq_f32(vec::register_type(a), vec::register_type(b)));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return vdivq_f32(a, b); }
 #else
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return a / b; }
 #endif
@@ -64,7 +61,6 @@ using mask = vec::batch_bool_type;
 #if defined(GRADKERN_DETAIL_REGISTERS)
 
 namespace registers = GRADKERN_DETAIL_REGISTERS;
-#undef GRADKERN_DETAIL_REGISTERS
 
 using register_type = vec::register_type;
 
@@ -82,100 +78,86 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
 #endif
 
 // The intrinsics, and not xsimd::fma: that one is a product and a sum for some architectures in some versions.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
-    return vec(registers::fma(register_type(a), register_type(b), register_type(c)));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept { return registers::fma(a, b, c); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma_broadcast(const float* a, vec b, vec c) noexcept {
-    return vec(registers::fma_broadcast(a, register_type(b), register_type(c)));
+    return registers::fma_broadcast(a, b, c);
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
-    return vec(registers::opaque(register_type(a * b)));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept { return registers::opaque(a * b); }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return vec(registers::sqrt(register_type(a))); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return registers::sqrt(a); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec r) noexcept {
-    return vec(registers::div_whole(register_type(a), register_type(d), register_type(r)));
+    return registers::div_whole(a, d, r);
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return vec(registers::opaque(register_type(a))); }
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return registers::opaque(a); }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept {
-    return vec(registers::min(register_type(a), register_type(b)));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept { return registers::min(a, b); }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept {
-    return vec(registers::max(register_type(a), register_type(b)));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept { return registers::max(a, b); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
     if (n >= lanes) return load(source);
-    return vec(registers::load_first(source, n > 0 ? n : 0, register_type{}));
+    return registers::load_first(source, n > 0 ? n : 0, register_type{});
 }
 
 GRADKERN_ALWAYS_INLINE void store_partial(float* dst, vec value, std::ptrdiff_t n) noexcept {
     if (n >= lanes) {
         store(dst, value);
     } else if (n > 0) {
-        registers::store_first(dst, register_type(value), n);
+        registers::store_first(dst, value, n);
     }
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
-    return vec(registers::load_wide_f16(source, register_type{}));
+    return registers::load_wide_f16(source, register_type{});
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_bf16(const void* source) noexcept {
-    return vec(registers::load_wide_bf16(source, register_type{}));
+    return registers::load_wide_bf16(source, register_type{});
 }
 
-GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept {
-    registers::store_narrow_f16(dst, register_type(value));
-}
+GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept { registers::store_narrow_f16(dst, value); }
 
-GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept {
-    registers::store_narrow_bf16(dst, register_type(value));
-}
+GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept { registers::store_narrow_bf16(dst, value); }
 
 /// The sum of the lanes' bits as integers of 32 bits.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept {
-    return vec(registers::add_bits(register_type(a), register_type(b)));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept { return registers::add_bits(a, b); }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
-    return mask(registers::equal_bits(register_type(a), register_type(b)));
+    return mask(registers::equal_bits(a, b));
 }
 
 GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec a, std::int64_t number) noexcept {
-    registers::store_bits_plus(dst, register_type(a), number);
+    registers::store_bits_plus(dst, a, number);
 }
 
 /// Number K of each four lanes in all four of them.
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
-    return vec(registers::quad_lane<K>(register_type(a)));
+    return registers::quad_lane<K>(a);
 }
 
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(const float* a) noexcept {
-    return vec(registers::quad_of_two<K>(a, register_type{}));
+    return registers::quad_of_two<K>(a, register_type{});
 }
 template <int K>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec every_second_quad(vec a, vec b) noexcept {
-    return vec(registers::every_second_quad<K>(register_type(a), register_type(b)));
+    return registers::every_second_quad<K>(a, b);
 }
 GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
-    register_type x = register_type(a);
-    register_type y = register_type(b);
+    register_type x = a;
+    register_type y = b;
     registers::interleave_quads(x, y);
     a = vec(x);
     b = vec(y);
 }
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
-    return vec(registers::permute(register_type(a), places));
+    return registers::permute(a, places);
 }
 
 #if GRADKERN_DETAIL_DOT_BF16
@@ -185,20 +167,16 @@ static_assert(lanes == 16);
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast_pair(const void* source) noexcept {
     std::uint32_t bits;
     std::memcpy(&bits, source, sizeof bits);
-    return vec(registers::broadcast_bits(bits, register_type{}));
+    return registers::broadcast_bits(bits, register_type{});
 }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec pair_bf16(vec low, vec high) noexcept {
-    return vec(registers::join_halves(register_type(low), register_type(high)));
+    return registers::join_halves(low, high);
 }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept {
-    return vec(registers::dot_bf16(register_type(a), register_type(b), register_type(c)));
-}
-GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* dst) noexcept {
-    registers::narrow_dots(dst, register_type(value));
-}
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec dot_bf16(vec a, vec b, vec c) noexcept { return registers::dot_bf16(a, b, c); }
+GRADKERN_ALWAYS_INLINE void narrow_dots(vec value, void* dst) noexcept { registers::narrow_dots(dst, value); }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec pick_words(const void* source, std::ptrdiff_t n,
                                                     const std::uint16_t* places) noexcept {
-    return vec(registers::pick_words(source, n, places));
+    return registers::pick_words(source, n, places);
 }
 GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, float* dst) noexcept {
     registers::interleave_words(low, high, dst);
@@ -226,10 +204,8 @@ GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source
     }
 }
 
-#else  // other targets: what xsimd says, and scalar conversions by way of memory
+#else  // other targets: what xsimd says, and the rest lane by lane (by_lane.hpp)
 
-inline constexpr bool has_fast_f16 = false;
-inline constexpr bool has_fast_bf16 = false;
 inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_RVV;
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
@@ -240,10 +216,6 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return xsimd::sqrt(a); }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec) noexcept { return div(a, d); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return a; }
-
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
     if constexpr (is_fused) {
         return xsimd::fma(a, b, c);
@@ -252,67 +224,8 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
     }
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma_broadcast(const float* a, vec b, vec c) noexcept {
-    return fma(broadcast(*a), b, c);
-}
-
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept { return xsimd::select(a < b, a, b); }
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept { return xsimd::select(a > b, a, b); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
-    float part[lanes] = {};
-    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) part[i] = source[i];
-    return load(part);
-}
-
-GRADKERN_ALWAYS_INLINE void store_partial(float* dst, vec value, std::ptrdiff_t n) noexcept {
-    float part[lanes];
-    store(part, value);
-    for (std::ptrdiff_t i = 0; i < lanes && i < n; ++i) dst[i] = part[i];
-}
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_f16(const void* source) noexcept {
-    std::uint16_t bits[lanes];
-    std::memcpy(bits, source, sizeof bits);
-    float wide[lanes];
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) wide[i] = half_bits::f16_to_f32(bits[i]);
-    return load(wide);
-}
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec widen_bf16(const void* source) noexcept {
-    std::uint16_t bits[lanes];
-    std::memcpy(bits, source, sizeof bits);
-    float wide[lanes];
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) wide[i] = half_bits::bf16_to_f32(bits[i]);
-    return load(wide);
-}
-
-GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept {
-    float wide[lanes];
-    store(wide, value);
-    std::uint16_t bits[lanes];
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_f16(wide[i]);
-    std::memcpy(dst, bits, sizeof bits);
-}
-
-GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept {
-    float wide[lanes];
-    store(wide, value);
-    std::uint16_t bits[lanes];
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) bits[i] = half_bits::f32_to_bf16(wide[i]);
-    std::memcpy(dst, bits, sizeof bits);
-}
-
-/// The sum of the lanes' bits as integers of 32 bits.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept {
-    float x[lanes];
-    float y[lanes];
-    store(x, a);
-    store(y, b);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i)
-        x[i] = own::bit_cast<float>(own::bit_cast<std::uint32_t>(x[i]) + own::bit_cast<std::uint32_t>(y[i]));
-    return load(x);
-}
 
 [[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
     float x[lanes];
@@ -321,60 +234,6 @@ GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept {
     store(y, b);
     for (std::ptrdiff_t i = 0; i < lanes; ++i) x[i] = std::memcmp(&x[i], &y[i], sizeof(float)) == 0 ? 1.0f : 0.0f;
     return greater(load(x), broadcast(0.0f));
-}
-
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec a, std::int64_t number) noexcept {
-    float x[lanes];
-    store(x, a);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) dst[i] = number + std::int64_t{own::bit_cast<std::uint32_t>(x[i])};
-}
-
-/// Number K of each four lanes in all four of them.
-template <int K>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_lane(vec a) noexcept {
-    float wide[lanes];
-    store(wide, a);
-    for (std::ptrdiff_t i = lanes; i-- > 0;) wide[i] = wide[i / 4 * 4 + K];
-    return load(wide);
-}
-
-template <int K>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec quad_of_two(const float* a) noexcept {
-    float to[lanes];
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) to[i] = a[(i / 8 * 8 + K * 4 + i % 4) % lanes];
-    return load(to);
-}
-template <int K>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec every_second_quad(vec a, vec b) noexcept {
-    float both[2 * lanes];
-    store(both, a);
-    store(both + lanes, b);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) both[i] = both[i / 4 * 8 + K * 4 + i % 4];
-    return load(both);
-}
-GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
-    float from[2 * lanes];
-    float to[2 * lanes];
-    store(from, a);
-    store(from + lanes, b);
-    for (std::ptrdiff_t i = 0; i < 2 * lanes; ++i) to[i] = from[i / 4 % 2 * lanes + i / 8 * 4 + i % 4];
-    a = load(to);
-    b = load(to + lanes);
-}
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
-    float from[lanes];
-    float to[lanes];
-    store(from, a);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) to[i] = from[places[i]];
-    return load(to);
-}
-
-GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
-                                      std::ptrdiff_t dst_stride) noexcept {
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) {
-        for (std::ptrdiff_t j = 0; j < lanes; ++j) dst[j * dst_stride + i] = source[i * source_stride + j];
-    }
 }
 
 #endif

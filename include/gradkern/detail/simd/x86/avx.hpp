@@ -20,7 +20,7 @@ namespace detail::simd::x86 {
 GRADKERN_ALWAYS_INLINE __m256 opaque(__m256 value) noexcept {
 #if defined(__AVX512VL__)
     __asm__("" : "+v"(value));
-#elif defined(__GNUC__)
+#else
     __asm__("" : "+x"(value));
 #endif
     return value;

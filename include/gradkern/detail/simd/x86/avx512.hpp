@@ -22,9 +22,7 @@ namespace detail::simd::x86 {
 inline constexpr __mmask16 all_lanes = 0xffff;
 
 GRADKERN_ALWAYS_INLINE __m512 opaque(__m512 value) noexcept {
-#if defined(__GNUC__)
     __asm__("" : "+v"(value));
-#endif
     return value;
 }
 
@@ -32,7 +30,7 @@ GRADKERN_ALWAYS_INLINE __m512 fma(__m512 a, __m512 b, __m512 c) noexcept { retur
 // One instruction. Compilers keep a broadcast that is used twice in a register: one instruction more, and two threads that
 // share a core are bound by their number.
 GRADKERN_ALWAYS_INLINE __m512 fma_broadcast(const float* a, __m512 b, __m512 c) noexcept {
-#if defined(__GNUC__) && !defined(GRADKERN_DETAIL_SANITIZED)
+#if !defined(GRADKERN_DETAIL_SANITIZED)
     __asm__("vfmadd231ps {%2%{1to16%}, %1, %0|%0, %1, %2%{1to16%}}" : "+v"(c) : "v"(b), "m"(*a));
     return c;
 #else
