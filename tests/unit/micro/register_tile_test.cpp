@@ -27,11 +27,6 @@ using gradkern_test::touching;
 
 constexpr std::ptrdiff_t lanes = simd::lanes;
 
-// How many lanes of a row share its numbers.
-constexpr std::ptrdiff_t group_of(operand a) {
-    return a == operand::group_2 ? 2 : a == operand::group_4 || a == operand::pair_group_8 ? 4 : 8;
-}
-
 // What a kernel reads of a row and of b for one term, and what lies in a row of c.
 template <operand A>
 struct reach {
@@ -41,7 +36,7 @@ struct reach {
                                                         : vectors * lanes),
           b((is_outer<A>                  ? 1
              : A == operand::pair_group_8 ? 4 * vectors
-             : is_group<A>                ? group_of(A) * vectors
+             : is_group<A>                ? group_of<A> * vectors
                                           : vectors) *
             lanes) {}
     std::ptrdiff_t a;
@@ -84,7 +79,7 @@ float add_terms(float sum, const element<A>* a, const float* b, std::ptrdiff_t j
             sum = add_one<A>(number(j / 8 * 8 + l), b[l * vectors * lanes + at], sum);
         return sum;
     } else if constexpr (is_group<A>) {
-        constexpr std::ptrdiff_t n = group_of(A);
+        constexpr std::ptrdiff_t n = group_of<A>;
         for (std::ptrdiff_t l = 0; l < n; ++l) sum = add_one<A>(number(j / n * n + l), b[l * vectors * lanes + j], sum);
         return sum;
     } else if constexpr (is_outer<A>) {
@@ -116,13 +111,12 @@ void fill_pairs(const guarded_buffer<float>& buffer, random_source& random) {
 }
 
 template <operand A>
-void check(const tile_kernel& kernel, int rows, tile_mode mode, layout in, bool option, random_source& random) {
-    SCOPED_TRACE("rows " + std::to_string(rows) + " of " + std::to_string(kernel.rows) + ", vectors " +
-                 std::to_string(kernel.vectors) + ", mode " + std::to_string(static_cast<int>(mode)) + ", a_step " +
-                 std::to_string(in.a_step) + ", option " + std::to_string(option));
+void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, bool option, random_source& random) {
+    SCOPED_TRACE("rows " + std::to_string(rows) + ", vectors " + std::to_string(vectors) + ", mode " +
+                 std::to_string(static_cast<int>(mode)) + ", a_step " + std::to_string(in.a_step) + ", option " +
+                 std::to_string(option));
     GRADKERN_TRACE_SEED(random);
     using T = element<A>;
-    const int vectors = kernel.vectors;
     const reach<A> one(vectors);
     const auto side = random.chance(1, 2) ? touching::end : touching::begin;
     const std::ptrdiff_t tiles = random.integer(1, 3);
@@ -215,7 +209,7 @@ void check(const tile_kernel& kernel, int rows, tile_mode mode, layout in, bool 
                          .a_next = a_next,
                          .b_next = b_next,
                          .c_next = c_next};
-    kernel.run(call);
+    run(call);
     EXPECT_EQ(std::memcmp(c.data(), expected.data(), c_size * sizeof(T)), 0);
     EXPECT_EQ(std::memcmp(c16.data(), expected16.data(), c16.size() * sizeof(gradkern::bfloat16)), 0);
     EXPECT_TRUE(c.zones_intact());
@@ -223,51 +217,64 @@ void check(const tile_kernel& kernel, int rows, tile_mode mode, layout in, bool 
     random.next_case();
 }
 
-template <operand A, int Unit = row_unit<A>>
-void check_table(const char* name) {
+// The kernels of a table, each with all the numbers of rows that it serves.
+template <operand A, int Vectors, int Unit>
+void check_kernels(const char* name) {
     random_source random(std::string("register_tile.") + name);
-    for (const tile_kernel& kernel : tile_kernels<A, Unit>) {
-        EXPECT_EQ(kernel.rows_are, A);
-        const int least = std::max(1, kernel.rows - row_unit<A> + 1);
-        for (int rows = least; rows <= kernel.rows; ++rows)
-            for (const layout in : {layout{1, false}, layout{3, false}, layout{kernel.rows + 2, is_broadcast<A>}})
-                for (const bool option : {false, true})
-                    for (const tile_mode mode : {tile_mode::set, tile_mode::add, tile_mode::resume}) {
-                        const bool resumes = !is_group<A> && !is_native_16bit<A>;
-                        if (mode == tile_mode::resume && !resumes) continue;
-                        if (is_paired<A> && option && mode != tile_mode::set) continue;
-                        check<A>(kernel, rows, mode, in, option, random);
-                    }
-    }
+    const auto& tiles = tiles_of<A, Vectors, Unit>;
+    ASSERT_EQ(static_cast<int>(tiles.size()), most_rows_of<A>(Vectors));
+    for (int rows = 1; rows <= static_cast<int>(tiles.size()); ++rows)
+        for (const layout in : {layout{1, false}, layout{3, false}, layout{rows + 2, is_broadcast<A>}})
+            for (const bool option : {false, true})
+                for (const tile_mode mode : {tile_mode::set, tile_mode::add, tile_mode::resume}) {
+                    const bool resumes = !is_group<A> && !is_native_16bit<A>;
+                    if (mode == tile_mode::resume && !resumes) continue;
+                    if (is_paired<A> && option && mode != tile_mode::set) continue;
+                    check<A>(tiles[static_cast<std::size_t>(rows - 1)], rows, Vectors, mode, in, option, random);
+                }
+}
+// All tables of an operand, of 1 vector to `Most`.
+template <operand A, int Most, int Unit = row_unit<A>>
+void check_table(const char* name) {
+    unroll<Most>([&](auto v) { check_kernels<A, v + 1, Unit>(name); });
 }
 
-TEST(register_tile, scalar_rows_are_broadcast) { check_table<operand::scalar>("scalar"); }
-TEST(register_tile, vector_rows_meet_lane_by_lane) { check_table<operand::vector>("vector"); }
-TEST(register_tile, vector_rows_have_kernels_for_each_number_of_taps) { check_table<operand::vector, 1>("taps"); }
-TEST(register_tile, f16_rows_are_widened_and_rounded) { check_table<operand::f16>("f16"); }
-TEST(register_tile, bf16_rows_are_widened_and_rounded) { check_table<operand::bf16>("bf16"); }
-TEST(register_tile, groups_of_two_share_numbers) { check_table<operand::group_2>("group_2"); }
-TEST(register_tile, groups_of_four_share_numbers) { check_table<operand::group_4>("group_4"); }
-TEST(register_tile, groups_of_eight_share_numbers) { check_table<operand::group_8>("group_8"); }
+TEST(register_tile, scalar_rows_are_broadcast) { check_table<operand::scalar, tile_vectors>("scalar"); }
+TEST(register_tile, vector_rows_meet_lane_by_lane) { check_table<operand::vector, narrow_vectors>("vector"); }
+TEST(register_tile, vector_rows_have_kernels_for_each_number_of_taps) {
+    check_table<operand::vector, narrow_vectors, 1>("taps");
+}
+TEST(register_tile, f16_rows_are_widened_and_rounded) {
+    check_kernels<operand::f16, native_16bit_vectors, row_unit<operand::f16>>("f16");
+}
+TEST(register_tile, bf16_rows_are_widened_and_rounded) {
+    check_kernels<operand::bf16, native_16bit_vectors, row_unit<operand::bf16>>("bf16");
+}
+TEST(register_tile, groups_share_numbers) {
+    check_kernels<operand::group_2, narrow_vectors, row_unit<operand::group_2>>("group_2");
+    check_table<operand::group_4, narrow_vectors>("group_4");
+    check_kernels<operand::group_8, narrow_vectors, row_unit<operand::group_8>>("group_8");
+}
 TEST(register_tile, outer_products_have_a_vector_for_each_number) {
-    if constexpr (has_outer(4)) check_table<operand::outer>("outer");
-    if constexpr (has_outer(8) && outer_operand<8> == operand::outer_half)
-        check_table<operand::outer_half>("outer_half");
+    constexpr int unit = row_unit<operand::outer>;
+    if constexpr (has_outer(4)) check_kernels<operand::outer, 4, unit>("outer");
+    if constexpr (has_outer(8)) check_kernels<outer_operand<8>, outer_sums(8), unit>("outer of eight");
 }
 TEST(register_tile, pairs_are_broadcast) {
-    if constexpr (simd::has_dot_bf16) check_table<operand::pair>("pair");
+    if constexpr (simd::has_dot_bf16) check_table<operand::pair, tile_vectors>("pair");
 }
 TEST(register_tile, pairs_are_shared_by_groups_of_eight) {
-    if constexpr (simd::has_dot_bf16) check_table<operand::pair_group_8>("pair_group_8");
+    if constexpr (simd::has_dot_bf16)
+        check_kernels<operand::pair_group_8, 2, row_unit<operand::pair_group_8>>("pair_group_8");
 }
 
 // Fewer rows than vectors: tiles of few output channels.
 TEST(register_tile, wide_tiles_of_few_rows) {
     random_source random("register_tile.wide");
     const auto all = [&]<int Rows, int Vectors>() {
-        const tile_kernel kernel{operand::scalar, Rows, Vectors, &register_tile<operand::scalar, Rows, Vectors>};
         for (const std::ptrdiff_t step : {1, 5})
-            check<operand::scalar>(kernel, Rows, tile_mode::set, {step, false}, false, random);
+            check<operand::scalar>(&register_tile<operand::scalar, Rows, Vectors>, Rows, Vectors, tile_mode::set,
+                                   {step, false}, false, random);
     };
     all.template operator()<1, 8>();
     all.template operator()<2, 4>();
@@ -275,36 +282,12 @@ TEST(register_tile, wide_tiles_of_few_rows) {
     all.template operator()<3, 7>();
 }
 
-// The views of the table that callers index: the kernel for each number of rows has room for them and, but for the last ones, that
-// many are sure to be there.
-template <operand A, int Vectors, int Unit>
-void check_view() {
-    const auto& tiles = tiles_of<A, Vectors, Unit>;
-    const auto& kernels = tile_kernels<A, Unit>;
-    ASSERT_EQ(static_cast<int>(tiles.size()), most_rows_of<A>(Vectors));
-    for (int rows = 1; rows <= static_cast<int>(tiles.size()); ++rows) {
-        const tile_function run = tiles[static_cast<std::size_t>(rows - 1)];
-        const auto kernel = std::ranges::find(kernels, run, &tile_kernel::run);
-        ASSERT_TRUE(kernel != kernels.end());
-        EXPECT_EQ(kernel->vectors, Vectors);
-        EXPECT_GE(kernel->rows, rows);
-        EXPECT_LT(kernel->rows - rows, row_unit<A>);
-    }
-}
-TEST(register_tile, a_kernel_is_there_for_each_number_of_rows) {
-    check_view<operand::scalar, 1, row_unit<operand::scalar>>();
-    check_view<operand::scalar, tile_vectors, row_unit<operand::scalar>>();
-    check_view<operand::vector, narrow_vectors, row_unit<operand::vector>>();
-    check_view<operand::vector, narrow_vectors, 1>();
-    check_view<operand::bf16, native_16bit_vectors, row_unit<operand::bf16>>();
-    if constexpr (has_group_tiles(4)) check_view<operand::group_4, narrow_vectors, row_unit<operand::group_4>>();
-    if constexpr (has_outer(4)) check_view<operand::outer, 4, row_unit<operand::outer>>();
-    for (std::ptrdiff_t used = 1; used <= tile_lanes; ++used) {
-        const tile_function* const tiles = tiles_for<operand::scalar>(used);
-        const auto kernel = std::ranges::find(tile_kernels<operand::scalar>, tiles[0], &tile_kernel::run);
-        EXPECT_GE(kernel->vectors * lanes, used);
-        EXPECT_LT(kernel->vectors * lanes - used, lanes);
-    }
+TEST(register_tile, tables_have_the_vectors_that_lanes_fill) {
+    EXPECT_EQ(tiles_for<operand::scalar>(1), (tiles_of<operand::scalar, 1>.data()));
+    EXPECT_EQ(tiles_for<operand::scalar>(lanes), (tiles_of<operand::scalar, 1>.data()));
+    EXPECT_EQ(tiles_for<operand::scalar>(lanes + 1), (tiles_of<operand::scalar, 2>.data()));
+    EXPECT_EQ(tiles_for<operand::scalar>(tile_lanes), (tiles_of<operand::scalar, tile_vectors>.data()));
+    EXPECT_EQ(tiles_for<operand::vector>(narrow_lanes), (tiles_of<operand::vector, narrow_vectors>.data()));
 }
 
 }  // namespace

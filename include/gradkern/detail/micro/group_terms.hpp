@@ -24,11 +24,10 @@ namespace detail {
 
 /// Where each lane finds the first number of its group of two, then the second one.
 inline constexpr auto offsets_in_groups_of_two = [] {
-    std::array<std::int32_t, 2 * simd::lanes> offsets{};
-    auto next = offsets.begin();
-    for (std::int32_t l = 0; l < 2; ++l)
-        for (std::int32_t j = 0; j < static_cast<std::int32_t>(simd::lanes); ++j)
-            *next++ = (j / 2 * 2 + l) % static_cast<std::int32_t>(simd::lanes);
+    constexpr std::size_t lanes = simd::lanes;
+    std::array<std::int32_t, 2 * lanes> offsets{};
+    for (std::size_t i = 0; i < 2 * lanes; ++i)
+        offsets[i] = static_cast<std::int32_t>((i % lanes / 2 * 2 + i / lanes) % lanes);
     return offsets;
 }();
 

@@ -22,7 +22,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Whether there are registers for it, and rows at most.
+/// Whether there are registers for it, and rows at most. It serves nine layers of the zoo.
 inline constexpr bool has_one_and_a_half_tile = target.tile.one_and_a_half;
 inline constexpr int one_and_a_half_rows = 10;
 static_assert(one_and_a_half_rows <= most_rows_of_any);

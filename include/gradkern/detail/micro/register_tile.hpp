@@ -2,7 +2,6 @@
 // operand: row_terms.hpp, group_terms.hpp and outer_terms.hpp have a contract each. tile_call.hpp says what all have in common.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -60,63 +59,27 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
     }
 }
 
-/// A kernel: how it reads rows, how many it has sums for, how many vectors each row has.
-struct tile_kernel {
-    operand rows_are = operand::scalar;
-    int rows = 0;
-    int vectors = 0;
-    tile_function run = nullptr;
-};
-
-/// The shapes of the kernels of an operand, {rows, vectors}, by vectors, then by rows.
-template <operand A, int Unit>
-inline constexpr auto kernel_shapes = [] {
-    struct {
-        std::array<std::array<int, 2>, 64> at{};
-        std::size_t count = 0;
-    } shapes;
-    for (int vectors = 1; vectors <= 8; ++vectors)
-        for (int rows = 1; rows <= most_rows; ++rows)
-            if (has_tile_shape<A>(rows, vectors, Unit)) shapes.at[shapes.count++] = {rows, vectors};
-    return shapes;
-}();
-
-template <operand A, int Unit, std::size_t... I>
-[[nodiscard]] consteval auto make_tile_kernels(std::index_sequence<I...>) noexcept {
-    [[maybe_unused]] constexpr const auto& shape = kernel_shapes<A, Unit>.at;  // there may be no kernel
-    return std::array<tile_kernel, sizeof...(I)>{
-        {{A, shape[I][0], shape[I][1], &register_tile<A, shape[I][0], shape[I][1]>}...}};
-}
-/// THE table: the kernels of an operand. Those of several vectors have multiples of `Unit` rows. They are compiled where the table
-/// of their operand is named.
-template <operand A, int Unit = row_unit<A>>
-inline constexpr auto tile_kernels =
-    make_tile_kernels<A, Unit>(std::make_index_sequence<kernel_shapes<A, Unit>.count>{});
-
-/// The kernels of `Vectors` vectors for 1 row to the most: those that compute the fewest rows too many.
+/// THE table: the kernels of `Vectors` vectors for 1 row to the most, those that compute the fewest rows too many. Kernels of several
+/// vectors have multiples of `Unit` rows. They are compiled where a table is named.
 template <operand A, int Vectors, int Unit = row_unit<A>>
-inline constexpr auto tiles_of = [] {
-    std::array<tile_function, static_cast<std::size_t>(most_rows_of<A>(Vectors))> tiles{};
-    for (std::size_t i = tile_kernels<A, Unit>.size(); i-- > 0;)
-        if (const tile_kernel& kernel = tile_kernels<A, Unit>[i]; kernel.vectors == Vectors)
-            for (std::size_t row = 0; row < std::min(tiles.size(), static_cast<std::size_t>(kernel.rows)); ++row)
-                tiles[row] = kernel.run;
-    return tiles;
-}();
+inline constexpr auto tiles_of = []<int... I>(std::integer_sequence<int, I...>) {
+    return std::array<tile_function, sizeof...(I)>{
+        &register_tile<A, kernel_rows(I + 1, kernel_unit<A>(Vectors, Unit)), Vectors>...};
+}
+(std::make_integer_sequence<int, most_rows_of<A>(Vectors)>{});
 
 /// Those of weight gradients of groups of four or eight.
 template <int Group>
 inline constexpr auto outer_tiles = tiles_of<outer_operand<Group>, outer_sums(Group)>;
 
-template <operand A, int Unit, int... V>
-[[nodiscard]] consteval auto make_tiles_by_vectors(std::integer_sequence<int, V...>) noexcept {
-    return std::array{tiles_of<A, V + 1, Unit>.data()...};
-}
 /// The kernels for `lanes_used` lanes of a panel.
 template <operand A, int Unit = row_unit<A>>
 [[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
     constexpr int most = is_broadcast<A> ? tile_vectors : narrow_vectors;
-    static constexpr auto tiles = make_tiles_by_vectors<A, Unit>(std::make_integer_sequence<int, most>{});
+    static constexpr auto tiles = []<int... V>(std::integer_sequence<int, V...>) {
+        return std::array{tiles_of<A, V + 1, Unit>.data()...};
+    }
+    (std::make_integer_sequence<int, most>{});
     return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, most) - 1)];
 }
 

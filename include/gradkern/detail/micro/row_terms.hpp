@@ -32,28 +32,6 @@ template <operand A, int Rows, int Vectors>
 inline constexpr bool unrolls_terms =
     A == operand::scalar&& Vectors > 1 && Rows >= Vectors&& target.tile.unrolled_terms > 1;
 
-/// One of several terms of an iteration.
-template <int Rows, int Vectors>
-GRADKERN_ALWAYS_INLINE void add_unrolled_term(tile_sums<Rows, Vectors>& sums, const float* const* a, std::ptrdiff_t at,
-                                              const float* b) noexcept {
-    constexpr int loaded_twice = Vectors == 2 && target.quirk.reload_broadcasts ? Rows / 2 : 0;  // rows
-    simd::vec bv[bound(Vectors)];
-    GRADKERN_UNROLL
-    for (int v = 0; v < Vectors; ++v)  // kept: of few rows g++ would read it again for each
-        bv[v] = simd::keep(simd::load(b + v * simd::lanes));
-    GRADKERN_UNROLL
-    for (int i = 0; i < loaded_twice; ++i) {
-        GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) sums.at[i][v] = simd::fma_broadcast(a[i] + at, bv[v], sums.at[i][v]);
-    }
-    GRADKERN_UNROLL
-    for (int i = loaded_twice; i < Rows; ++i) {
-        const simd::vec x = simd::broadcast(a[i][at]);
-        GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) sums.at[i][v] = simd::fma(x, bv[v], sums.at[i][v]);
-    }
-}
-
 /// One term of fewer rows than vectors. The few numbers wait in registers, not the many vectors: 16 registers do not hold those,
 /// and g++ would read them once for each row.
 template <operand A, int Rows, int Vectors>
@@ -70,15 +48,26 @@ GRADKERN_ALWAYS_INLINE void add_wide_term(tile_sums<Rows, Vectors>& sums, const 
     }
 }
 
-/// One term.
-template <operand A, int Rows, int Vectors>
+/// One term, or one of several of an iteration. Vectors of b are kept there: of few rows g++ would read them again for each.
+template <operand A, bool Unrolled, int Rows, int Vectors>
 GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors>& sums, const row_number<A>* const* a, std::ptrdiff_t at,
                                      const float* b) noexcept {
+    constexpr int loaded_twice = Unrolled && Vectors == 2 && target.quirk.reload_broadcasts ? Rows / 2 : 0;  // rows
     simd::vec bv[bound(Vectors)];
     GRADKERN_UNROLL
-    for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * simd::lanes);
+    for (int v = 0; v < Vectors; ++v) {
+        bv[v] = simd::load(b + v * simd::lanes);
+        if constexpr (Unrolled) bv[v] = simd::keep(bv[v]);
+    }
+    if constexpr (loaded_twice > 0) {
+        GRADKERN_UNROLL
+        for (int i = 0; i < loaded_twice; ++i) {
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) sums.at[i][v] = simd::fma_broadcast(a[i] + at, bv[v], sums.at[i][v]);
+        }
+    }
     GRADKERN_UNROLL
-    for (int i = 0; i < Rows; ++i) {
+    for (int i = loaded_twice; i < Rows; ++i) {
         simd::vec x = simd::zero();
         if constexpr (is_broadcast<A>) x = broadcast_number<A>(a[i] + at);
         GRADKERN_UNROLL
@@ -98,7 +87,7 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors>& sums, const 
         constexpr int terms = target.tile.unrolled_terms;
         for (; a_step == 1 && left >= terms; left -= terms) {
             GRADKERN_UNROLL
-            for (int k = 0; k < terms; ++k, b += b_step) add_unrolled_term(sums, a, k, b);
+            for (int k = 0; k < terms; ++k, b += b_step) add_term<A, true>(sums, a, k, b);
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i) a[i] += terms;
         }
@@ -108,7 +97,7 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors>& sums, const 
                 simd::prefetch(a[0], a_ahead);
                 GRADKERN_UNROLL
                 for (int i = 1; i < Rows; ++i) a[i] = a[0] + row[i];
-                add_unrolled_term(sums, a, 0, b);
+                add_term<A, true>(sums, a, 0, b);
             }
         }
     }
@@ -119,7 +108,7 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors>& sums, const 
         if constexpr (is_broadcast<A> && Rows < Vectors) {
             add_wide_term<A>(sums, a, at, b);
         } else {
-            add_term<A>(sums, a, at, b);
+            add_term<A, false>(sums, a, at, b);
         }
     }
 }

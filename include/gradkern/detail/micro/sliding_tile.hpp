@@ -113,14 +113,12 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     return taps < 7 && rows <= most / 2 ? most / 2 : most;
 }
 
-template <operand A, int Taps, int... I>
-constexpr std::array<tile_function, sizeof...(I)> make_sliding_tiles(std::integer_sequence<int, I...>) noexcept {
-    return {{&sliding_tile<A, Taps, sliding_kernel_rows(I + 1, Taps)>...}};
-}
 /// Kernels for 1 row to the most.
 template <operand A, int Taps>
-inline constexpr auto sliding_tiles_of =
-    make_sliding_tiles<A, Taps>(std::make_integer_sequence<int, sliding_rows(Taps)>{});
+inline constexpr auto sliding_tiles_of = []<int... I>(std::integer_sequence<int, I...>) {
+    return std::array<tile_function, sizeof...(I)>{&sliding_tile<A, Taps, sliding_kernel_rows(I + 1, Taps)>...};
+}
+(std::make_integer_sequence<int, sliding_rows(Taps)>{});
 
 template <operand A>
 [[nodiscard]] inline const tile_function* sliding_tiles_for(std::int64_t taps) noexcept {

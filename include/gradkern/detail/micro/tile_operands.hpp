@@ -41,6 +41,12 @@ template <operand A>
 inline constexpr bool is_group =
     A == operand::group_2 || A == operand::group_4 || A == operand::group_8 || A == operand::pair_group_8;
 
+/// How many, in each term.
+template <operand A>
+inline constexpr int group_of = A == operand::group_2   ? 2
+                                : A == operand::group_8 ? 8
+                                                        : 4;
+
 /// Whether each number of a group has its own vector of sums.
 template <operand A>
 inline constexpr bool is_outer = A == operand::outer || A == operand::outer_half;

@@ -88,39 +88,18 @@ inline constexpr operand outer_operand = Group > most_outer ? operand::outer_hal
 template <int Group>
 inline constexpr bool outer_adjoins = Group == 8 && most_outer == 8;
 
-/// Whether there are kernels of so many vectors for rows read as A.
-template <operand A>
-[[nodiscard]] constexpr bool has_tile_vectors(int vectors) noexcept {
-    switch (A) {
-        case operand::scalar:
-        case operand::pair: return vectors <= tile_vectors;
-        case operand::vector: return vectors <= narrow_vectors;
-        case operand::f16:
-        case operand::bf16: return vectors == native_16bit_vectors;
-        case operand::group_4: return vectors <= narrow_vectors && has_group_tiles(4);
-        case operand::group_8: return vectors == narrow_vectors && has_group_tiles(8);
-        case operand::group_2: return vectors == narrow_vectors && has_group_tiles(2);
-        case operand::pair_group_8: return vectors == 2 && has_group_tiles(4);
-        case operand::outer: return vectors == 4 || (vectors == 8 && most_outer == 8);
-        case operand::outer_half: return vectors == 4;
-    }
-    return false;
-}
-/// How many rows these have at most.
+/// How many rows the kernels of so many vectors have at most; 0: there are none.
 template <operand A>
 [[nodiscard]] constexpr int most_rows_of(int vectors) noexcept {
+    if (is_group<A>) return has_group_tiles(group_of<A>) ? group_rows : 0;
     return is_native_16bit<A> ? native_16bit_rows
-           : is_group<A>      ? group_rows
            : is_outer<A>      ? outer_rows(vectors)
                               : rows_at_most(vectors * simd::lanes);
 }
-/// Whether there is a kernel of so many rows and vectors, where those of several vectors have multiples of `unit` rows.
+/// What their rows are a multiple of, where those of several vectors have multiples of `unit` rows.
 template <operand A>
-[[nodiscard]] constexpr bool has_tile_shape(int rows, int vectors, int unit) noexcept {
-    if (vectors == 1) unit = row_unit<A>;
-    if (is_outer<A>) unit = vectors / 4;
-    return has_tile_vectors<A>(vectors) && rows >= 2 && rows % unit == 0 &&
-           rows <= kernel_rows(most_rows_of<A>(vectors), unit);
+[[nodiscard]] constexpr int kernel_unit(int vectors, int unit) noexcept {
+    return is_outer<A> ? vectors / 4 : vectors == 1 ? row_unit<A> : unit;
 }
 
 /// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.

@@ -1,5 +1,5 @@
 // What all register tiles share: the sums in registers, the loop over the tiles of a call and over its segments, prefetches, and
-// how results leave. The families (register_tile.hpp, group_tile.hpp, outer_tile.hpp) add their products. Everything but what
+// how results leave. The files of terms (row_terms.hpp, group_terms.hpp, outer_terms.hpp) add their products. Everything but what
 // 16-bit rows seldom need is inlined into the kernels.
 #pragma once
 
@@ -62,49 +62,41 @@ template <int Rows, int Vectors>
 struct tile_sums {
     simd::vec at[bound(Rows)][bound(Vectors)];
 
-    /// Sums of nothing, or what c holds; vectors of a row lie `step` apart there.
-    GRADKERN_ALWAYS_INLINE void start(const tile_call& call, bool resumes, const row_map& row, std::ptrdiff_t c_at,
-                                      std::ptrdiff_t step) noexcept {
+    /// Calls f(i, v, the sums of vector v of row i).
+    template <class F>
+    GRADKERN_ALWAYS_INLINE void for_each(const F& f) noexcept {
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) at[i][v] = simd::zero();
+            for (int v = 0; v < Vectors; ++v) f(i, v, at[i][v]);
         }
-        if (resumes && call.mode == tile_mode::resume) {
-            GRADKERN_UNROLL
-            for (int i = 0; i < Rows; ++i) {
-                GRADKERN_UNROLL
-                for (int v = 0; v < Vectors; ++v) at[i][v] = simd::load(call.c[row[i]] + c_at + v * step);
-            }
-        }
+    }
+
+    /// Sums of nothing, or what c holds; vectors of a row lie `step` apart there.
+    GRADKERN_ALWAYS_INLINE void start(const tile_call& call, bool resumes, const row_map& row, std::ptrdiff_t c_at,
+                                      std::ptrdiff_t step) noexcept {
+        for_each([](int, int, simd::vec& sum) GRADKERN_INLINE_LAMBDA { sum = simd::zero(); });
+        if (resumes && call.mode == tile_mode::resume)
+            for_each([&](int i, int v, simd::vec& sum)
+                         GRADKERN_INLINE_LAMBDA { sum = simd::load(call.c[row[i]] + c_at + v * step); });
     }
 
     /// c = the sums, or what it holds plus the sums.
     GRADKERN_ALWAYS_INLINE void store(const tile_call& call, const row_map& row, std::ptrdiff_t c_at,
                                       std::ptrdiff_t step) noexcept {
-        if (call.mode == tile_mode::add) {
-            GRADKERN_UNROLL
-            for (int i = 0; i < Rows; ++i) {
-                GRADKERN_UNROLL
-                for (int v = 0; v < Vectors; ++v)
-                    at[i][v] = simd::add(simd::load(call.c[row[i]] + c_at + v * step), at[i][v]);
-            }
-        }
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) simd::store(call.c[row[i]] + c_at + v * step, at[i][v]);
-        }
+        if (call.mode == tile_mode::add)
+            for_each([&](int i, int v, simd::vec& sum) GRADKERN_INLINE_LAMBDA {
+                sum = simd::add(simd::load(call.c[row[i]] + c_at + v * step), sum);
+            });
+        for_each([&](int i, int v, simd::vec sum)
+                     GRADKERN_INLINE_LAMBDA { simd::store(call.c[row[i]] + c_at + v * step, sum); });
     }
 
     /// c = the sums of pairs, rounded to bf16.
-    GRADKERN_ALWAYS_INLINE void round(const tile_call& call, const row_map& row, std::ptrdiff_t c_at) const noexcept {
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v)
-                simd::narrow_dots(at[i][v], reinterpret_cast<std::uint16_t*>(call.c[row[i]]) + c_at + v * simd::lanes);
-        }
+    GRADKERN_ALWAYS_INLINE void round(const tile_call& call, const row_map& row, std::ptrdiff_t c_at) noexcept {
+        for_each([&](int i, int v, simd::vec sum) GRADKERN_INLINE_LAMBDA {
+            simd::narrow_dots(sum, reinterpret_cast<std::uint16_t*>(call.c[row[i]]) + c_at + v * simd::lanes);
+        });
     }
 };
 
@@ -144,12 +136,12 @@ GRADKERN_ALWAYS_INLINE void prefetch_tile(const tile_call& call, const row_map& 
                                           int vectors) noexcept {
     if constexpr (is_native_16bit<A>) {
         if (!call.no_prefetch) prefetch_16bit_rows<A>(call, from.a, from.c);
-    } else if constexpr (A == operand::vector || is_group<A>) {  // sums are short, and a loop would show
-        if (!call.no_prefetch) {
-            GRADKERN_UNROLL
-            for (int i = 0; i < row.of_kernel; ++i) prefetch_row_ahead<A>(call, from, row[i], vectors);
-        }
+    } else if constexpr (A == operand::vector) {  // sums are short, and a loop would show
+        if (call.no_prefetch) return;
+        GRADKERN_UNROLL
+        for (int i = 0; i < row.of_kernel; ++i) prefetch_row_ahead<A>(call, from, row[i], vectors);
     } else if constexpr (!is_outer<A>) {  // whose results were read a moment ago, where sums resume
+        if (is_group<A> && call.no_prefetch) return;
         GRADKERN_NO_UNROLL
         for (std::ptrdiff_t i = 0; i < call.rows; ++i) prefetch_row_ahead<A>(call, from, i, vectors);
     }
@@ -172,24 +164,17 @@ GRADKERN_NOINLINE void finish_16bit_rows(const tile_call& call, const float* sum
 
 /// Rounds the sums of a tile to rows of 16 bits.
 template <operand A, int Rows, int Vectors>
-GRADKERN_ALWAYS_INLINE void store_16bit_sums(const tile_sums<Rows, Vectors>& sums, const tile_call& call,
-                                             const row_map& row, const tile_offsets& at) noexcept {
+GRADKERN_ALWAYS_INLINE void store_16bit_sums(tile_sums<Rows, Vectors>& sums, const tile_call& call, const row_map& row,
+                                             const tile_offsets& at) noexcept {
     if (call.mode == tile_mode::set && call.bias == nullptr) {
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v)
-                store_lanes<A>(reinterpret_cast<row_number<A>*>(call.c[row[i]]) + at.c + v * simd::lanes,
-                               sums.at[i][v]);
-        }
+        sums.for_each([&](int i, int v, simd::vec sum) GRADKERN_INLINE_LAMBDA {
+            store_lanes<A>(reinterpret_cast<row_number<A>*>(call.c[row[i]]) + at.c + v * simd::lanes, sum);
+        });
         return;
     }
     alignas(64) float f32[bound(Rows * Vectors * simd::lanes)];
-    GRADKERN_UNROLL
-    for (int i = 0; i < Rows; ++i) {
-        GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) simd::store(f32 + (i * Vectors + v) * simd::lanes, sums.at[i][v]);
-    }
+    sums.for_each([&](int i, int v, simd::vec sum)
+                      GRADKERN_INLINE_LAMBDA { simd::store(f32 + (i * Vectors + v) * simd::lanes, sum); });
     finish_16bit_rows<A>(call, f32, Vectors * simd::lanes, at.b, at.c);
 }
 
