@@ -99,17 +99,6 @@ TYPED_TEST(panels, pack_columns_of_any_rows) {
     });
 }
 
-TYPED_TEST(panels, pack_every_second_or_third_column) {
-    random_source random("panels.pack_every");
-    for_sizes([&](std::ptrdiff_t lanes, std::ptrdiff_t count) {
-        for (const std::ptrdiff_t step : {1, 2, 3, 5})
-            check_packed<TypeParam>(lanes, count, {count * step + 1, step}, random,
-                                    [&](const TypeParam* from, float* to, std::ptrdiff_t out_step) {
-                                        pack_every(from, count * step + 1, lanes, step, count, to, out_step);
-                                    });
-    });
-}
-
 TEST(panels, clear_lanes_behind_those_of_the_source) {
     for (std::ptrdiff_t first = 0; first <= 9; ++first)
         for (std::ptrdiff_t last = first; last <= 9; ++last)

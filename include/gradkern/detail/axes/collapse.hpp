@@ -95,6 +95,18 @@ public:
         }
     }
 
+protected:
+    /// From the first position to number `first`, which exists.
+    void start_at(std::int64_t first) noexcept {
+        for (int l = 0; l < levels_; ++l) {
+            at_[l] = first % level_[l].count;
+            first /= level_[l].count;
+            in_ += at_[l] * level_[l].in;
+            out_ += at_[l] * level_[l].out;
+        }
+    }
+    [[nodiscard]] std::int64_t in_offset() const noexcept { return in_; }
+
 private:
     struct level {
         std::int64_t count = 0;

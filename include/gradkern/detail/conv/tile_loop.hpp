@@ -440,8 +440,10 @@ void pack_task_activations(const tile_task& t, const packed_box& read, const T* 
     const bool across = g.panels.across_groups();
     if (across && !g.panels.has_pairs()) {
         const bool in_group = g.panels.inputs == lane_inputs::broadcast_in_group;  // the tile finds them
-        spread_across_groups(src, g.in, read, t.first_lane, t.first_used, in_group ? 1 : g.out_channels,
-                             in_group ? 1 : g.in_channels, g.panels.width, packed);
+        spread_across_groups(
+            src, g.in, read,
+            {t.first_lane, t.first_used, in_group ? 1 : g.out_channels, in_group ? 1 : g.in_channels, g.panels.width},
+            packed);
         return;
     }
     const T* const from = src + (across ? t.first_lane : t.group * g.in_channels) * g.in[1];

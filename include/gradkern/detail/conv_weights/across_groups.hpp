@@ -44,7 +44,8 @@ namespace detail::conv_weights {
 template <class T>
 void pack_across_groups(const tap_rows_plan& p, const T* large, const packed_box& box, std::int64_t first_lane,
                         std::int64_t lanes, float* to) noexcept {
-    spread_across_groups(large, p.large, box, first_lane, lanes, p.small_channels, p.large_channels, p.panel_width, to);
+    spread_across_groups(large, p.large, box, {first_lane, lanes, p.small_channels, p.large_channels, p.panel_width},
+                         to);
 }
 
 inline void add_lines_across_groups(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {

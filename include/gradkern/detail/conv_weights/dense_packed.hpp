@@ -194,16 +194,11 @@ void add_packed_taps(const dense_packed_plan& p, const dense_tiles& tiles, const
                 const std::int64_t pixel_floats = taps * channels;
                 const auto pack = [&](std::int64_t offset, std::int64_t pixels, std::int64_t at) {
                     const T* from = large + first * p.large[1] + offset;
-                    for (std::int64_t t = 0; t < taps; ++t, from += tap_step, at += channels) {
-                        if (p.large[4] == 1) {  // what the stride leaves out of a line is the tensor's, too
-                            pack_every(from, p.large[1], channels, step, pixels, packed + at, pixel_floats);
-                        } else {
-                            pack_lanes(from, p.large[1], channels, step, pixels, packed + at, pixel_floats);
-                        }
-                    }
+                    for (std::int64_t t = 0; t < taps; ++t, from += tap_step, at += channels)
+                        pack_lanes(from, p.large[1], channels, step, pixels, packed + at, pixel_floats);
                 };
                 for (tap[1] = 0; tap[1] < p.axes[1].kernel; ++tap[1]) {
-                    // packed with a stride (pack_every), each segment stays in its line
+                    // packed with a stride, each segment stays in its line
                     const std::ptrdiff_t segments =
                         pack_tap(tiles, c, tap, columns, terms, 1, pixel_floats, p.axes[2].stride == 1, pack);
                     if (segments > 0)

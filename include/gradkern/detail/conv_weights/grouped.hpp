@@ -52,7 +52,7 @@ namespace detail::conv_weights {
 template <class T>
 void pack_grouped(const tap_rows_plan& p, const T* large, const packed_box& box, std::int64_t first_lane,
                   std::int64_t lanes, float* to) noexcept {
-    spread_across_groups(large, p.large, box, first_lane, lanes, 1, 1, p.panel_width, to);
+    spread_across_groups(large, p.large, box, {first_lane, lanes, 1, 1, p.panel_width}, to);
 }
 
 /// row_tiles::run where both rows are vectors side by side of one tap.

@@ -6,15 +6,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -99,69 +99,53 @@ inline void pack_channel_pairs(const T* src, const shape::canonical_strides& in,
     });
 }
 
-/// out[x * out_step + k * width + j] = channel k of the group of output channel first_lane + j, at position x, for lanes
-/// j in [0, lanes); zero for the lanes behind them. Channels are neighbours in the source.
+/// The lanes of a panel that run across groups: lane j is output channel first + j. There are narrow_lanes of them at most.
+struct lanes_of_groups {
+    std::int64_t first;
+    std::int64_t count;
+    std::int64_t outputs;  // of a group
+    std::int64_t inputs;
+    std::int64_t width;  // lanes of the panel
+};
+
+/// out[x * out_step + k * width + j] = element k * channel_step of row j, at position x; zero behind the rows. Position by position:
+/// neighbouring groups share lines.
 template <class T>
-inline void spread_groups(const T* source, std::int64_t step, std::int64_t count, std::int64_t first_lane,
-                          std::int64_t lanes, std::int64_t group_outputs, std::int64_t group_inputs, std::int64_t width,
-                          float* out, std::int64_t out_step) noexcept {
-    const auto spread = [&](auto whole) GRADKERN_INLINE_LAMBDA {
-        for (std::int64_t x = 0; x < count; ++x, source += step, out += out_step) {
-            simd::prefetch(source, first_lane / group_outputs * group_inputs + target.prefetch.packed_positions * step);
-            for (std::int64_t j = 0; j < lanes;) {
-                const std::int64_t run = std::min(lanes - j, group_outputs - (first_lane + j) % group_outputs);
-                const T* const group = source + (first_lane + j) / group_outputs * group_inputs;
-                for (std::int64_t k = 0; k < group_inputs; ++k) {
-                    const float value = load_element(group + k);
-                    float* const to = out + k * width + j;
-                    if (run == whole) {  // a known number: one store
-                        for (std::int64_t i = 0; i < whole; ++i) to[i] = value;
-                    } else {
-                        for (std::int64_t i = 0; i < run; ++i) to[i] = value;
-                    }
-                }
-                j += run;
-            }
-            for (std::int64_t k = 0; k < group_inputs && lanes < width; ++k)
-                own::fill(out + k * width + lanes, out + (k + 1) * width, 0.0F);
+inline void spread_positions(const strided_rows<T>& rows, const lanes_of_groups& lanes, std::int64_t channel_step,
+                             std::int64_t step, std::int64_t count, float* out, std::int64_t out_step) noexcept {
+    std::array<std::int64_t, narrow_lanes> offsets{};
+    for (std::int64_t j = 0; j < lanes.count; ++j) offsets[static_cast<std::size_t>(j)] = rows(j) - rows.first;
+    const T* source = rows.first;
+    for (std::int64_t x = 0; x < count; ++x, source += step, out += out_step) {
+        simd::prefetch(source, target.prefetch.packed_positions * step);
+        for (std::int64_t k = 0; k < lanes.inputs; ++k) {
+            float* const to = out + k * lanes.width;
+            for (std::int64_t j = 0; j < lanes.count; ++j)
+                to[j] = load_element(source + k * channel_step + offsets[static_cast<std::size_t>(j)]);
+            GRADKERN_NO_UNROLL
+            for (std::int64_t j = lanes.count; j < lanes.width; ++j) to[j] = 0.0F;
         }
-    };
-    if (group_outputs == 2) {
-        spread(std::integral_constant<std::int64_t, 2>{});
-    } else {
-        spread(std::integral_constant<std::int64_t, 4>{});
     }
 }
 
-/// Packs one panel of lanes that run across groups: lane j holds, for each reduction channel k, the channel k of the
-/// group that output channel first_lane + j belongs to: [position][k][lane].
+/// Packs such a panel, [position][k][lane]: channel k of the group of a lane, zero for the lanes behind them.
 template <class T>
 inline void spread_across_groups(const T* src, const shape::canonical_strides& in, const packed_box& box,
-                                 std::int64_t first_lane, std::int64_t lanes, std::int64_t group_outputs,
-                                 std::int64_t group_inputs, std::int64_t width, float* packed) noexcept {
+                                 const lanes_of_groups& lanes, float* packed) noexcept {
+    const std::int64_t group_step = lanes.inputs * in[1];
     for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
-        if (in[1] == 1 && group_outputs > 1) {  // position by position: neighbouring groups share lines
-            spread_groups(src + offset, in[4], count, first_lane, lanes, group_outputs, group_inputs, width, to,
-                          box.channels);
-            return;
-        }
-        for (std::int64_t k = 0; k < group_inputs; ++k) {
-            float* out = to + k * width;
-            const auto source = [&](std::int64_t lane) {
-                return src + offset + ((first_lane + lane) / group_outputs * group_inputs + k) * in[1];
-            };
-            if (group_outputs == 1) {  // the lanes step through the channels
-                pack_lanes(source(0), group_inputs * in[1], lanes, in[4], count, out, box.channels);
-            } else if (in[4] == 1) {
-                pack_columns<T>(source, lanes, count, out, box.channels);
-            } else {  // lanes of one group share their source
-                for (std::int64_t j = 0; j < lanes;) {
-                    const std::int64_t same = std::min(lanes - j, group_outputs - (first_lane + j) % group_outputs);
-                    pack_lanes(source(j), 0, same, in[4], count, out + j, box.channels);
-                    j += same;
-                }
+        const strided_rows<T> first{src + offset + lanes.first / lanes.outputs * group_step, group_step, lanes.outputs,
+                                    lanes.first % lanes.outputs};
+        if (in[4] != 1 && lanes.outputs > 1)
+            return spread_positions(first, lanes, in[1], in[4], count, to, box.channels);
+        for (std::int64_t k = 0; k < lanes.inputs; ++k, to += lanes.width) {
+            const strided_rows<T> rows = first + k * in[1];
+            if (lanes.outputs == 1) {  // the lanes step through the channels
+                pack_lanes(rows.first, group_step, lanes.count, in[4], count, to, box.channels);
+            } else {
+                pack_columns<T>(rows, lanes.count, count, to, box.channels);
             }
-            clear_lanes(lanes, width, count, out, box.channels);
+            clear_lanes(lanes.count, lanes.width, count, to, box.channels);
         }
     });
 }

@@ -28,13 +28,18 @@ template <class T>
 inline constexpr auto packed_row_ahead = static_cast<std::ptrdiff_t>(target.prefetch.packed_row /
                                                                      static_cast<std::int64_t>(sizeof(T)));
 
-/// Rows that lie `step` elements apart.
+/// Rows that lie `step` elements apart, or of which `same` neighbours are one: the first row is number `number` of its own.
 template <class T>
 struct strided_rows {
     const T* first;
     std::ptrdiff_t step;
+    std::ptrdiff_t same = 1;
+    std::ptrdiff_t number = 0;
     [[nodiscard]] GRADKERN_ALWAYS_INLINE const T* operator()(std::ptrdiff_t j) const noexcept {
-        return first + j * step;
+        return first + (same == 1 ? j : (number + j) / same) * step;
+    }
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE strided_rows operator+(std::ptrdiff_t n) const noexcept {
+        return {first + n, step, same, number};
     }
 };
 
@@ -66,14 +71,17 @@ GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t colum
 /// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
 /// registers, whatever is left element by element. Lanes may share a row.
 template <class T, class Row>
-inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
+inline void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
                          std::ptrdiff_t out_step) noexcept {
+    const Row row = rows;  // a copy, which no store can change
     constexpr std::ptrdiff_t block = simd::lanes;
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
     // Blocks of fewer columns are faster element by element. Where a part of a row is one masked load, those of a third are not.
     constexpr std::ptrdiff_t blocks_of_part = simd::has_first_words ? 3 : 2;
     const std::ptrdiff_t whole = blocks_of_part * count >= block ? lanes / block * block : 0;
+    bool direct = false;  // no detour by way of a square: 5 % of a depthwise layer
+    if constexpr (std::is_same_v<Row, strided_rows<float>>) direct = row.same == 1;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         for (std::ptrdiff_t j = 0; j < whole; j += block) {
@@ -84,31 +92,34 @@ inline void pack_columns(const Row& row, std::ptrdiff_t lanes, std::ptrdiff_t co
                     simd::store(out + x * out_step + j, simd::load(transposed + x * block));
                 continue;
             }
-            std::array<decltype(row(0)), static_cast<std::size_t>(block)> rows;
-            for (std::ptrdiff_t i = 0; i < block; ++i) rows[static_cast<std::size_t>(i)] = row(j + i);
+            std::array<decltype(row(0)), static_cast<std::size_t>(block)> of_block;
+            for (std::ptrdiff_t i = 0; i < block && !direct; ++i) of_block[static_cast<std::size_t>(i)] = row(j + i);
             for (std::ptrdiff_t next = begin; next < end; next += block) {
                 const std::ptrdiff_t x =
                     std::min(next, count - block);  // the last block overlaps: the same numbers again
                 float* const to = out + x * out_step + j;
-                if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // no detour: 5 % of a depthwise layer
-                    const float* const from = row(j);
-                    if (x % simd::line_elements<T> < block)  // once a line
-                        for (std::ptrdiff_t i = 0; i < block; ++i)
-                            simd::prefetch(from, i * row.step + x + packed_row_ahead<T>);
-                    simd::transpose(from + x, row.step, to, out_step);
-                } else {
-                    if (x % simd::line_elements<T> < block)
-                        for (const auto& from : rows) prefetch_row(from, x + packed_row_ahead<T>);
-                    transpose_block([&](std::ptrdiff_t i) { return rows[static_cast<std::size_t>(i)] + x; }, block, to,
-                                    out_step);
+                const bool prefetches = x % simd::line_elements<T> < block;  // once a line
+                if constexpr (std::is_same_v<Row, strided_rows<float>>) {
+                    if (direct) {
+                        const float* const from = row.first + j * row.step + x;
+                        if (prefetches)
+                            for (std::ptrdiff_t i = 0; i < block; ++i)
+                                simd::prefetch(from, i * row.step + packed_row_ahead<T>);
+                        simd::transpose(from, row.step, to, out_step);
+                        continue;
+                    }
                 }
+                if (prefetches)
+                    for (const auto& from : of_block) prefetch_row(from, x + packed_row_ahead<T>);
+                transpose_block([&](std::ptrdiff_t i) { return of_block[static_cast<std::size_t>(i)] + x; }, block, to,
+                                out_step);
             }
         }
     }
     std::ptrdiff_t j = whole;
     if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // as images have: one pass over what is written
-        for (; lanes - j >= 3; j += 3) {
-            const T* s = row(j);
+        for (; direct && lanes - j >= 3; j += 3) {
+            const T* s = row.first + j * row.step;
             float* to = out + j;
             for (std::ptrdiff_t x = 0; x < count; ++x, ++s, to += out_step) {
                 to[0] = load_element(s);
@@ -165,29 +176,6 @@ inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t
         for (std::ptrdiff_t j = 0; j < lanes; ++j) {
             const T* s = source + j * lane_step;
             for (std::ptrdiff_t x = 0; x < count; ++x) out[x * out_step + j] = load_element(s + x * source_step);
-        }
-    }
-}
-
-/// pack_lanes for a source whose elements between those wanted may be read, too: blocks of neighbours go through
-/// registers, and the columns between are dropped.
-template <class T>
-inline void pack_every(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
-                       std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
-    constexpr std::ptrdiff_t block = simd::lanes;
-    if (source_step <= 1 || source_step > block / 2 || lanes < block || count < block) {
-        pack_lanes(source, lane_step, lanes, source_step, count, out, out_step);
-        return;
-    }
-    const std::ptrdiff_t elements = (count - 1) * source_step + 1;
-    for (std::ptrdiff_t next_lane = 0; next_lane < lanes; next_lane += block) {
-        const std::ptrdiff_t j = std::min(next_lane, lanes - block);  // the last block overlaps, here and below
-        for (std::ptrdiff_t next = 0; next < elements; next += block) {
-            const std::ptrdiff_t begin = std::min(next, elements - block);
-            float transposed[block * block];
-            transpose_block(strided_rows<T>{source + j * lane_step + begin, lane_step}, block, transposed, block);
-            for (std::ptrdiff_t x = shape::ceil_div(begin, source_step); x * source_step < begin + block; ++x)
-                simd::store(out + x * out_step + j, simd::load(transposed + (x * source_step - begin) * block));
         }
     }
 }
@@ -261,10 +249,6 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
         }
         if (lane_step == 1) {
             unpack_contiguous_lanes(in, in_step, lanes, count, out, out_step);
-            return;
-        }
-        if (lanes == 1 && in_step == 1 && out_step == 1) {
-            simd::narrow(in, out, count);
             return;
         }
         if (out_step == 1) j = unpack_columns(in, in_step, lanes, count, out, lane_step);

@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -25,54 +27,29 @@ struct pixel_run {
 };
 
 /// Walks the positions (image, plane, row, column) of a tensor in row-major order, by runs as long as can be.
-class pixel_walk {
+class pixel_walk : row_walk {
 public:
     /// From position number `first` on, which exists.
     GRADKERN_NOINLINE pixel_walk(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
-                                 const shape::canonical_strides& stride, std::int64_t first) noexcept {
-        const std::array<level, 4> axes{
-            {{extent[2], stride[4]}, {extent[1], stride[3]}, {extent[0], stride[2]}, {batch, stride[0]}}};
-        for (const level& axis : axes) {
-            if (axis.count == 1) continue;
-            level* const last = levels_ == 0 ? nullptr : &level_[levels_ - 1];
-            if (last != nullptr && axis.step == last->count * last->step) {
-                last->count *= axis.count;
-            } else {
-                level_[levels_++] = axis;
-            }
-        }
-        for (std::size_t l = 0; l < levels_; ++l) {
-            at_[l] = first % level_[l].count;
-            first /= level_[l].count;
-            offset_ += at_[l] * level_[l].step;
-        }
+                                 const shape::canonical_strides& stride, std::int64_t first) noexcept
+        : row_walk(0, batch, {all_of(extent[0]), all_of(extent[1]), all_of(extent[2])}, stride, {}, 0) {
+        start_at(first);
     }
 
     /// Elements between the positions of a run.
-    [[nodiscard]] std::int64_t step() const noexcept { return level_[0].step; }
+    [[nodiscard]] std::int64_t step() const noexcept { return in_step(); }
 
     /// The next run of at most `most` positions.
     [[nodiscard]] pixel_run next(std::int64_t most) noexcept {
-        const pixel_run run{offset_, std::min(most, level_[0].count - at_[0])};
-        at_[0] += run.count;
-        offset_ += run.count * level_[0].step;
-        for (std::size_t l = 0; at_[l] == level_[l].count && l + 1 < levels_; ++l) {
-            offset_ += level_[l + 1].step - level_[l].count * level_[l].step;
-            at_[l] = 0;
-            ++at_[l + 1];
-        }
+        const pixel_run run{in_offset(), std::min(most, left())};
+        pass(run.count);
         return run;
     }
 
 private:
-    struct level {
-        std::int64_t count = 1;
-        std::int64_t step = 1;
-    };
-    std::array<level, 4> level_{};  // innermost first
-    std::array<std::int64_t, 4> at_{};
-    std::size_t levels_ = 0;
-    std::int64_t offset_ = 0;
+    [[nodiscard]] static shape::tap_class all_of(std::int64_t positions) noexcept {
+        return {.positions = positions, .read_per_position = 1};
+    }
 };
 
 /// Packs the next `count` positions of a walk over `src` as [channel][position], `pitch` floats from channel to channel.
