@@ -16,6 +16,7 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/run/boxes.hpp>
@@ -56,8 +57,8 @@ enum class window_access : std::uint8_t {
 struct maxima_plan : tensors {
     algorithm path = algorithm::automatic;
     window_access access = window_access::in_place;
-    prefetch_windows prefetch = prefetch_windows::none;
-    std::int64_t panel_width = 0;  // lanes
+    prefetch prefetching = prefetch::none;  // of what later windows read
+    std::int64_t panel_width = 0;           // lanes
     std::int64_t panels = 0;
     std::int64_t columns = 0;  // windows of a line that are computed at once
     box_grid boxes{};
@@ -192,7 +193,7 @@ void max_segment(const maxima_plan& p, const window_source<T>& s, inside_reads p
                 run.first_offset += at[i] * s.offset_steps[i];
             }
             // of few taps conversions alone take as long as memory
-            run.prefetch = planes.count * rows.count * c.taps >= 4 ? p.prefetch : prefetch_windows::none;
+            run.prefetching = planes.count * rows.count * c.taps >= 4 ? p.prefetching : prefetch::none;
             run.window_read = c.read_per_position * s.strides[4];
             run.window_offset = c.read_per_position * s.offset_steps[2];
             bool is_strided = false;

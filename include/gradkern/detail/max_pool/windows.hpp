@@ -23,6 +23,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
@@ -93,7 +94,7 @@ struct windows_plan : maxima_plan {
         w.index.per_offset = 1;
     }
     // Of few taps conversions alone take as long as memory; of many, what later windows read is prefetched.
-    w.prefetch = prefetch_windows::ahead;
+    w.prefetching = prefetch::ahead;
     if (p.dst[1] == 1 && p.output == output_mode::overwrite && !is_strided) w.values = result_output::with_window;
     if (p.writes_indices)
         w.index_output = p.indices[1] == 1 && w.offsets_are_indices() && p.index.per_channel <= 1

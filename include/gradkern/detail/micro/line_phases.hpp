@@ -19,7 +19,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-#if defined(__GNUC__)
 /// Vectors of as many numbers as the target shuffles floats at once: functions take two of them for one line of twice as many,
 /// or one.
 template <class Number>
@@ -60,26 +59,19 @@ using shuffles = shuffles_of<float>;
 /// it has left the CPU's queue of stores, by loads that take from two of them.
 template <simd::float_element Out>
 GRADKERN_ALWAYS_INLINE void store_rounded(Out* p, const shuffles::vector& v) noexcept {
-    using s = shuffles;
-    if constexpr (std::is_same_v<Out, float>) {
-        s::store(p, v);
+    alignas(sizeof v) float numbers[shuffles::width];
+    shuffles::store(numbers, v);
+    if constexpr (shuffles::width == simd::lanes) {
+        simd::store_narrow(p, simd::load(numbers));
     } else {
-        alignas(sizeof v) float numbers[s::width];
-        s::store(numbers, v);
-        if constexpr (s::width == simd::lanes) {
-            simd::store_narrow(p, simd::load(numbers));
-        } else {
-            simd::narrow(numbers, p, s::width);
-        }
+        simd::narrow(numbers, p, shuffles::width);
     }
 }
-#endif
 
 /// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n, rounded. (Elements may be written twice, with the same value.)
 template <simd::float_element Out>
 inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, Out* out) noexcept {
     std::ptrdiff_t i = 0;
-#if defined(__GNUC__)
     using s = shuffles;
     for (; i < n && n >= s::width; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
@@ -88,11 +80,40 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
         store_rounded(out + 2 * i, s::interleaved<0>(a, b, s::indices{}));
         store_rounded(out + 2 * i + s::width, s::interleaved<s::width / 2>(a, b, s::indices{}));
     }
-#endif
     for (; i < n; ++i) {
         store_element(out + 2 * i, even[i]);
         store_element(out + 2 * i + 1, odd[i]);
     }
+}
+
+/// separate() of 2 or 4 phases, of `n` elements each: whole vectors, if there is one. Returns how many elements are done.
+template <int Phases, prefetch Reads>
+[[nodiscard]] inline std::ptrdiff_t separate_vectors(const float* line, std::ptrdiff_t n, std::ptrdiff_t pitch,
+                                                     float* to) noexcept {
+    using s = shuffles;
+    if (n < s::width) return 0;
+    for (std::ptrdiff_t i = 0; i < n; i += s::width) {
+        i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
+        const float* const from = line + Phases * i;
+        if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(from, Phases * s::width);
+        s::vector v[Phases];
+        GRADKERN_UNROLL
+        for (int f = 0; f < Phases; ++f) v[f] = s::load(from + f * s::width);
+        GRADKERN_UNROLL
+        for (int round = 1; round < Phases; round *= 2) {  // each halves what lies between elements of a phase
+            s::vector halves[Phases];
+            GRADKERN_UNROLL
+            for (int f = 0; f < Phases / 2; ++f) {
+                halves[f] = s::every_second<0>(v[2 * f], v[2 * f + 1], s::indices{});
+                halves[Phases / 2 + f] = s::every_second<1>(v[2 * f], v[2 * f + 1], s::indices{});
+            }
+            GRADKERN_UNROLL
+            for (int f = 0; f < Phases; ++f) v[f] = halves[f];
+        }
+        GRADKERN_UNROLL
+        for (int f = 0; f < Phases; ++f) s::store(to + f * pitch + i, v[f]);
+    }
+    return n;
 }
 
 /// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
@@ -101,43 +122,12 @@ template <prefetch Reads = prefetch::none>
 inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
                      float* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
-#if defined(__GNUC__)
-    using s = shuffles;
-    const std::ptrdiff_t all = n / phases;
-    if (phases == 2) {
-        for (; whole < all && all >= s::width; whole += s::width) {
-            whole = std::min<std::ptrdiff_t>(whole, all - s::width);  // the last vectors overlap their predecessors
-            if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(line + 2 * whole, 2 * s::width);
-            const s::vector a = s::load(line + 2 * whole);
-            const s::vector b = s::load(line + 2 * whole + s::width);
-            s::store(to + whole, s::every_second<0>(a, b, s::indices{}));
-            s::store(to + pitch + whole, s::every_second<1>(a, b, s::indices{}));
-        }
-    } else if (phases == 4) {
-        for (; whole < all && all >= s::width; whole += s::width) {
-            whole = std::min<std::ptrdiff_t>(whole, all - s::width);
-            const float* const from = line + 4 * whole;
-            if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(from, 4 * s::width);
-            const s::vector a = s::load(from);
-            const s::vector b = s::load(from + s::width);
-            const s::vector c = s::load(from + 2 * s::width);
-            const s::vector d = s::load(from + 3 * s::width);
-            const s::vector even_ab = s::every_second<0>(a, b, s::indices{});
-            const s::vector even_cd = s::every_second<0>(c, d, s::indices{});
-            const s::vector odd_ab = s::every_second<1>(a, b, s::indices{});
-            const s::vector odd_cd = s::every_second<1>(c, d, s::indices{});
-            s::store(to + whole, s::every_second<0>(even_ab, even_cd, s::indices{}));
-            s::store(to + pitch + whole, s::every_second<0>(odd_ab, odd_cd, s::indices{}));
-            s::store(to + 2 * pitch + whole, s::every_second<1>(even_ab, even_cd, s::indices{}));
-            s::store(to + 3 * pitch + whole, s::every_second<1>(odd_ab, odd_cd, s::indices{}));
-        }
-    }
-#endif
+    if (phases == 2) whole = separate_vectors<2, Reads>(line, n / 2, pitch, to);
+    if (phases == 4) whole = separate_vectors<4, Reads>(line, n / 4, pitch, to);
     for (std::ptrdiff_t f = 0; f < phases; ++f)
         for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }
 
-#if defined(__GNUC__)
 /// repeat_each of a known number of times, and n of at least a vector.
 template <simd::float_element T, int... Part>
 inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer_sequence<int, Part...>) noexcept {
@@ -150,19 +140,16 @@ inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer
         (s::store(out + i * times + Part * s::width, s::template each<times, Part>(v, typename s::indices{})), ...);
     }
 }
-#endif
 
 /// out[i * times + j] = line[i] for i < n, j < times.
 template <simd::float_element T>
 inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
-#if defined(__GNUC__)
     if (n >= shuffles::width) {
         if (times == 2) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 2>{});
         if (times == 3) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 3>{});
         if (times == 4) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 4>{});
     }
-#endif
     std::ptrdiff_t i = 0;
     if (times <= lanes) {
         // whole vectors in ascending order: each overwrites what its predecessor wrote too far

@@ -41,20 +41,18 @@ enum class addend : std::uint8_t {
 template <addend Onto, simd::float_element In, class Divide>
 GRADKERN_ALWAYS_INLINE void quotients(const In* source, std::ptrdiff_t n, float* out, const Divide& divide) noexcept {
     constexpr std::ptrdiff_t lanes = simd::lanes;
+    const auto put = [&](std::ptrdiff_t x, std::ptrdiff_t used, simd::vec v) GRADKERN_INLINE_LAMBDA {
+        simd::vec q = divide(x, v);
+        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
+        if constexpr (Onto == addend::output) q = simd::add(simd::load_partial(out + x, used), q);
+        simd::store_partial(out + x, q, used);
+    };
     std::ptrdiff_t x = 0;
     for (; x + lanes <= n; x += lanes) {
         if constexpr (target.quirk.prefetch_streams) simd::prefetch_stream(source + x, lanes);
-        simd::vec q = divide(x, simd::load_wide(source + x));
-        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
-        if constexpr (Onto == addend::output) q = simd::add(simd::load(out + x), q);
-        simd::store(out + x, q);
+        put(x, lanes, simd::load_wide(source + x));
     }
-    if (x < n) {
-        simd::vec q = divide(x, simd::load_wide_partial(source + x, n - x));
-        if constexpr (Onto == addend::zero) q = simd::add(simd::zero(), q);
-        if constexpr (Onto == addend::output) q = simd::add(simd::load_partial(out + x, n - x), q);
-        simd::store_partial(out + x, q, n - x);
-    }
+    if (x < n) put(x, n - x, simd::load_wide_partial(source + x, n - x));
 }
 
 /// The quotients of a vector, by a power of two, by a whole number, and by a divisor for each element. They have names, so that

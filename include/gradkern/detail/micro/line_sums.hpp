@@ -5,6 +5,7 @@
 // Loops: block of eight, four, two or one vectors > line.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -65,23 +66,11 @@ inline void sum_lines(const In* const* lines, std::ptrdiff_t count, std::ptrdiff
             sum_vectors<8, Continue, Reads, Writes>(lines, count, x, out, finish);
     }
     for (; x + 4 * lanes <= n; x += 4 * lanes) sum_vectors<4, Continue, Reads, Writes>(lines, count, x, out, finish);
-    if (!Continue && n >= 2 * lanes) {
-        for (; x < n; x += 2 * lanes) {
-            x = x < n - 2 * lanes ? x : n - 2 * lanes;  // the last vectors end with the line: the same sums again
-            sum_vectors<2, Continue, Reads, Writes>(lines, count, x, out, finish);
-        }
-        return;
-    }
-    for (; x < n; x += lanes) {
-        if (x + lanes > n) {
-            if (Continue || n < lanes) break;
-            x = n - lanes;  // the last vector ends with the line: the same sums again
-        }
-        simd::vec sum = simd::zero();
-        if constexpr (Continue) sum = simd::load_wide(out + x);
-        for (std::ptrdiff_t k = 0; k < count; ++k) sum = simd::add(sum, simd::load_wide(lines[k] + x));
-        simd::store_narrow(out + x, finish(x, sum));
-    }
+    // The last vectors end with the line: the same sums again.
+    for (; !Continue && x < n && n >= 2 * lanes; x += 2 * lanes)
+        sum_vectors<2, Continue, Reads, Writes>(lines, count, x = std::min(x, n - 2 * lanes), out, finish);
+    for (; x < n && (x + lanes <= n || (!Continue && n >= lanes)); x += lanes)
+        sum_vectors<1, Continue, prefetch::none, prefetch::none>(lines, count, x = std::min(x, n - lanes), out, finish);
     if (x < n) {
         const std::ptrdiff_t rest = n - x;
         simd::vec sum = simd::zero();

@@ -11,6 +11,7 @@
 #include <span>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -23,26 +24,22 @@ inline constexpr std::int64_t offset_limit = std::int64_t{1} << 30;
 /// The offset of a window without inside taps.
 inline constexpr std::uint32_t no_offset = 0x7fffffff;
 
-/// Whether the kernel prefetches what later windows read.
-enum class prefetch_windows : std::uint8_t { none, ahead };
-
 /// Windows that follow one another and have the same inside taps.
 struct window_run {
     std::array<std::int64_t, 3> taps{};         // inside taps per axis
     std::array<std::int64_t, 3> read_step{};    // elements of the source from tap to tap
     std::array<std::int64_t, 3> offset_step{};  // offsets from tap to tap
     std::int64_t windows = 0;
-    std::int64_t window_read = 0;    // elements from window to window
-    std::int64_t window_offset = 0;  // offsets from window to window
-    std::int64_t first_offset = 0;   // of the first tap of the first window
-    prefetch_windows prefetch = prefetch_windows::none;
+    std::int64_t window_read = 0;           // elements from window to window
+    std::int64_t window_offset = 0;         // offsets from window to window
+    std::int64_t first_offset = 0;          // of the first tap of the first window
+    prefetch prefetching = prefetch::none;  // of what later windows read
 };
 
-/// The number of each lane, or 0 in all of them, as bits of floats.
-template <bool counts>
+/// The number of each lane, as bits of floats.
 inline constexpr auto lane_bits = [] {
     std::array<float, static_cast<std::size_t>(simd::lanes)> bits{};
-    for (std::uint32_t i = 0; i < bits.size() && counts; ++i) bits[i] = own::bit_cast<float>(i);
+    for (std::uint32_t i = 0; i < bits.size(); ++i) bits[i] = own::bit_cast<float>(i);
     return bits;
 }();
 
@@ -60,8 +57,7 @@ struct index_store {
     }
     /// Stores the first `used` lanes.
     GRADKERN_ALWAYS_INLINE void put(simd::vec offsets, std::ptrdiff_t used) const noexcept {
-        const simd::vec bits =
-            simd::add_bits(offsets, simd::load(channels ? lane_bits<true>.data() : lane_bits<false>.data()));
+        const simd::vec bits = channels ? simd::add_bits(offsets, simd::load(lane_bits.data())) : offsets;
         if (used >= simd::lanes) return simd::store_bits_plus(to, bits, first);
         std::array<std::int64_t, static_cast<std::size_t>(simd::lanes)> wide;
         simd::store_bits_plus(wide.data(), bits, first);
@@ -114,6 +110,23 @@ template <bool ignore_nan>
     return simd::broadcast(own::bit_cast<float>(static_cast<std::uint32_t>(bits)));
 }
 
+/// One of the inside taps of a run's windows, in row-major order.
+struct window_tap {
+    std::int64_t d = 0;
+    std::int64_t h = 0;
+    std::int64_t w = 0;
+    [[nodiscard]] std::int64_t number(const std::array<std::int64_t, 3>& steps) const noexcept {
+        return d * steps[0] + h * steps[1] + w * steps[2];
+    }
+    void next(const window_run& r) noexcept {
+        if (++w < r.taps[2]) return;
+        w = 0;
+        if (++h < r.taps[1]) return;
+        h = 0;
+        ++d;
+    }
+};
+
 /// The inside taps of a window, in order: where they are, and their offsets, both counted from the first one. Most windows have
 /// all their taps in a list: one loop over it, in which compilers keep in registers what is compared.
 class window_taps {
@@ -131,30 +144,14 @@ public:
         for (std::size_t i = 1; i < count_; ++i) f(reads_[i], simd::keep(simd::broadcast(offsets_[i])));
         if (unlisted_.d == run_.taps[0]) [[likely]]
             return;
-        for (tap t = unlisted_; t.d < run_.taps[0]; t.next(run_))
+        for (window_tap t = unlisted_; t.d < run_.taps[0]; t.next(run_))
             f(t.number(run_.read_step), simd::keep(broadcast_bits(t.number(run_.offset_step))));
     }
 
 private:
-    struct tap {
-        std::int64_t d = 0;
-        std::int64_t h = 0;
-        std::int64_t w = 0;
-        [[nodiscard]] std::int64_t number(const std::array<std::int64_t, 3>& steps) const noexcept {
-            return d * steps[0] + h * steps[1] + w * steps[2];
-        }
-        void next(const window_run& r) noexcept {
-            if (++w < r.taps[2]) return;
-            w = 0;
-            if (++h < r.taps[1]) return;
-            h = 0;
-            ++d;
-        }
-    };
-
     static constexpr std::size_t most = 64;
     const window_run& run_;
-    tap unlisted_;  // the first
+    window_tap unlisted_;  // the first
     std::size_t count_ = 0;
     std::array<std::int64_t, most> reads_;
     std::array<float, most> offsets_;
@@ -249,7 +246,7 @@ void window_max(const window_run& r, const T* source, std::ptrdiff_t used, const
         if (j < used) compute(j, used - j);
     }
     vector_steps channels;
-    channels.prefetch = target.quirk.prefetch_streams && r.prefetch == prefetch_windows::ahead;
+    channels.prefetch = target.quirk.prefetch_streams && r.prefetching == prefetch::ahead;
     for (; i < r.windows; ++i) {
         const T* const first = source + i * r.window_read;
         const simd::vec first_offset = broadcast_bits(r.first_offset + i * r.window_offset);
@@ -327,19 +324,13 @@ void window_max_strided(const window_run& r, const T* source, std::int64_t lane_
         simd::vec best = load(first);
         simd::vec low = broadcast_bits(first_offset % offset_limit);
         simd::vec high = broadcast_bits(first_offset / offset_limit);
-        for (std::int64_t d = 0; d < r.taps[0]; ++d) {
-            for (std::int64_t h = 0; h < r.taps[1]; ++h) {
-                const T* const row = first + d * r.read_step[0] + h * r.read_step[1];
-                const std::int64_t p = first_offset + d * r.offset_step[0] + h * r.offset_step[1];
-                for (std::int64_t w = 0; w < r.taps[2]; ++w) {
-                    const simd::vec x = load(row + w * r.read_step[2]);
-                    const simd::mask m = takes<ignore_nan>(x, best);
-                    const std::int64_t here = p + w * r.offset_step[2];
-                    best = simd::select(m, x, best);
-                    low = simd::select(m, broadcast_bits(here % offset_limit), low);
-                    high = simd::select(m, broadcast_bits(here / offset_limit), high);
-                }
-            }
+        for (window_tap t; t.d < r.taps[0]; t.next(r)) {
+            const simd::vec x = load(first + t.number(r.read_step));
+            const simd::mask m = takes<ignore_nan>(x, best);
+            const std::int64_t here = first_offset + t.number(r.offset_step);
+            best = simd::select(m, x, best);
+            low = simd::select(m, broadcast_bits(here % offset_limit), low);
+            high = simd::select(m, broadcast_bits(here / offset_limit), high);
         }
         simd::store(to.value + i * to.value_step, best);
         simd::store(to.offset + i * to.offset_step, low);
