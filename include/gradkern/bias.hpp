@@ -49,7 +49,7 @@ public:
     }
 
 protected:
-    planned_bias() noexcept = default;
+    GRADKERN_NOINLINE planned_bias() noexcept {}
 
     /// Checks shapes and memory, and plans. `f32`: whether diff_dst is.
     [[nodiscard]] status plan_memory(const tensor_layout& diff_dst, std::int64_t bytes, bool f32,
@@ -66,8 +66,8 @@ protected:
         if (!checks.ok()) return checks.error();
         diff_dst_ = tensor_memory("diff_dst", diff_dst, bytes);
         diff_bias_ = tensor_memory("diff_bias", diff_bias, result_bytes);
-        const bias_problem problem(*p, shape::activation_strides(diff_dst, attributes.data_format),
-                                   shape::strides_of(diff_bias)[0], f32, options.output);
+        const bias_problem problem{*p, shape::activation_strides(diff_dst, attributes.data_format),
+                                   shape::strides_of(diff_bias)[0], f32, options.output};
         const algorithm wanted = wanted_row(bias_paths, options);
         const bias_path* const path = select_path(bias_paths, problem, wanted);
         check_path(checks, bias_paths, path, wanted);

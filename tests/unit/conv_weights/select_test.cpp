@@ -112,14 +112,14 @@ TEST(conv_weights_select, sides_of_1x1_kernels_are_swapped_where_lanes_would_be_
     constexpr std::int64_t lanes = simd::lanes;
     const layer l{.large = 8 * lanes, .small = lanes / 4 + 1, .kernel = 1, .pad = 0};
     if (lanes < 4) GTEST_SKIP() << "too few lanes to be empty";
-    EXPECT_EQ(tasks_of(choose(l.make(), {}).plan).sides, sides::swapped);
-    EXPECT_EQ(tasks_of(choose(l.make(), {.scratch = gradkern::scratch_use::least}).plan).sides, sides::as_given);
+    EXPECT_EQ(choose(l.make(), {}).plan.sides, sides::swapped);
+    EXPECT_EQ(choose(l.make(), {.scratch = gradkern::scratch_use::least}).plan.sides, sides::as_given);
     layer other = l;
     std::swap(other.large, other.small);
-    EXPECT_EQ(tasks_of(choose(other.make(), {}).plan).sides, sides::as_given);
+    EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given);
     other = l;
     other.kernel = 3;
-    EXPECT_EQ(tasks_of(choose(other.make(), {}).plan).sides, sides::as_given);
+    EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given);
 }
 
 TEST(conv_weights_select, nothing_to_write_takes_any_row_and_no_task) {
@@ -127,8 +127,8 @@ TEST(conv_weights_select, nothing_to_write_takes_any_row_and_no_task) {
         const choice c = choose(layer{.large = 0}.make(), {.algorithm = row.name});
         ASSERT_NE(c.row, nullptr);
         EXPECT_EQ(c.row->name, row.name);
-        EXPECT_EQ(count_tasks(c.plan), 0);
-        EXPECT_EQ(tasks_of(c.plan).slice_bytes, 0);
+        EXPECT_EQ(c.plan.tasks(), 0);
+        EXPECT_EQ(c.plan.slice_bytes, 0);
     }
 }
 
@@ -165,7 +165,7 @@ TEST(conv_weights_select, every_problem_has_a_row) {
         const problem p = l.make();
         const choice fast = choose(p, {});
         ASSERT_NE(fast.row, nullptr);
-        EXPECT_GT(tasks_of(fast.plan).slice_bytes, 0);
+        EXPECT_GT(fast.plan.slice_bytes, 0);
         for (const path& row : paths) {
             const choice forced = choose(p, {.algorithm = row.name});
             EXPECT_TRUE(forced.row == nullptr || forced.row->name == row.name);
@@ -175,7 +175,7 @@ TEST(conv_weights_select, every_problem_has_a_row) {
         ASSERT_NE(least.row, nullptr);
         if (p.dot_bf16) continue;
         EXPECT_EQ(least.row->name, p.is_f32() ? algorithm::dense : algorithm::dense_packed);
-        EXPECT_LE(tasks_of(least.plan).slice_bytes, gradkern::detail::call_scratch * gradkern::detail::least_times);
+        EXPECT_LE(least.plan.slice_bytes, gradkern::detail::call_scratch * gradkern::detail::least_times);
         for (const path& row : paths) {  // names are ignored, but must be there
             const choice named = choose(p, {.algorithm = row.name, .scratch = gradkern::scratch_use::least});
             ASSERT_EQ(named.row, least.row) << gradkern::name_of(row.name);
@@ -191,11 +191,11 @@ TEST(conv_weights_select, workers_share_out_panels_and_channels_but_no_sum) {
         GRADKERN_TRACE_SEED(random);
         const choice c = choose(random_layer(random).make(), {});
         for (const std::int64_t workers : {1, 2, 3, 8, 100}) {
-            const plan split = split_for(c.plan, workers);
-            EXPECT_GE(count_tasks(split), count_tasks(c.plan));
-            EXPECT_LE(tasks_of(split).sum_floats, tasks_of(c.plan).sum_floats);
-            EXPECT_EQ(tasks_of(split).chunks.count, tasks_of(c.plan).chunks.count);
-            EXPECT_TRUE(workers > 1 || count_tasks(split) == count_tasks(c.plan));
+            const plan split = c.plan.split_for(workers);
+            EXPECT_GE(split.tasks(), c.plan.tasks());
+            EXPECT_LE(split.sum_floats(), c.plan.sum_floats());
+            EXPECT_EQ(split.chunks.count, c.plan.chunks.count);
+            EXPECT_TRUE(workers > 1 || split.tasks() == c.plan.tasks());
         }
     }
 }

@@ -1,6 +1,7 @@
 // What the tasks of weight gradients walk: groups of taps, lines of a chunk, segments, windows, against plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ shape::axis random_axis(random_source& random) {
 }
 
 /// A plan of three such axes, with chunks of whole lines.
-dense_tasks random_tasks(random_source& random) {
+plan random_plan(random_source& random) {
     problem p;
     for (shape::axis& a : p.axes) a = random_axis(random);
     p.batch = random.integer(1, 3);
@@ -37,7 +38,7 @@ dense_tasks random_tasks(random_source& random) {
     p.small = {p.axes[0].small * p.axes[1].small * row * 5, 1, p.axes[1].small * row * 5, row * 5, 5};
     p.large = {p.axes[0].large * p.axes[1].large * p.axes[2].large, 1, p.axes[1].large * p.axes[2].large,
                p.axes[2].large, 1};
-    return dense_tasks(p);
+    return plan_dense(p, gradkern::algorithm::dense_packed);
 }
 
 bool is_inside(const shape::axis& a, std::int64_t o, std::int64_t k) {
@@ -51,43 +52,52 @@ TEST(conv_weights_tasks, groups_of_taps_meet_the_same_pixels) {
         const shape::axis a = random_axis(random);
         const std::int64_t first = random.integer(0, a.small - 1);
         const chunk_grid::chunk c{0, 1, first, random.integer(first + 1, a.small)};
-        const std::int64_t most = random.integer(1, 5);
-        std::int64_t taps = 0;
-        for (std::int64_t k = 0; k < a.kernel; k += taps) {
-            const tap_group g = tap_group_at(a, k, c, most);
-            taps = g.taps;
-            ASSERT_GE(taps, 1);
-            ASSERT_LE(taps, most);
-            EXPECT_EQ(g.first_tap, k);
-            for (std::int64_t tap = k; tap < k + taps; ++tap)
+        plan p;
+        p.axes[2] = a;
+        p.task_taps = random.integer(1, 5);
+        std::int64_t next = 0;  // tap
+        const auto expect_outside = [&](std::int64_t end) {
+            for (; next < end; ++next)
                 for (std::int64_t o = c.first_column; o < c.last_column; ++o)
-                    EXPECT_EQ(is_inside(a, o, tap), o >= g.first && o < g.last) << "tap " << tap << " pixel " << o;
-        }
+                    EXPECT_FALSE(is_inside(a, o, next)) << "tap " << next << " pixel " << o;
+        };
+        for_each_tap_group(p, c, [&](const tap_group& g) {
+            expect_outside(g.first_tap);
+            EXPECT_GE(g.taps, 1);
+            EXPECT_LE(g.taps, p.task_taps);
+            for (; next < g.first_tap + g.taps; ++next)
+                for (std::int64_t o = c.first_column; o < c.last_column; ++o)
+                    EXPECT_EQ(is_inside(a, o, next), o >= g.first && o < g.last) << "tap " << next << " pixel " << o;
+        });
+        expect_outside(a.kernel);
     }
 }
 
-TEST(conv_weights_tasks, lines_of_a_chunk_come_in_order_and_contiguous_ones_as_one) {
+TEST(conv_weights_tasks, lines_of_a_chunk_are_packed_in_order) {
     random_source random("conv_weights.lines");
     for (int i = 0; i < 500; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const dense_tasks p = random_tasks(random);
+        const plan p = random_plan(random);
         const chunk_grid::chunk c = p.chunks[random.integer(0, p.chunks.count - 1)];
-        std::vector<std::int64_t> expected;
+        std::vector<float> small(static_cast<std::size_t>(p.batch * p.small[0]));
+        for (std::size_t x = 0; x < small.size(); ++x) small[x] = static_cast<float>(x + 1);
+        std::vector<float> expected;
         line_position at(p.axes, c.first_line);
         for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(p.axes)) {
             EXPECT_EQ((at.n * p.axes[0].small + at.d) * p.axes[1].small + at.h, line);
-            for (std::int64_t w = c.first_column; w < c.last_column; ++w) expected.push_back(at.offset(p.small, w));
+            for (std::int64_t w = c.first_column; w < c.last_column; ++w)
+                for (std::int64_t s = 0; s < p.panel_width; ++s)
+                    expected.push_back(s < 5 ? static_cast<float>(at.offset(p.small, w) + s + 1) : 0.0F);
         }
-        for (const bool collapse : {false, true}) {
-            std::vector<std::int64_t> pixels;
-            std::int64_t calls = 0;
-            for_each_line(p, c, c.first_column, c.last_column, collapse, [&](std::int64_t offset, std::int64_t count) {
-                ++calls;
-                for (std::int64_t x = 0; x < count; ++x) pixels.push_back(offset + x * p.small[4]);
-            });
-            EXPECT_EQ(pixels, expected);
-            EXPECT_LE(calls, c.last_line - c.first_line);
-            EXPECT_TRUE(collapse || calls == c.last_line - c.first_line);
+        std::vector<float> packed(expected.size());
+        for (std::int64_t lane = 0; lane < 5; lane += p.panel_width) {  // a panel at a time
+            const std::int64_t lanes = std::min<std::int64_t>(p.panel_width, 5 - lane);
+            std::fill(packed.begin(), packed.end(), -1.0F);
+            pack_chunk(p, small.data() + lane, c, lanes, 0, packed.data());
+            for (std::size_t x = 0; x < packed.size(); ++x) {
+                const auto s = static_cast<std::int64_t>(x) % p.panel_width;
+                EXPECT_EQ(packed[x], s < lanes ? expected[x] + static_cast<float>(lane) : 0.0F);
+            }
         }
     }
 }
@@ -96,13 +106,14 @@ TEST(conv_weights_tasks, segments_are_the_inside_pixels_of_a_tap) {
     random_source random("conv_weights.segments");
     for (int i = 0; i < 1000; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const dense_tasks p = random_tasks(random);
+        const plan p = random_plan(random);
         const chunk_grid::chunk c = p.chunks[random.integer(0, p.chunks.count - 1)];
         const std::array<std::int64_t, 3> tap{random.integer(0, p.axes[0].kernel - 1),
                                               random.integer(0, p.axes[1].kernel - 1),
                                               random.integer(0, p.axes[2].kernel - 1)};
-        const tap_group columns = tap_group_at(p.axes[2], tap[2], c, 1);
-        if (columns.columns() == 0) continue;
+        const shape::axis::position_range inside = p.axes[2].inside_positions(tap[2]);
+        if (inside.first >= inside.last) continue;
+        const tap_group columns{tap[2], 1, inside.first, inside.last};  // chunks are whole lines
         const std::int64_t a_step = p.axes[2].stride * p.large[4];
         const std::int64_t b_step = p.panel_width;
         std::vector<std::pair<std::int64_t, std::int64_t>> expected;
@@ -115,12 +126,19 @@ TEST(conv_weights_tasks, segments_are_the_inside_pixels_of_a_tap) {
                                               p.axes[1].position(at.h, tap[1]) * p.large[3] +
                                               p.axes[2].position(w, tap[2]) * p.large[4],
                                           ((line - c.first_line) * c.columns() + w - c.first_column) * b_step);
-        const line_terms terms{columns.columns(), c.columns() * b_step, (columns.first - c.first_column) * b_step};
+        std::vector<k_segment> list(static_cast<std::size_t>(p.chunk_lines()) + 1);
+        const task t(p, 0);
+        dense_tiles tiles(p, t, nullptr);
+        tiles.list = list.data();
         for (const bool at_once : {false, true}) {
-            std::vector<k_segment> list(static_cast<std::size_t>(p.chunk_lines()) + 1);
             std::ptrdiff_t count =
-                fill_list(p, {nullptr, p.large}, c, tap, columns.first, terms, at_once ? a_step : 0, list.data());
-            if (!at_once) count = collapse_segments(list.data(), count, a_step, b_step);
+                tiles.fill_list({nullptr, p.large}, c, tap[0], tap[1], columns, at_once ? a_step : 0);
+            if (!at_once) {
+                std::ptrdiff_t kept = 0;
+                for (std::ptrdiff_t e = 0; e < count; ++e)
+                    kept = append(list.data(), kept, k_segment{list[static_cast<std::size_t>(e)]}, a_step, b_step);
+                count = kept;
+            }
             std::vector<std::pair<std::int64_t, std::int64_t>> found;
             for (std::ptrdiff_t e = 0; e < count; ++e) {
                 const k_segment& s = list[static_cast<std::size_t>(e)];
@@ -135,7 +153,7 @@ TEST(conv_weights_tasks, windows_hold_every_line_and_column_that_is_read) {
     random_source random("conv_weights.windows");
     for (int i = 0; i < 500; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);
-        const dense_tasks p = random_tasks(random);
+        const plan p = random_plan(random);
         const chunk_grid::chunk c = p.chunks[random.integer(0, p.chunks.count - 1)];
         const std::int64_t tap = random.integer(0, p.axes[0].kernel - 1);
         const line_window w = window_of(p, c, tap);
@@ -152,18 +170,20 @@ TEST(conv_weights_tasks, windows_hold_every_line_and_column_that_is_read) {
         for (std::int64_t o = c.first_column; o < c.last_column; ++o)
             for (std::int64_t k = 0; k < p.axes[2].kernel; ++k) {
                 const std::int64_t read = p.axes[2].position(o, k);
-                EXPECT_TRUE(!is_inside(p.axes[2], o, k) ||
-                            (read >= w.first_column && read < w.first_column + w.columns));
+                EXPECT_TRUE(!is_inside(p.axes[2], o, k) || (read >= w.columns.first && read < w.columns.last));
             }
-        EXPECT_LE(w.columns, p.axes[2].large);
+        EXPECT_LE(w.width(), p.axes[2].large);
     }
 }
 
 TEST(conv_weights_tasks, an_odd_pixel_is_a_pair) {
-    EXPECT_EQ(pairs_of(0), 0);
-    EXPECT_EQ(pairs_of(1), 1);
-    EXPECT_EQ(pairs_of(6), 3);
-    EXPECT_EQ(pairs_of(7), 4);
+    plan p;
+    EXPECT_EQ(p.terms_of(7), 7);
+    p.path = gradkern::algorithm::dense_bf16;
+    EXPECT_EQ(p.terms_of(0), 0);
+    EXPECT_EQ(p.terms_of(1), 1);
+    EXPECT_EQ(p.terms_of(6), 3);
+    EXPECT_EQ(p.terms_of(7), 4);
 }
 
 }  // namespace

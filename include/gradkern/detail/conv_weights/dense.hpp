@@ -1,43 +1,135 @@
-// dense: lanes hold channels of one group; the large side is read in place.
+// dense, dense_packed: lanes hold channels of one group. Two paths share their loops:
 //
-//   loops      task (panels of lanes x channels l) > chunk of at most 256 pixels > plane tap > column taps > row tap >
-//              panel > tile of rows (column tap, l) > pixel
+//   loops      task (panels of lanes x channels l) > chunk of at most 256 pixels > plane tap > channels l packed at a
+//              time > column taps > row tap > panel > tile of rows (column tap, l) > pixel. dense_packed where no window
+//              fits: task > chunk > column taps > plane tap > channels l > row tap, whose pixels are packed > panel >
+//              tile > pixel
 //   lanes      channels s of one group; each row is one number of the large side, broadcast to all lanes
+//
+// dense: the large side is read in place.
+//
 //   taken      f32, unless dense_packed gains more than packing costs
 //   gains      over dense_packed, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.07 in
 //              the mean of 12 layers in NCX (1.01 to 1.25), 1.05 of 7 in NXC (0.94 to 1.27)
 //   zoo        196 layers in NCX, 57 in NXC
 //   delete     when packing costs nothing
+//
+// dense_packed: the same from a packing buffer, which holds windows of lines once for all taps.
+//
+//   taken      16 bits, which packing widens; f32 in NXC whose pixels lie far apart, or whose numbers meet so many
+//              lanes and taps that rows of pixels, transposed, gain more than they cost
+//   gains      over dense, f32 in NXC, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.08 in
+//              the mean of 14 layers (1.01 to 1.16)
+//   zoo        141 layers in f32 (NXC), about 200 in 16 bits
+//   delete     never: 16 bits need it
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/dense_packed.hpp>
+#include <gradkern/detail/conv_weights/dense_tiles.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/pixels.hpp>
+#include <gradkern/detail/target.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-struct dense_plan : dense_tasks {
-    using dense_tasks::dense_tasks;
+[[nodiscard]] constexpr std::int64_t window_floats(window_order order, std::int64_t pixels,
+                                                   std::int64_t channels) noexcept {
+    return channels * (order == window_order::pixels ? row_pitch(pixels) : pixels);
+}
+
+/// Floats of the buffer: the pixels of one tap at least. A window for all taps has no more than the tensor, and no more
+/// than are read.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t window_buffer_floats(const plan& p) noexcept {
+    constexpr std::int64_t most = target.weight_gradients.packed_window;
+    std::int64_t tensor = 1;
+    for (const std::int64_t extent : {p.batch, p.axes[0].large, p.axes[1].large, p.axes[2].large})
+        tensor = std::min(most, tensor * std::min(most, extent));
+    const std::int64_t read = p.chunk_pixels() * std::min(most, p.axes[1].kernel * p.axes[2].kernel);
+    const std::int64_t window =
+        window_floats(p.order, std::min(tensor, read), std::min(channel_block, p.large_channels));
+    const std::int64_t rows = std::min(channel_block, p.large_channels * p.task_taps);
+    return std::max(std::min(most, window), window_floats(p.order, p.chunk_pixels(), rows));
+}
+
+/// Neighbouring lines of the large side, numbered over (batch, depth, height), and the columns wanted of each.
+struct line_window {
+    std::int64_t first_line = 0;
+    std::int64_t lines = 0;
+    position_range columns{};
+    [[nodiscard]] std::int64_t width() const noexcept { return columns.last - columns.first; }
+    [[nodiscard]] std::int64_t pixels() const noexcept { return lines * width(); }
 };
 
-[[nodiscard]] constexpr dense_plan make_dense(const problem& p) noexcept {
-    dense_plan plan(p);
-    plan.lay_out(0);
-    return plan;
-}
-[[nodiscard]] constexpr dense_plan make_least_dense(const problem& p) noexcept {
-    dense_plan plan(p, source::in_place);
-    plan.lay_out(0, scratch_use::least);
-    return plan;
+/// All that a chunk meets with tap `tap` of the outermost axis and any of the others.
+[[nodiscard]] inline line_window window_of(const tensors& p, const chunk_grid::chunk& c, std::int64_t tap) noexcept {
+    line_window w;
+    line_position at(p.axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(p.axes)) {
+        const std::int64_t d = p.axes[0].position(at.d, tap);
+        const position_range rows = read_span_inside(p.axes[1], shape::side::small, at.h, at.h + 1);
+        if (d < 0 || d >= p.axes[0].large || rows.first == rows.last) continue;
+        const std::int64_t plane = (at.n * p.axes[0].large + d) * p.axes[1].large;
+        if (w.lines == 0) w.first_line = plane + rows.first;
+        w.lines = plane + rows.last - w.first_line;
+    }
+    w.columns = read_span_inside(p.axes[2], shape::side::small, c.first_column, c.last_column);
+    return w;
 }
 
-/// Bytes of a slice of the dense path that reads activations of this type.
-[[nodiscard]] constexpr std::int64_t dense_slice_bytes(const problem& p) noexcept {
-    return p.is_f32() ? make_dense(p).slice_bytes : make_dense_packed(p).slice_bytes;
+/// Whether pixels of many channels at a time go to one place first.
+[[nodiscard]] constexpr bool has_far_pixels(const problem& p) noexcept {
+    return p.large[1] == 1 && p.axes[2].stride_in(p.large[4]) >= target.weight_gradients.far_pixels;
+}
+
+/// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
+/// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense
+/// needs no workspace.
+[[nodiscard]] GRADKERN_NOINLINE constexpr bool is_transposing_profitable(const problem& p) noexcept {
+    constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
+    if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
+    plan q = plan_dense(p, algorithm::dense);
+    if (p.taps() * std::min(q.task_panels * q.panel_width, p.small_channels) < 128) return false;
+    q.lay_out();
+    return !p.is_f32() || has_far_pixels(p) || q.slice_bytes > stack_slice;
+}
+
+[[nodiscard]] constexpr plan make_dense(const problem& p, algorithm name) noexcept {
+    plan q = plan_dense(p, name);
+    const bool packs = name != algorithm::dense;
+    const bool transposes = packs && is_transposing_profitable(p);
+    if (transposes || (packs && p.large[4] == 1)) q.order = window_order::pixels;
+    if (!packs || (transposes && p.is_f32() && !has_far_pixels(p))) q.large_source = source::in_place;
+    if (packs) q.packed_floats = window_buffer_floats(q);
+    q.lay_out();
+    return q;
+}
+/// The plan of either with the least scratch: one vector of lanes, and as many channels as fit the stack, with a buffer
+/// for their pixels where the large side is packed.
+[[nodiscard]] constexpr plan make_least_dense(const problem& p, algorithm name) noexcept {
+    plan q(p, name, simd::lanes, 0);
+    q.task_channels = 0;
+    q.lay_out(scratch_use::least);
+    const bool packs = name != algorithm::dense;
+    const std::int64_t each =
+        (q.has_two_levels() ? 2 : 1) * p.taps() * least_lanes + (packs ? row_pitch(q.chunk_pixels()) : 0);
+    const std::int64_t room = call_scratch - q.slice_bytes / least_times - 3 * cache_line;  // each array's last line
+    q.task_channels = shape::even_part(
+        p.large_channels,
+        std::clamp<std::int64_t>(room / each / static_cast<std::int64_t>(sizeof(float)), 1, p.large_channels));
+    q.large_source = packs ? source::packed : source::in_place;
+    if (packs && p.large[4] == 1) q.order = window_order::pixels;
+    if (packs) q.packed_floats = window_floats(q.order, q.chunk_pixels(), std::min(channel_block, q.task_channels));
+    q.lay_out(scratch_use::least);
+    return q;
 }
 
 [[nodiscard]] constexpr bool fits_dense(const problem& p) noexcept { return p.is_f32(); }
@@ -45,9 +137,85 @@ struct dense_plan : dense_tasks {
     return !has_far_pixels(p) && !is_transposing_profitable(p);
 }
 
+/// How many channels of the windows of a chunk are packed at a time; 0 where there is no buffer, or that is more work
+/// than to pack the pixels of each tap, or more than the buffer holds.
+[[nodiscard]] inline std::int64_t window_channels(const plan& p, const chunk_grid::chunk& c,
+                                                  std::int64_t channels) noexcept {
+    // Tiles read many channels with a stride between pixels more slowly than the same moved together.
+    const std::int64_t stride = p.axes[2].stride;
+    const bool strided = p.order == window_order::channels && stride > 1 && channels > channel_block / stride;
+    if (p.packed_floats == 0 || strided) return 0;
+    std::int64_t pixels = 0;
+    for (std::int64_t tap = 0; tap < p.axes[0].kernel; ++tap) pixels = std::max(pixels, window_of(p, c, tap).pixels());
+    if (pixels > c.positions() * p.axes[1].kernel * p.axes[2].kernel) return 0;
+    for (std::int64_t blocks = shape::ceil_div(channels, channel_block);; ++blocks) {
+        const std::int64_t block = shape::ceil_div(channels, blocks);
+        if (window_floats(p.order, pixels, block) <= p.packed_floats) return block;
+        if (block <= tile_rows) return 0;
+    }
+}
+
+/// Packs `channels` channels of a window: rows of pixels as they lie in memory, or transposed to such rows, or pixels
+/// of channels.
+template <class T>
+[[nodiscard]] large_view pack_window(const plan& p, const T* large, const line_window& w, std::int64_t channels,
+                                     float* packed) noexcept {
+    const bool rows = p.order == window_order::pixels;
+    const std::int64_t pitch = row_pitch(w.pixels());
+    const std::int64_t column = rows ? 1 : channels;
+    const std::int64_t line = w.width() * column;
+    const std::int64_t plane = p.axes[1].large * line;
+    const large_view view{packed,
+                          {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
+                          w.first_line * line + w.columns.first * column};
+    if (w.pixels() == 0) return view;
+    pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, p.large, w.first_line * w.width());
+    const T* const first = large + w.columns.first * p.large[4];
+    if (rows && p.large[4] == 1) {
+        pack_pixels(first, walk, w.pixels(), p.large[1], channels, false, packed, pitch);
+        return view;
+    }
+    for (std::int64_t left = w.pixels(); left > 0;) {
+        const pixel_run run = walk.next(left);
+        const T* const from = first + run.offset;
+        if (rows) {
+            pack_lanes(from, walk.step(), run.count, p.large[1], channels, packed, pitch);
+        } else {
+            pack_lanes(from, p.large[1], channels, walk.step(), run.count, packed, channels);
+        }
+        packed += run.count * column;
+        left -= run.count;
+    }
+    return view;
+}
+
+/// tap_buffer::pack
+template <class T>
+void pack_tap(const plan& p, const void* large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
+              std::int64_t channels, const row_steps& row, float* to) noexcept {
+    const T* from = static_cast<const T*>(large) + offset;
+    const std::int64_t step = p.axes[2].stride_in(p.large[4]);
+    for (std::int64_t t = 0; t < taps; ++t, from += p.axes[2].dilation_in(p.large[4]), to += row.tap)
+        pack_lanes(from, p.large[1], channels, step, pixels, to, row.term);
+}
+
+/// Adds a chunk whose pixels are packed anew for each tap.
+GRADKERN_NOINLINE inline void add_packed_taps(const dense_tiles& tiles, const chunk_grid::chunk& c,
+                                              const tap_buffer& buffer) noexcept {
+    const plan& p = tiles.p;
+    for_each_tap_group(p, c, [&](const tap_group& columns) {
+        for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
+            for (std::int64_t first = 0; first < tiles.t.channels; first += channel_block) {
+                const std::int64_t channels = std::min(channel_block, tiles.t.channels - first);
+                tiles.add_row_taps(c, d, columns, first, channels, {nullptr, p.large, -first * p.large[1]},
+                                   {columns.taps * channels, 1, channels}, &buffer);
+            }
+    });
+}
+
 /// 1x1: from what a tile reads to what one reads for the next chunk, more than a CPU fetches by itself. Other kernels
 /// read each pixel several times.
-[[nodiscard]] inline std::int64_t next_chunk_ahead(const dense_plan& p, std::int64_t chunk) noexcept {
+[[nodiscard]] inline std::int64_t next_chunk_ahead(const plan& p, std::int64_t chunk) noexcept {
     if (p.taps() != 1 || p.large[1] != 1 || chunk + 1 == p.chunks.count) return 0;
     const line_position here(p.axes, p.chunks[chunk].first_line);
     const line_position next(p.axes, p.chunks[chunk + 1].first_line);
@@ -56,17 +224,32 @@ struct dense_plan : dense_tasks {
 }
 
 template <class T>
-void add_task(const dense_plan& p, const T* large, const T* small, std::int64_t number, std::byte* slice) noexcept {
-    if constexpr (std::is_same_v<T, float>) {
-        dense_tiles tiles(p, number, slice);
-        const dense_task& task = tiles.task;
-        const large_view view{task.large(p, large), p.large};
-        for (std::int64_t i = 0; i < p.chunks.count; ++i) {
-            tiles.take_small(task.small(p, small), p.chunks[i], slice);
-            tiles.ahead = next_chunk_ahead(p, i);
-            for (std::int64_t d = 0; d < p.axes[0].kernel; ++d) tiles.add_plane(p.chunks[i], d, 0, task.channels, view);
-            p.close_chunk(i, slice);
+void add_dense(const plan& p, const task& t, const T* large, const T* small, std::byte* slice) noexcept {
+    const T* const from = large + t.large;
+    // packed with a stride, each segment stays in its line
+    const tap_buffer buffer{pack_tap<T>, from, array_at<float>(slice, p.at_large), p.axes[2].stride == 1};
+    dense_tiles tiles(p, t, slice);
+    for (std::int64_t i = 0; i < p.chunks.count; ++i) {
+        const chunk_grid::chunk c = p.chunks[i];
+        tiles.take_small(small + t.small, c, slice);
+        const std::int64_t block = window_channels(p, c, t.channels);
+        for (std::int64_t d = 0; d < p.axes[0].kernel && block > 0; ++d) {
+            const line_window window = window_of(p, c, d);
+            for (std::int64_t first = 0; first < t.channels; first += block) {
+                const std::int64_t count = std::min(block, t.channels - first);
+                tiles.add_plane(c, d, first, count,
+                                pack_window(p, from + first * p.large[1], window, count, buffer.packed));
+            }
         }
+        if (block == 0 && p.large_source == source::packed) add_packed_taps(tiles, c, buffer);
+        if constexpr (std::is_same_v<T, float>) {
+            if (block == 0 && p.large_source == source::in_place) {
+                tiles.ahead = next_chunk_ahead(p, i);
+                for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
+                    tiles.add_plane(c, d, 0, t.channels, {from, p.large});
+            }
+        }
+        p.close_chunk(i, slice);
     }
 }
 

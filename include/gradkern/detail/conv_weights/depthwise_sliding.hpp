@@ -24,67 +24,41 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-[[nodiscard]] constexpr tap_rows_plan outline_depthwise_sliding(const problem& p) noexcept {
+[[nodiscard]] constexpr plan make_depthwise_sliding(const problem& p, algorithm name) noexcept {
     const bool in_place = p.activations != activations::packed_16bit && p.has_neighbouring_channels();
-    const source from = in_place ? source::in_place : source::packed;
-    return {p, algorithm::depthwise_sliding, simd::lanes, from, from, simd::lanes};
-}
-[[nodiscard]] constexpr tap_rows_plan make_depthwise_sliding(const problem& p) noexcept {
-    return outline_depthwise_sliding(p).with_tasks_of(target.weight_gradients.sums_of_group_taps);
+    return plan_tap_rows(p, name, simd::lanes, in_place, simd::lanes, target.weight_gradients.sums_of_group_taps);
 }
 
 [[nodiscard]] constexpr bool fits_depthwise_sliding(const problem& p) noexcept {
     const shape::axis& columns = p.axes[2];
     return p.is_depthwise() && columns.kernel == sliding_sum_taps && columns.dilation == 1 &&
-           columns.stride <= most_sliding_stride && outline_depthwise_sliding(p).is_bounded();
+           columns.stride <= most_sliding_stride && is_bounded(make_depthwise_sliding(p, algorithm::depthwise_sliding));
 }
 
-/// The call of a line of the windows, but for rows and sums.
-[[nodiscard]] inline sliding_sums_call sliding_line(const tap_rows_plan& p, const plane_lines& l) noexcept {
+/// Adds the lines of some rows. Whatever the types of the tensors: compiled once.
+GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines& l,
+                                                const sliding_sums_kernels& kernels, float* sum) noexcept {
+    const std::int64_t line_floats = p.axes[2].kernel * p.panel_width;
+    const shape::tap_sequence planes = p.axes[0].inside_taps(l.at.d);
     const shape::axis& columns = p.axes[2];
     const std::int64_t outputs = l.chunk.columns();
     const std::int64_t first = columns.position(l.chunk.first_column, 0);
     const std::int64_t look_back = (sliding_sum_taps - 1) / columns.stride;
     const std::int64_t whole =
         std::clamp((columns.stride - 1 - first) / columns.stride, look_back, outputs + look_back);
-    return {.a = l.large,
-            .b = l.small,
-            .a_step = l.stride[4],
-            .b_step = l.column_step,
-            .a_ahead = p.axes[1].stride_in(l.stride[3]),
-            .b_ahead = l.line_step,
-            .columns = columns.large,
-            .first = first,
-            .stride = columns.stride,
-            .outputs = outputs,
-            .whole = whole,
-            .whole_end = std::max(whole, std::min(outputs, (columns.large - first) / columns.stride))};
-}
-
-/// Adds three lines of the windows, whose rows and sums `call` holds, for all lanes. Row pointers go on by a vector.
-inline void add_sliding_lanes(const tap_rows_plan& p, sliding_sums_call& call, const sliding_sums_kernels& kernels,
-                              std::int64_t lanes) noexcept {
+    sliding_sums_call call{.a = l.large,
+                           .b = l.small,
+                           .a_step = l.stride[4],
+                           .b_step = l.column_step,
+                           .a_ahead = p.axes[1].stride_in(l.stride[3]),
+                           .b_ahead = l.line_step,
+                           .columns = columns.large,
+                           .first = first,
+                           .stride = columns.stride,
+                           .outputs = outputs,
+                           .whole = whole,
+                           .whole_end = std::max(whole, std::min(outputs, (columns.large - first) / columns.stride))};
     const auto add_whole = kernels.whole[static_cast<std::size_t>(call.stride - 1)];
-    const std::int64_t end = call.outputs + (sliding_sum_taps - 1) / call.stride;
-    for (std::int64_t lane = 0; lane < lanes; lane += simd::lanes) {
-        kernels.border(call, 0, call.whole);
-        if (call.whole < call.whole_end) add_whole(call);
-        kernels.border(call, call.whole_end, end);
-        call.b_row += simd::lanes;
-        GRADKERN_NO_UNROLL
-        for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
-            call.a_row[i] += simd::lanes;
-            call.sums[i] += p.panel_floats();
-        }
-    }
-}
-
-/// Whatever the types of the tensors: compiled once.
-GRADKERN_NOINLINE inline void add_sliding_lines(const tap_rows_plan& p, const plane_lines& l,
-                                                const sliding_sums_kernels& kernels, float* sum) noexcept {
-    const std::int64_t line_floats = p.axes[2].kernel * p.panel_width;
-    const shape::tap_sequence planes = p.axes[0].inside_taps(l.at.d);
-    sliding_sums_call call = sliding_line(p, l);
     for (std::int64_t line = l.at.h; line < l.at.h + l.lines; ++line) {
         const shape::tap_sequence lines = p.axes[1].inside_taps(line);
         for (std::int64_t d = planes.first; d < planes.first + planes.count; ++d) {
@@ -99,20 +73,27 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const tap_rows_plan& p, const pl
                     call.a_row[i] = plane + p.axes[1].position(line, tap) * l.stride[3];
                     call.sums[i] = sum + (d * p.axes[1].kernel + tap) * line_floats;
                 }
-                add_sliding_lanes(p, call, kernels, l.lanes);
+                for (std::int64_t lane = 0; lane < l.lanes; lane += simd::lanes) {
+                    kernels.border(call, 0, call.whole);
+                    if (call.whole < call.whole_end) add_whole(call);
+                    kernels.border(call, call.whole_end, outputs + look_back);
+                    call.b_row += simd::lanes;
+                    GRADKERN_NO_UNROLL
+                    for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
+                        call.a_row[i] += simd::lanes;
+                        call.sums[i] += p.panel_sums();
+                    }
+                }
             }
         }
     }
 }
 
-template <operand A>
-void add_lines_sliding(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {
-    add_sliding_lines(p, l, sliding_sums_of<A>, sum);
-}
-
 template <class T>
-inline constexpr tap_rows_steps<T> depthwise_sliding_steps{pack_across_groups<T>, add_lines_sliding<operand::vector>,
-                                                           add_lines_sliding<lane_operand<T>>, INT64_MAX};
+void add_lines_sliding(const plan& p, const plane_lines& l, float* sum) noexcept {
+    const bool packed = l.from == source::packed;
+    add_sliding_lines(p, l, packed ? sliding_sums_of<operand::vector> : sliding_sums_of<lane_operand<T>>, sum);
+}
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

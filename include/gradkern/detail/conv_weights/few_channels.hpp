@@ -21,20 +21,13 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-[[nodiscard]] constexpr tap_rows_plan outline_few_channels(const problem& p) noexcept {
-    return {p,
-            algorithm::few_channels,
-            panel_lanes(p.small_channels),
-            p.is_f32() ? source::in_place : source::packed,
-            p.is_f32() && p.small[1] == 1 ? source::in_place : source::packed,
-            p.large_channels};
-}
-[[nodiscard]] constexpr tap_rows_plan make_few_channels(const problem& p) noexcept {
-    return outline_few_channels(p).with_tasks_of(target.weight_gradients.sums_of_taps);
+[[nodiscard]] constexpr plan make_few_channels(const problem& p, algorithm name) noexcept {
+    return plan_tap_rows(p, name, panel_lanes(p.small_channels), p.is_f32(), p.large_channels,
+                         target.weight_gradients.sums_of_taps);
 }
 
 [[nodiscard]] constexpr bool fits_few_channels(const problem& p) noexcept {
-    return p.groups == 1 && outline_few_channels(p).is_bounded();
+    return p.groups == 1 && is_bounded(make_few_channels(p, algorithm::few_channels));
 }
 
 /// Not without borders, nor of very many taps, whose sums are read and written for each line, nor where packing puts
@@ -45,29 +38,9 @@ namespace detail::conv_weights {
     const bool row_taps = p.axes[0].kernel * p.axes[1].kernel > 1 && p.taps() <= 128;
     const bool rows_stay = p.is_f32() || p.large[1] == 1 || p.large_channels == 1;
     if (p.dot_bf16 || p.large_channels > 4 || !row_taps || !borders || !rows_stay) return false;
-    const tap_rows_plan plan = make_few_channels(p);
-    return plan.at_sum + plan.sum_bytes() <= stack_slice || dense_slice_bytes(p) > stack_slice;
+    const plan dense = make_dense(p, p.is_f32() ? algorithm::dense : algorithm::dense_packed);
+    return make_few_channels(p, algorithm::few_channels).slice_bytes <= stack_slice || dense.slice_bytes > stack_slice;
 }
-
-template <class T>
-void pack_few_channels(const tap_rows_plan& p, const T* large, const packed_box& box, std::int64_t, std::int64_t,
-                       float* to) noexcept {
-    pack_channels(large, p.large, box, p.large_channels, to);
-}
-
-inline void add_lines_of_few_channels(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {
-    add_lines_by_rows(p, l,
-                      {.most = rows_at_most(p.panel_width),
-                       .unit = row_unit<operand::scalar>,
-                       .channels = p.large_channels,
-                       .kernels = tiles_for<operand::scalar>(l.lanes),
-                       .run = run_row_tile},
-                      sum);
-}
-
-template <class T>
-inline constexpr tap_rows_steps<T> few_channels_steps{pack_few_channels<T>, add_lines_of_few_channels,
-                                                      add_lines_of_few_channels};
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

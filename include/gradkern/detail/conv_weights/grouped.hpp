@@ -21,56 +21,37 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-/// Whether tiles in place would miss L1 again and again: pixels a multiple of a power of two apart lie in few of its
-/// sets, which do not hold those that the row taps of a line read, each several times.
-[[nodiscard]] constexpr bool misses_l1_in_place(const problem& p) noexcept {
-    if (outer_sums(p.large_channels) == 8) return false;  // reads a number too seldom
-    const std::uint64_t step = static_cast<std::uint64_t>(p.large[4]) * sizeof(float);
-    const auto apart = static_cast<std::int64_t>(std::min<std::uint64_t>(step & (~step + 1), 4096));
-    const auto few = [](std::int64_t n) { return std::min(n, chunk_positions); };
-    const std::int64_t reads = few(p.taps()) * (p.large_channels / outer_sums(p.large_channels));
-    return few(p.axes[1].kernel) * few(p.axes[2].large) * apart > target.cache.l1 &&
-           reads >= 4 * few(p.axes[1].stride) * few(p.axes[2].stride);
-}
-
-[[nodiscard]] constexpr tap_rows_plan outline_grouped(const problem& p) noexcept {
-    const bool in_place = p.is_f32() && p.has_neighbouring_channels() && !misses_l1_in_place(p);
-    const source from = in_place ? source::in_place : source::packed;
+[[nodiscard]] constexpr plan make_grouped(const problem& p, algorithm name) noexcept {
+    // Not where each number is read for many tiles: pixels that lie far apart miss L1 again and again.
+    const bool few_reads = p.taps() == 1 || outer_sums(p.large_channels) == 8;
+    const bool in_place = p.is_f32() && p.has_neighbouring_channels() && few_reads;
     const std::int64_t width = group_panel_lanes(p);
-    return {p, algorithm::grouped, width, from, from, width};
-}
-[[nodiscard]] constexpr tap_rows_plan make_grouped(const problem& p) noexcept {
-    return outline_grouped(p).with_tasks_of(target.weight_gradients.sums_of_shared_taps);
+    return plan_tap_rows(p, name, width, in_place, width, target.weight_gradients.sums_of_shared_taps);
 }
 
 [[nodiscard]] constexpr bool fits_grouped(const problem& p) noexcept {
     return p.groups > 1 && p.small_channels == p.large_channels && has_outer(p.small_channels) &&
-           outline_grouped(p).is_bounded();
+           is_bounded(make_grouped(p, algorithm::grouped));
 }
 
-/// Each lane has one number of its group: the kernel finds the others in the register.
-template <class T>
-void pack_grouped(const tap_rows_plan& p, const T* large, const packed_box& box, std::int64_t first_lane,
-                  std::int64_t lanes, float* to) noexcept {
-    spread_across_groups(large, p.large, box, {first_lane, lanes, 1, 1, p.panel_width}, to);
+/// Whether the two rows of a tile are vectors side by side of one tap. Else rows are taps.
+[[nodiscard]] constexpr bool rows_adjoin(const tensors& p) noexcept {
+    return p.large_channels == 8 && outer_adjoins<8>;
 }
 
-/// row_tiles::run where both rows are vectors side by side of one tap.
-inline void run_adjoining_tile(const tap_rows_plan&, const row_tiles& tiles, tile_call& call, const float** a,
-                               float** c, std::int64_t lanes) noexcept {
-    a[1] = a[0] + simd::lanes;
-    c[1] = c[0] + simd::lanes;
-    call.rows = kernel_vectors(lanes, 2);
-    tiles.kernels[0](call);
-}
-
-/// row_tiles::run where rows are taps: some channels of the group at a time, for each vector of lanes.
-inline void run_group_tiles(const tap_rows_plan& p, const row_tiles& tiles, tile_call& call, const float** a, float** c,
+/// row_tiles::run: for each vector of lanes, some channels of the group at a time.
+inline void run_group_tiles(const plan& p, const tile_function* kernels, tile_call& call, const float** a, float** c,
                             std::int64_t lanes) noexcept {
+    if (rows_adjoin(p)) {
+        a[1] = a[0] + simd::lanes;
+        c[1] = c[0] + simd::lanes;
+        call.rows = kernel_vectors(lanes, 2);
+        return kernels[0](call);
+    }
     const std::ptrdiff_t sums = outer_sums(p.large_channels);
     for (std::ptrdiff_t j = 0; j < lanes; j += simd::lanes, call.b += simd::lanes) {
         for (std::ptrdiff_t k = 0; k < p.large_channels; k += sums) {
-            tiles.kernels[call.rows - 1](call);
+            kernels[call.rows - 1](call);
             const bool last = k + sums == p.large_channels;  // then rows go on by a vector
             for (std::ptrdiff_t row = 0; row < call.rows; ++row) {
                 a[row] += last ? simd::lanes - k : sums;
@@ -80,18 +61,14 @@ inline void run_group_tiles(const tap_rows_plan& p, const row_tiles& tiles, tile
     }
 }
 
-inline void add_lines_of_groups(const tap_rows_plan& p, const plane_lines& l, float* sum) noexcept {
+inline void add_lines_of_groups(const plan& p, const plane_lines& l, float* sum) noexcept {
     constexpr int widest = has_outer(8) ? 8 : 4;
-    const bool adjoins = p.large_channels == 8 && outer_adjoins<8>;
     add_lines_by_rows(p, l,
-                      {.most = adjoins ? 1 : outer_rows(p.large_channels),
+                      {.most = rows_adjoin(p) ? 1 : outer_rows(p.large_channels),
                        .kernels = p.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<widest>.data(),
-                       .run = adjoins ? run_adjoining_tile : run_group_tiles},
+                       .run = run_group_tiles},
                       sum);
 }
-
-template <class T>
-inline constexpr tap_rows_steps<T> grouped_steps{pack_grouped<T>, add_lines_of_groups, add_lines_of_groups};
 
 }  // namespace detail::conv_weights
 GRADKERN_ISA_NAMESPACE_END

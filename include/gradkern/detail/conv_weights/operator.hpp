@@ -32,31 +32,32 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is
     /// accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        const std::int64_t tasks = conv_weights::count_tasks(conv_weights::split_for(plan_, workers));
-        return std::max(
-            workspace_for(conv_weights::tasks_of(plan_).slice_bytes, std::min<std::int64_t>(workers, tasks)),
-            workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(workers, bias_plan_.tasks())));
+        const std::int64_t tasks = plan_.split_for(workers).tasks();
+        return std::max(workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, tasks)),
+                        workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(workers, bias_plan_.tasks())));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many
     /// taps, whatever else there is.
-    [[nodiscard]] bool is_small() const noexcept { return conv_weights::tasks_of(plan_).taps() <= 96; }
+    [[nodiscard]] bool is_small() const noexcept { return plan_.taps() <= 96; }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
-        const conv_weights::task_plan& tasks = conv_weights::tasks_of(plan_);
+        std::string_view source = plan_.large_source == conv_weights::source::in_place ? "in place" : "packed";
+        if (plan_.order == conv_weights::window_order::pixels && plan_.large[4] != 1) source = "transposed";
         text_writer out(text);
-        out << op_ << ": " << name_of(path_) << (tasks.sides == conv_weights::sides::swapped ? ", sides swapped" : "")
-            << (path_ == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations "
-            << conv_weights::words_of_activations(plan_) << ", " << tasks.panels << " panels of " << tasks.panel_width
-            << " lanes, " << conv_weights::count_tasks(plan_) << " tasks, " << tasks.chunks.count << " chunks, "
-            << tasks.slice_bytes << " bytes a lane, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+        out << op_ << ": " << name_of(plan_.path)
+            << (plan_.sides == conv_weights::sides::swapped ? ", sides swapped" : "")
+            << (plan_.path == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations " << source << ", "
+            << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
+            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
+            << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 
 protected:
     /// A plan that nobody made.
-    explicit planned_weight_gradient(std::string_view op) noexcept : op_(op) {}
+    GRADKERN_NOINLINE explicit planned_weight_gradient(std::string_view op) noexcept : op_(op) {}
 
     /// Types of activations and results.
     struct element_types {
@@ -74,29 +75,6 @@ protected:
         tensor_layout diff_weights;
         tensor_layout diff_bias;
     };
-
-    /// The facts of a checked problem.
-    [[nodiscard]] static conv_weights::problem make_problem(const element_types& types, const tensors& t,
-                                                            const shape::convolution_problem& p, bool transposed,
-                                                            gradkern::data_format format,
-                                                            gradkern::weights_format w_format,
-                                                            const plan_options& options) noexcept {
-        conv_weights::problem q;
-        q.axes = p.axes;
-        for (shape::axis& a : q.axes)
-            if (a.small == 1) a.stride = 1;  // nobody takes this step: products with strides of memory stay small
-        q.batch = p.batch;
-        q.groups = p.groups;
-        q.small_channels = p.small_channels;
-        q.large_channels = p.large_channels;
-        q.large = shape::activation_strides(t.large, format);
-        q.small = shape::activation_strides(t.small, format);
-        q.weights = shape::filter_strides(t.diff_weights, w_format, transposed);
-        q.accumulate = options.output == output_mode::accumulate;
-        q.activations = types.activations;
-        q.dot_bf16 = types.pairs && options.precision == precision::relaxed;
-        return q;
-    }
 
     /// Checks memory and plans a checked problem.
     [[nodiscard]] GRADKERN_COLD status plan_memory(const element_types& types, tensors t,
@@ -116,18 +94,29 @@ protected:
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
         diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
         diff_bias_ = tensor_memory("diff_bias", t.diff_bias, types.result_bytes);
-        const conv_weights::choice choice =
-            conv_weights::choose(make_problem(types, t, p, transposed, format, w_format, options), options);
+        conv_weights::problem q{{.axes = p.axes,
+                                 .batch = p.batch,
+                                 .groups = p.groups,
+                                 .small_channels = p.small_channels,
+                                 .large_channels = p.large_channels,
+                                 .small = shape::activation_strides(t.small, format),
+                                 .large = shape::activation_strides(t.large, format),
+                                 .weights = shape::filter_strides(t.diff_weights, w_format, transposed),
+                                 .accumulate = options.output == output_mode::accumulate},
+                                types.activations,
+                                types.pairs && options.precision == precision::relaxed};
+        for (shape::axis& a : q.axes)
+            if (a.small == 1) a.stride = 1;  // nobody takes this step: products with strides of memory stay small
+        const conv_weights::choice choice = conv_weights::choose(q, options);
         check_path(checks, conv_weights::paths, choice.row, options.algorithm);
         if (!checks.ok()) return checks.error();
-        path_ = choice.row->name;
         plan_ = choice.plan;
         if (t.diff_bias.empty()) return {};
         diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
-        const bias_problem bias(shape::bias_backward_of(p, diff_dst_side_),
+        const bias_problem bias{shape::bias_backward_of(p, diff_dst_side_),
                                 shape::activation_strides(transposed ? t.large : t.small, format),
                                 shape::strides_of(t.diff_bias)[0], types.activations == conv_weights::activations::f32,
-                                options.output);
+                                options.output};
         const bias_path* const bias_row = select_path(bias_paths, bias, algorithm::automatic);
         bias_plan_ = bias_row->make(bias, bias_row->name);
         return {};
@@ -138,7 +127,6 @@ protected:
     tensor_memory small_{};
     tensor_memory diff_weights_{};
     tensor_memory diff_bias_{};
-    algorithm path_ = algorithm::automatic;
     conv_weights::plan plan_{};
     bias_plan bias_plan_{};
     shape::side diff_dst_side_ = shape::side::small;

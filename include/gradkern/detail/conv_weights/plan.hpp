@@ -1,92 +1,264 @@
-// The plan of a weight gradient, that of the path that computes it, and its run.
+// The plan of all paths, and what they walk in the same way: tasks, groups of taps, lines of a chunk.
+//
+// The lanes of every tile are channels s of the small side, so that there are no horizontal sums. A task computes the
+// sums of some panels of lanes, chunk by chunk: a chunk's sums begin at zero, and chunks are added up on two levels
+// (order/summation.hpp). Rows of tiles are channels l of one group (dense.hpp, dense_bf16.hpp), of which a task has
+// some, or taps and all channels l (tap_rows.hpp).
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <variant>
 
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/across_groups.hpp>
-#include <gradkern/detail/conv_weights/dense.hpp>
-#include <gradkern/detail/conv_weights/dense_bf16.hpp>
-#include <gradkern/detail/conv_weights/dense_packed.hpp>
-#include <gradkern/detail/conv_weights/depthwise.hpp>
-#include <gradkern/detail/conv_weights/depthwise_sliding.hpp>
-#include <gradkern/detail/conv_weights/few_channels.hpp>
-#include <gradkern/detail/conv_weights/grouped.hpp>
-#include <gradkern/detail/run/select.hpp>
+#include <gradkern/detail/conv_weights/problem.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
+#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/pack/pairs.hpp>
+#include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
-#include <gradkern/executor.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/options.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-using plan = std::variant<dense_plan, dense_packed_plan, dense_bf16_plan, tap_rows_plan>;
+/// Whether tiles read a side where it is, or from a packing buffer.
+enum class source : std::uint8_t { in_place, packed };
 
-/// Computes the sums of one task of the paths whose rows are taps.
-template <class T>
-void add_task(const tap_rows_plan& p, const T* large, const T* small, std::int64_t task, std::byte* slice) noexcept {
-    const tap_rows_steps<T>& steps = p.path == algorithm::few_channels        ? few_channels_steps<T>
-                                     : p.path == algorithm::grouped           ? grouped_steps<T>
-                                     : p.path == algorithm::depthwise_sliding ? depthwise_sliding_steps<T>
-                                                                              : across_groups_steps<T>;
-    add_tap_rows(p, steps, large, small, task, slice);
-}
+/// What lies innermost in the packing buffer: channels, or pixels (pairs of them in dense_bf16).
+enum class window_order : std::uint8_t { channels, pixels };
 
-/// What the plans of all paths share.
-[[nodiscard]] inline const task_plan& tasks_of(const plan& p) noexcept {
-    const task_plan* tasks = nullptr;
-    with_plan(p, [&](const auto& path) GRADKERN_INLINE_LAMBDA { tasks = &path; });
-    return *tasks;
-}
-[[nodiscard]] inline std::int64_t count_tasks(const plan& p) noexcept {
-    std::int64_t tasks = 0;
-    with_plan(p, [&](const auto& path) GRADKERN_INLINE_LAMBDA { tasks = path.tasks(); });
-    return tasks;
-}
-/// What tiles read of the large side.
-[[nodiscard]] inline std::string_view words_of_activations(const plan& p) noexcept {
-    bool in_place = std::holds_alternative<dense_plan>(p);
-    if (const auto* const packed = std::get_if<dense_packed_plan>(&p))
-        if (packed->order == window_order::pixels && packed->large[4] != 1) return "transposed";
-    with_plan(p, [&](const auto& path) {
-        if constexpr (requires { path.large_source; }) in_place = path.large_source == source::in_place;
-    });
-    return in_place ? "in place" : "packed";
-}
-/// The same plan with tasks for so many workers.
-[[nodiscard]] GRADKERN_NOINLINE inline plan split_for(plan p, std::int64_t workers) noexcept {
-    const auto split = [&](auto* path) GRADKERN_INLINE_LAMBDA {
-        if (path != nullptr) path->split_for(workers);
-    };
-    split(std::get_if<dense_plan>(&p));
-    split(std::get_if<dense_packed_plan>(&p));
-    split(std::get_if<dense_bf16_plan>(&p));
-    split(std::get_if<tap_rows_plan>(&p));
-    return p;
-}
+struct plan : tensors {
+    algorithm path = algorithm::automatic;
+    chunk_grid chunks{};
+    std::int64_t panel_width = 0;    // lanes
+    std::int64_t panels = 0;         // of one group, or of all where rows are taps
+    std::int64_t task_panels = 1;    // of one task
+    std::int64_t task_channels = 1;  // large-side channels of one task
+    std::int64_t task_taps = 1;      // column taps that are rows of one tile, at most
+    source small_source = source::packed;
+    source large_source = source::packed;  // where no window is packed
+    window_order order = window_order::channels;
+    std::int64_t packed_floats = 0;  // of the large side
+    std::int64_t pixel_floats = 0;   // of one pixel of it; 0 where rows are channels
+    std::int64_t at_small = 0;       // byte offsets in a slice
+    std::int64_t at_large = 0;
+    std::int64_t at_chunk = 0;
+    std::int64_t at_list = 0;
+    std::int64_t at_sum = 0;
+    std::int64_t at_total = 0;
+    std::int64_t slice_bytes = 0;
 
-/// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
-template <class T, class G>
-void run(const plan& planned, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
-         executor_ref executor) noexcept {
-    const task_plan& tasks = tasks_of(planned);
-    if (tasks.sides == sides::swapped) std::swap(large, small);
-    const slices memory(workspace, tasks.slice_bytes);
-    const plan split = split_for(planned, std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
-    run_tasks(executor, count_tasks(split), memory, [&](std::byte* slice, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next()) {
-            with_plan(split, [&](const auto& path) {
-                const float* const sums = path.clear_sums(slice);
-                add_task(path, large, small, task, slice);
-                store_task(path, sums, task, diff_weights);
-            });
+    constexpr plan() noexcept = default;
+    /// Of rows that are channels, or, with `floats` for each pixel of the large side, taps.
+    constexpr plan(const tensors& t, algorithm name, std::int64_t width, std::int64_t floats) noexcept
+        : tensors(t),
+          path(name),
+          chunks(batch * axes[0].small * axes[1].small, axes[2].small),
+          panel_width(width),
+          pixel_floats(floats) {
+        panels = shape::ceil_div(lanes(), width);
+    }
+
+    [[nodiscard]] constexpr bool rows_are_taps() const noexcept { return pixel_floats != 0; }
+    /// Channels that panels share out.
+    [[nodiscard]] constexpr std::int64_t lanes() const noexcept {
+        return rows_are_taps() ? groups * small_channels : small_channels;
+    }
+    /// Whether every panel is whole vectors. Others are packed: vectors would leave the tensor.
+    [[nodiscard]] constexpr bool has_whole_panels() const noexcept {
+        return lanes() % panel_width == 0 || fills_tile(lanes() % panel_width);
+    }
+    [[nodiscard]] constexpr std::int64_t panel_groups() const noexcept { return shape::ceil_div(panels, task_panels); }
+    [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
+        return shape::ceil_div(large_channels, task_channels);
+    }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
+        return (rows_are_taps() ? 1 : groups) * panel_groups() * channel_ranges();
+    }
+    /// From pixel to pixel of the small side, packed or in place.
+    [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
+        return small_source == source::in_place ? small[4] : panel_width;
+    }
+    /// Terms of so many pixels of a line: dense_bf16 takes pairs, of which the last one may have one pixel.
+    [[nodiscard]] constexpr std::int64_t terms_of(std::int64_t pixels) const noexcept {
+        return path == algorithm::dense_bf16 ? pixels / 2 + pixels % 2 : pixels;
+    }
+    /// Sums of a task lie [panel][l][tap][lane], or [panel][tap][l][lane] where rows are taps: from l to l, from
+    /// panel to panel, and all of one level.
+    [[nodiscard]] constexpr std::int64_t channel_sums() const noexcept {
+        return (rows_are_taps() ? 1 : taps()) * panel_width;
+    }
+    [[nodiscard]] constexpr std::int64_t panel_sums() const noexcept { return task_channels * taps() * panel_width; }
+    [[nodiscard]] constexpr std::int64_t sum_floats() const noexcept { return task_panels * panel_sums(); }
+    [[nodiscard]] constexpr bool has_two_levels() const noexcept { return chunks.count > chunks_per_sum; }
+    /// Lines of a chunk, and its pixels, at most.
+    [[nodiscard]] constexpr std::int64_t chunk_lines() const noexcept {
+        return std::min(chunks.lines_per_chunk, std::max<std::int64_t>(chunks.lines, 1));
+    }
+    [[nodiscard]] constexpr std::int64_t chunk_pixels() const noexcept {
+        return std::min(chunk_positions, chunks.lines * axes[2].small);
+    }
+
+    /// Lays out a slice.
+    GRADKERN_NOINLINE constexpr void lay_out(scratch_use scratch = scratch_use::fast) noexcept {
+        const bool least = scratch == scratch_use::least;
+        const std::int64_t width = least ? least_lanes : panel_width;
+        const std::int64_t sums = sum_floats() / panel_width * width;
+        const std::int64_t packed_panels = small_source == source::in_place && has_whole_panels() ? 0
+                                           : rows_are_taps()                                      ? 1
+                                                                                                  : task_panels;
+        slice_layout slice(least);
+        at_small = slice.reserve<float>(packed_panels * chunk_pixels() * width);
+        at_large = slice.reserve<float>(packed_floats);
+        at_chunk = slice.reserve<float>(rows_are_taps() ? sums : 0);
+        at_list = slice.reserve<k_segment>(chunk_lines());
+        at_sum = slice.reserve<float>(sums);
+        at_total = has_two_levels() ? slice.reserve<float>(sums) : at_sum;
+        slice_bytes = slice.bytes();
+    }
+    /// The same with smaller tasks for several workers. Not for one: tasks of fewer panels read parts of all lines, and
+    /// those of fewer channels each pack the small side for themselves. Rows that are taps: three tasks at least.
+    [[nodiscard]] GRADKERN_NOINLINE constexpr plan split_for(std::int64_t workers) const noexcept {
+        plan p = *this;
+        if (workers == 1 || tasks() == 0) return p;
+        if (rows_are_taps()) {
+            const std::int64_t most = panels / std::max<std::int64_t>(workers, 3);
+            p.task_panels = shape::even_part(panels, std::clamp<std::int64_t>(most, 1, task_panels));
+        } else if (tasks() < workers) {
+            const std::int64_t ranges = shape::ceil_div(workers, tasks() / channel_ranges());
+            p.task_channels =
+                std::max(shape::ceil_div(large_channels, ranges), std::min<std::int64_t>(task_channels, tile_rows));
         }
-    });
+        return p;
+    }
+
+    /// Sets one level of the sums of a task to zero.
+    void clear_sums(std::byte* slice, std::int64_t at) const noexcept {
+        float* const sum = array_at<float>(slice, at);
+        own::fill(sum, sum + sum_floats(), 0.0F);
+    }
+    /// Adds the sums so far to the upper level after the last of its chunks.
+    void close_chunk(std::int64_t chunk, std::byte* slice) const noexcept {
+        if (has_two_levels() && ((chunk + 1) % chunks_per_sum == 0 || chunk + 1 == chunks.count))
+            fold(array_at<float>(slice, at_sum), array_at<float>(slice, at_total), sum_floats());
+    }
+};
+
+/// Which part of the sums a task has.
+struct task {
+    std::int64_t first_channel = 0;  // of the large side, in the group
+    std::int64_t channels = 0;
+    std::int64_t panels = 0;
+    std::int64_t first_lane = 0;  // of the small side, in the group, or of all where rows are taps
+    std::int64_t lanes = 0;
+    std::int64_t group = 0;
+    std::int64_t large = 0;  // to the first element of each side, where there is one
+    std::int64_t small = 0;
+
+    constexpr task(const plan& p, std::int64_t number) noexcept {
+        first_channel = number % p.channel_ranges() * p.task_channels;
+        channels = std::min(p.task_channels, p.large_channels - first_channel);
+        number /= p.channel_ranges();
+        const std::int64_t first_panel = number % p.panel_groups() * p.task_panels;
+        panels = std::min(p.task_panels, p.panels - first_panel);
+        first_lane = first_panel * p.panel_width;
+        lanes = std::min(panels * p.panel_width, p.lanes() - first_lane);
+        group = number / p.panel_groups();
+        large = (group * p.large_channels + first_channel) * p.large[1];
+        small = (group * p.small_channels + first_lane) * p.small[1];
+    }
+    /// Lanes of one panel.
+    [[nodiscard]] constexpr std::int64_t lanes_of(const plan& p, std::int64_t panel) const noexcept {
+        return std::min(p.panel_width, lanes - panel * p.panel_width);
+    }
+};
+
+/// Neighbouring taps of one axis, here of the columns, that lie inside for the same pixels of [first, last).
+struct tap_group {
+    std::int64_t first_tap = 0;
+    std::int64_t taps = 0;
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    [[nodiscard]] constexpr std::int64_t columns() const noexcept { return last - first; }
+};
+
+/// Calls f(group) for the groups of at most plan::task_taps column taps that meet pixels of a chunk, in order.
+template <class F>
+void for_each_tap_group(const plan& p, const chunk_grid::chunk& c, const F& f) noexcept {
+    tap_group g;
+    for (std::int64_t tap = 0; tap <= p.axes[2].kernel; ++tap) {
+        shape::axis::position_range inside{};  // behind the last tap, where the last group ends
+        if (tap < p.axes[2].kernel) inside = p.axes[2].inside_positions(tap);
+        const std::int64_t first = std::max(inside.first, c.first_column);
+        const std::int64_t last = std::max(first, std::min(inside.last, c.last_column));
+        if (g.taps == p.task_taps || first != g.first || last != g.last) {
+            if (g.columns() > 0) f(g);
+            g = {tap, 0, first, last};
+        }
+        ++g.taps;
+    }
+}
+
+/// The line (n, d, h) of the small side, walked in order.
+struct line_position {
+    std::int64_t n, d, h;
+    line_position(const std::array<shape::axis, 3>& axes, std::int64_t line) noexcept
+        : n(line / (axes[0].small * axes[1].small)), d(line / axes[1].small % axes[0].small), h(line % axes[1].small) {}
+    /// Goes `lines` lines on, which end in this plane or with it.
+    void advance(const std::array<shape::axis, 3>& axes, std::int64_t lines = 1) noexcept {
+        h += lines;
+        if (h < axes[1].small) return;
+        h = 0;
+        if (++d < axes[0].small) return;
+        d = 0;
+        ++n;
+    }
+    /// Offset of column `w` of this line in a tensor.
+    [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, std::int64_t w) const noexcept {
+        return n * s[0] + d * s[2] + h * s[3] + w * s[4];
+    }
+};
+
+/// Packs the first `lanes` channels of a chunk of the small side as panels [term][panel_width], `panel_floats` apart.
+/// Lines of a plane that are contiguous in memory, and whole pairs, are one.
+template <class T>
+void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::int64_t lanes,
+                std::int64_t panel_floats, float* out) noexcept {
+    const std::int64_t width = p.panel_width;
+    const bool pairs = p.path == algorithm::dense_bf16;
+    const bool one_line = (!pairs || c.columns() % 2 == 0) && continues(p.small[3], c.columns(), p.small[4]);
+    line_position at(p.axes, c.first_line);
+    for (std::int64_t line = c.first_line; line < c.last_line;) {
+        const std::int64_t lines = one_line ? std::min(c.last_line - line, p.axes[1].small - at.h) : 1;
+        const std::int64_t count = lines * c.columns();
+        // Neighbouring channels are read about as they lie in memory: some pixels of all panels at a time.
+        const std::int64_t piece = p.small[1] == 1 && lanes > width ? 16 : count;
+        for (std::int64_t x = 0; x < count; x += piece) {
+            const std::int64_t n = std::min(piece, count - x);
+            const T* from = small + at.offset(p.small, c.first_column + x);
+            float* to = out + p.terms_of(x) * width;
+            for (std::int64_t j = 0; j < lanes; j += width, from += width * p.small[1], to += panel_floats) {
+                const std::int64_t used = std::min(width, lanes - j);
+                if constexpr (has_pairs<T>) {
+                    if (pairs) pack_row_pairs(from, p.small[1], used, p.small[4], n, to, width);
+                }
+                if (!pairs) pack_lanes(from, p.small[1], used, p.small[4], n, to, width);
+                clear_lanes(used, width, p.terms_of(n), to, width);
+            }
+        }
+        out += p.terms_of(count) * width;
+        line += lines;
+        at.advance(p.axes, lines);
+    }
 }
 
 }  // namespace detail::conv_weights

@@ -1,0 +1,102 @@
+// The run of a plan: tasks, the sums of each by the path of the plan, and where they go.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/across_groups.hpp>
+#include <gradkern/detail/conv_weights/dense.hpp>
+#include <gradkern/detail/conv_weights/dense_bf16.hpp>
+#include <gradkern/detail/conv_weights/depthwise_sliding.hpp>
+#include <gradkern/detail/conv_weights/few_channels.hpp>
+#include <gradkern/detail/conv_weights/grouped.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/executor.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail::conv_weights {
+
+/// Sends the sums of a task to the tensor.
+template <class G>
+void store_task(const plan& p, const task& t, const float* sum, G* diff_weights) noexcept {
+    const std::int64_t kh = p.axes[1].kernel;
+    const std::int64_t kw = p.axes[2].kernel;
+    const std::int64_t channel_sums = p.channel_sums();
+    const std::int64_t tap_sums = (p.rows_are_taps() ? t.channels : 1) * p.panel_width;
+    G* const to =
+        diff_weights + (t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1];
+    // Calls f(sums of a panel, its lanes, where the first of them goes).
+    const auto for_each_panel = [&](const auto& f) {
+        for (std::int64_t panel = 0; panel < t.panels; ++panel)
+            f(sum + panel * p.panel_sums(), t.lanes_of(p, panel), to + panel * p.panel_width * p.weights[0]);
+    };
+    const bool taps_contiguous =
+        p.weights[4] == 1 && (kh == 1 || p.weights[3] == kw) && (p.axes[0].kernel == 1 || p.weights[2] == kw * kh);
+    if (taps_contiguous && p.weights[0] != 1 && !p.rows_are_taps()) {
+        // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
+        const bool one_row = p.weights[1] == p.taps();
+        for_each_panel([&](const float* from, std::int64_t lanes, G* dw) {
+            for (std::int64_t l = 0; l < (one_row ? 1 : t.channels); ++l)
+                unpack_lanes(from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
+                             dw + l * p.weights[1], p.weights[0], 1, p.accumulate);
+        });
+        return;
+    }
+    // Where lanes are neighbours, the rows of a few channels are written over all panels at a time. No CPU fetches the
+    // next ones by itself: they lie far behind.
+    const std::int64_t some = p.weights[0] == 1 ? 4 : t.channels;
+    std::int64_t tap = 0;
+    for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
+        for (std::int64_t h = 0; h < kh; ++h)
+            for (std::int64_t x = 0; x < kw; ++x, ++tap)
+                for (std::int64_t l = 0; l < t.channels; l += some)
+                    for_each_panel([&](const float* from, std::int64_t lanes, G* dw) {
+                        G* const row = dw + d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1];
+                        for (std::int64_t next = some; next < std::min(2 * some, t.channels - l); ++next)
+                            for (std::int64_t j = 0; j < lanes; j += simd::line_elements<G>)
+                                simd::prefetch_to_write(row, next * p.weights[1] + j * p.weights[0]);
+                        unpack_lanes(from + l * channel_sums + tap * tap_sums, channel_sums, lanes,
+                                     std::min(some, t.channels - l), row, p.weights[0], p.weights[1], p.accumulate);
+                    });
+}
+
+/// Computes one task: the sums, by its path, and then the results.
+template <class T, class G>
+GRADKERN_NOINLINE void run_task(const plan& p, std::int64_t number, const T* large, const T* small, G* diff_weights,
+                                std::byte* slice) noexcept {
+    const task t(p, number);
+    p.clear_sums(slice, p.at_sum);
+    if (p.has_two_levels()) p.clear_sums(slice, p.at_total);
+    if (p.chunks.count == 0) {
+        // an empty batch has no memory: null takes no offset
+    } else if (p.rows_are_taps()) {
+        const add_lines_function add_lines = p.path == algorithm::grouped             ? add_lines_of_groups
+                                             : p.path == algorithm::depthwise_sliding ? add_lines_sliding<T>
+                                                                                      : add_lines_by_channels;
+        add_tap_rows(p, t, add_lines, large, small, slice);
+    } else if (p.path != algorithm::dense_bf16) {
+        add_dense(p, t, large, small, slice);
+    } else if constexpr (has_pairs<T>) {
+        add_dense_bf16(p, t, large, small, slice);
+    }
+    store_task(p, t, array_at<float>(slice, p.at_total), diff_weights);
+}
+
+/// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
+template <class T, class G>
+void run(const plan& planned, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
+         executor_ref executor) noexcept {
+    if (planned.sides == sides::swapped) std::swap(large, small);
+    const slices memory(workspace, planned.slice_bytes);
+    const plan p = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
+    run_tasks(executor, p.tasks(), memory, [&](std::byte* slice, auto&& next) {
+        for (std::int64_t task = next(); task >= 0; task = next()) run_task(p, task, large, small, diff_weights, slice);
+    });
+}
+
+}  // namespace detail::conv_weights
+GRADKERN_ISA_NAMESPACE_END
