@@ -38,7 +38,6 @@ namespace detail::conv_weights {
 /// Adds the lines of some rows. Whatever the types of the tensors: compiled once.
 GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines& l,
                                                 const sliding_sums_kernels& kernels, float* sum) noexcept {
-    const std::int64_t line_floats = p.axes[2].kernel * p.panel_width;
     const shape::tap_sequence planes = p.axes[0].inside_taps(l.at.d);
     const shape::axis& columns = p.axes[2];
     const std::int64_t outputs = l.chunk.columns();
@@ -71,7 +70,7 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines
                     // in place of lines that there are not the last one again, to the same sums
                     const std::int64_t tap = lines.first + std::min(t + static_cast<std::int64_t>(i), lines.count - 1);
                     call.a_row[i] = plane + p.axes[1].position(line, tap) * l.stride[3];
-                    call.sums[i] = sum + (d * p.axes[1].kernel + tap) * line_floats;
+                    call.sums[i] = sum + (d * p.axes[1].kernel + tap) * columns.kernel * p.panel_width;
                 }
                 for (std::int64_t lane = 0; lane < l.lanes; lane += simd::lanes) {
                     kernels.border(call, 0, call.whole);

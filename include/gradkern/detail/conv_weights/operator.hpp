@@ -155,8 +155,9 @@ protected:
         return {};
     }
 
-    [[nodiscard]] status execute(const T* large, const T* small, G* diff_weights, G* diff_bias,
-                                 std::span<std::byte> workspace, executor_ref executor) const noexcept {
+    [[nodiscard]] GRADKERN_NOINLINE status execute(const T* large, const T* small, G* diff_weights, G* diff_bias,
+                                                   std::span<std::byte> workspace,
+                                                   executor_ref executor) const noexcept {
         const status s = check_run(
             op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}, {&diff_bias_, diff_bias}},
             workspace.size(), workspace_bytes(1), 2);
