@@ -175,7 +175,8 @@ struct tap_class {
 /// search, so its cost does not depend on the extents.
 class tap_class_walk {
 public:
-    constexpr tap_class_walk(const axis& a, side outputs, std::int64_t begin, std::int64_t end) noexcept
+    GRADKERN_NOINLINE constexpr tap_class_walk(const axis& a, side outputs, std::int64_t begin,
+                                               std::int64_t end) noexcept
         : axis_(a), outputs_(outputs), begin_(begin), end_(end), next_(begin) {
         if (outputs_ == side::large) {
             common_ = own::gcd(a.stride, a.dilation);
