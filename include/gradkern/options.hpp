@@ -60,7 +60,6 @@ enum class algorithm : std::uint8_t {
     grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
     across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
     // Forward passes, and data gradients, of convolutions alone.
-    fill,           ///< there are no channels to sum over: outputs are the bias, or 0
     pointwise,      ///< 1x1 kernels: lanes hold pixels
     narrow_output,  ///< few output channels: lanes hold pixels of a line
     // Weight gradients of convolutions alone.
@@ -100,7 +99,6 @@ inline constexpr algorithm last_algorithm = algorithm::sums_buffered;
                                        "depthwise_sliding",
                                        "grouped",
                                        "across_groups",
-                                       "fill",
                                        "pointwise",
                                        "narrow_output",
                                        "few_channels",

@@ -46,7 +46,8 @@
 #define GRADKERN_INLINE_LAMBDA __attribute__((always_inline))
 /// For what is called from many places: it keeps the text small.
 #define GRADKERN_NOINLINE __attribute__((noinline))
-/// For checks and plans: compiled once, and for size.
+/// For what plans call through pointers, the rows of tables above all, for what is called from there alone, and for what runs after a
+/// mistake: compiled for size. Not for others: g++ takes what always calls a cold function for cold as well, up to functions of users.
 #define GRADKERN_COLD __attribute__((noinline, cold))
 #elif defined(_MSC_VER)
 #define GRADKERN_ALWAYS_INLINE __forceinline

@@ -113,8 +113,7 @@ struct unknown_axis {
 };
 
 /// Infers the large side from the small one.
-GRADKERN_COLD constexpr void infer_large(operator_checks& checks, const convolution_request& q,
-                                         unknown_axis& u) noexcept {
+constexpr void infer_large(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
     axis& a = u.a;
     checks.fits(q.large_name, u.data_index, u.span() + u.op, uncountable_windows);  // I + pb + pe
     const checked same_size =
@@ -131,8 +130,7 @@ GRADKERN_COLD constexpr void infer_large(operator_checks& checks, const convolut
 }
 
 /// Infers the small side from the large one, or checks it: floor((I - op + pb + pe - Ke) / s) + 1, or ceil((I - op) / s).
-GRADKERN_COLD constexpr void infer_small(operator_checks& checks, const convolution_request& q,
-                                         unknown_axis& u) noexcept {
+constexpr void infer_small(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
     axis& a = u.a;
     std::int64_t count = 0;
     if (is_same(q.auto_pad)) {
@@ -158,8 +156,7 @@ GRADKERN_COLD constexpr void infer_small(operator_checks& checks, const convolut
 }
 
 /// Checks that the sides of a transposed convolution are consistent.
-GRADKERN_COLD constexpr void check_transposed_sides(operator_checks& checks, const convolution_request& q,
-                                                    unknown_axis& u) noexcept {
+constexpr void check_transposed_sides(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
     axis& a = u.a;
     checks.fits(q.small_name, u.data_index, u.span() + u.op, uncountable_windows);
     if (!checks.ok()) return;
@@ -188,9 +185,8 @@ GRADKERN_COLD constexpr void check_transposed_sides(operator_checks& checks, con
 
 /// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 if it is not known.
 /// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
-GRADKERN_COLD constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q,
-                                                    std::size_t i, std::int64_t kernel, std::int64_t large,
-                                                    std::int64_t small) noexcept {
+constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
+                                      std::int64_t kernel, std::int64_t large, std::int64_t small) noexcept {
     unknown_axis u;
     u.data_index = static_cast<int>(spatial_index(q.data_format) + i);
     u.a.large = large;
@@ -242,8 +238,7 @@ struct filter_channels {
 
 /// Reports weights whose channels fit neither side as they are, but both sides in the other format. Otherwise the error would
 /// name the tensor that is checked first.
-GRADKERN_COLD constexpr void check_other_format(operator_checks& checks, const convolution_request& q,
-                                                std::size_t r) noexcept {
+constexpr void check_other_format(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     if (!checks.ok() || !q.has_weights_format) return;
     const bool is_oix = q.weights_format == weights_format::oix;
     const filter_channels own(q, q.weights_format, r);
@@ -268,8 +263,7 @@ GRADKERN_COLD constexpr void check_other_format(operator_checks& checks, const c
 }
 
 /// Checks 1 and 2: attributes of `r` spatial axes.
-GRADKERN_COLD constexpr void check_attributes(operator_checks& checks, const convolution_request& q,
-                                              std::size_t r) noexcept {
+constexpr void check_attributes(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     checks.length("strides", q.strides, r, true);
     checks.length("dilations", q.dilations, r, true);
     if (q.auto_pad == auto_pad::none) {
@@ -300,8 +294,7 @@ GRADKERN_COLD constexpr void check_attributes(operator_checks& checks, const con
 }
 
 /// Checks 3 to 5: ranks, missing shapes, sizes, and bytes of the tensors that are given.
-GRADKERN_COLD constexpr void check_tensors(operator_checks& checks, const convolution_request& q,
-                                           std::size_t r) noexcept {
+constexpr void check_tensors(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     struct tensor {
         convolution_result role;
         std::string_view name;
@@ -327,8 +320,7 @@ GRADKERN_COLD constexpr void check_tensors(operator_checks& checks, const convol
 }
 
 /// Check 5: the reach of kernels and windows fits 63 bits.
-GRADKERN_COLD constexpr void check_reach(operator_checks& checks, const convolution_request& q,
-                                         std::size_t r) noexcept {
+constexpr void check_reach(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
     const std::size_t kernel_at = kernel_index(q.weights_format);
     const std::size_t space_at = spatial_index(q.data_format);
     for (std::size_t i = 0; i < r; ++i) {
@@ -348,8 +340,8 @@ GRADKERN_COLD constexpr void check_reach(operator_checks& checks, const convolut
 }
 
 /// Check 6: batch and channels. `large_channels`: of all groups.
-GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convolution_request& q, std::size_t r,
-                                            const filter_channels& filter, const checked& large_channels) noexcept {
+constexpr void check_channels(operator_checks& checks, const convolution_request& q, std::size_t r,
+                              const filter_channels& filter, const checked& large_channels) noexcept {
     const std::size_t at = channel_index(q.data_format, r);
     checks.fits(q.weights_name, -1, large_channels, "its channels times the number of groups exceed 63 bits");
     if (!q.large.empty() && !q.small.empty()) {
@@ -375,8 +367,7 @@ GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convo
 }
 
 /// Checks a request in the common order and returns its problem, or the first error.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> infer_convolution_problem(
-    const convolution_request& q) noexcept {
+[[nodiscard]] constexpr result<convolution_problem> infer_convolution_problem(const convolution_request& q) noexcept {
     operator_checks checks(q.op);
     const extents& first = reads_small_first(q) ? q.small : q.large;
     checks.spatial_rank(reads_small_first(q) ? q.small_name : q.large_name, first);

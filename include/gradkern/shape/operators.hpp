@@ -25,7 +25,7 @@ struct requested_shape {
 };
 
 /// src, weights, bias -> dst. `bias` and `dst` may be empty; `tensor` says that `dst` is the shape of an output tensor.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> convolution_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> convolution_shapes(
     const extents& src, const extents& weights, const convolution_attributes& a, const extents& dst, bool tensor,
     std::int64_t element_bytes, const extents& bias = {}) noexcept {
     convolution_request q{.op = "convolution",
@@ -43,7 +43,7 @@ struct requested_shape {
 }
 
 /// diff_dst, weights -> diff_src. Without a shape the smallest size that fits, plus output_padding.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> convolution_backward_data_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> convolution_backward_data_shapes(
     const extents& diff_dst, const extents& weights, const convolution_attributes& a, const extents& diff_src,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
@@ -62,7 +62,7 @@ struct requested_shape {
 }
 
 /// src, diff_dst -> diff_weights.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> convolution_backward_weights_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> convolution_backward_weights_shapes(
     const extents& src, const extents& diff_dst, const convolution_attributes& a, const extents& diff_weights,
     bool tensor, std::int64_t element_bytes, const extents& diff_bias = {}) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);
@@ -83,7 +83,7 @@ struct requested_shape {
 }
 
 /// src, weights, bias -> dst. Rule T without a shape, rule TB with one.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> conv_transpose_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_shapes(
     const extents& src, const extents& weights, const conv_transpose_attributes& a, const extents& dst, bool tensor,
     std::int64_t element_bytes, const extents& bias = {}) noexcept {
     const requested_shape asked(dst, tensor, a.dst_shape);
@@ -104,7 +104,7 @@ struct requested_shape {
 }
 
 /// diff_dst, weights -> diff_src.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> conv_transpose_backward_data_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_backward_data_shapes(
     const extents& diff_dst, const extents& weights, const conv_transpose_attributes& a, const extents& diff_src,
     bool tensor, std::int64_t element_bytes) noexcept {
     const requested_shape asked(diff_src, tensor, a.diff_src_shape);
@@ -124,7 +124,7 @@ struct requested_shape {
 }
 
 /// src, diff_dst -> diff_weights.
-[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> conv_transpose_backward_weights_shapes(
+[[nodiscard]] GRADKERN_NOINLINE constexpr result<convolution_problem> conv_transpose_backward_weights_shapes(
     const extents& src, const extents& diff_dst, const conv_transpose_attributes& a, const extents& diff_weights,
     bool tensor, std::int64_t element_bytes, const extents& diff_bias = {}) noexcept {
     const requested_shape asked(diff_weights, tensor, a.diff_weights_shape);

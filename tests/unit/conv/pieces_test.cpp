@@ -171,7 +171,7 @@ TEST(conv_tasks, every_panel_of_every_block_has_one_task) {
             t.fused = fused == 0 ? 10 : fused;
             t.each = each;
             std::vector<int> seen(static_cast<std::size_t>(t.blocks.count() * t.panels));
-            for (std::int64_t task = 0; task < t.count(); ++task) {
+            for (std::int64_t task = 0; task < t.count(each); ++task) {
                 const auto [first, last] = t.panels_of(task, each);
                 EXPECT_LE(last - first, each);
                 for (std::int64_t p = first; p < last; ++p)

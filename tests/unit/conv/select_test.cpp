@@ -89,7 +89,6 @@ TEST(conv_select, a_row_is_forced_or_refused) {
         algorithm row;
         layer fits, does_not;
     } rows[]{
-        {algorithm::fill, nothing, dense},
         {algorithm::depthwise_sliding, wide_depthwise, depthwise},
         {algorithm::depthwise, depthwise, fours},
         {algorithm::grouped, fours, dense},
@@ -122,10 +121,23 @@ TEST(conv_select, rows_of_other_operators_are_refused) {
     }
 }
 
+TEST(conv_select, without_channels_all_is_planned_and_without_outputs_nothing_is_needed) {
+    for (const data_format f : {data_format::ncx, data_format::nxc})
+        for (const std::int64_t kernel : {1, 3}) {
+            EXPECT_TRUE((layer{0, 8, 1, 64, kernel}.forward(f).has_value()));
+            EXPECT_TRUE((layer{8, 0, 1, 64, kernel}.backward(f).has_value()));
+            for (const auto& row : detail::conv_paths) {
+                const layer l{8, 0, 1, 64, kernel};
+                EXPECT_EQ(l.forward(f)->workspace_bytes(), 0U);
+                const auto forced = l.forward(f, {.algorithm = row.name});
+                EXPECT_TRUE(!forced || forced->workspace_bytes() == 0U) << gk::name_of(row.name);
+            }
+        }
+}
+
 TEST(conv_select, typical_layers_take_their_rows) {
     constexpr auto ncx = data_format::ncx;
     constexpr auto nxc = data_format::nxc;
-    EXPECT_EQ(row_of(nothing.forward(nxc)), "fill");
     EXPECT_EQ(row_of(dense.forward(nxc)), "dense");
     EXPECT_EQ(row_of(dense.backward(nxc)), "dense");
     EXPECT_EQ(row_of(dense.forward<gk::bfloat16>(nxc)), "dense_packed");

@@ -22,7 +22,7 @@ namespace detail {
 
 struct across_groups_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept { return !p.is_depthwise(); }
-    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
         if (p.groups == 1) return false;
         const double cost = cost_of_across_groups(p);
         if (narrow_output_path::fits(p) && narrow_output_path::costs_less(p) && cost_of_narrow_output(p) < cost)

@@ -1,12 +1,15 @@
-// dense: output channels of one group in the lanes, activations read in place.
+// dense, dense_packed: output channels of one group in the lanes, activations read in place or packed.
 //
-// Loops          those of conv/tile_loop.hpp
+// Loops          those of conv/tile_loop.hpp; a block packs its activations once for all panels of a group
 // Lanes          output channels of one group; a row's activation is broadcast to all of them
-// Taken          f32 (or bf16 pairs) that tiles reach fast: channels are neighbours (NXC), or each is read a few times
-// Gains          over dense_packed: 0.93 of its time (ten NXC layers of the zoo, 0.73 to 1.04; Sapphire Rapids, AVX-512, f32, rows
+// Packed         dense_packed: activations of a block as [image][plane][row][column][channel], f32 or pairs
+// Taken          dense: f32 (or bf16 pairs) that tiles reach fast: channels are neighbours (NXC), or each is read a few times.
+//                dense_packed: whatever no other path takes: channels apart (NCX), 16-bit elements
+// Gains          dense over dense_packed: 0.93 of its time (ten NXC layers of the zoo, 0.73 to 1.04; Sapphire Rapids, AVX-512, f32, rows
 //                forced in turns)
-// Used by        206 layers of the zoo in NXC and f32: all but depthwise ones and those of few channels
-// Delete it      never: it is the matrix product
+// Used by        dense: 206 layers of the zoo in NXC and f32: all but depthwise ones and those of few channels; dense_packed: 149
+//                layers in NCX, and 206 in NXC with 16-bit elements
+// Delete it      never: dense is the matrix product, and dense_packed computes everything
 #pragma once
 
 #include <cstdint>
@@ -20,11 +23,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// What tiles of the channels of one group take.
-[[nodiscard]] constexpr tile_numbers dense_numbers(const conv_problem& p) noexcept {
-    return p.bf16_pairs && p.in_channels > 1 ? tile_numbers::bf16_pairs : tile_numbers::f32;
-}
-
 /// Whether pairs of channels lie in memory as tiles take them: neighbours, as many as there are channels, and whole numbers of
 /// them from one pixel to the next.
 [[nodiscard]] constexpr bool pairs_in_memory(const conv_problem& p) noexcept {
@@ -33,16 +31,24 @@ namespace detail {
 
 struct dense_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
-        return p.is_f32 || (dense_numbers(p) == tile_numbers::bf16_pairs && pairs_in_memory(p));
+        return p.is_f32 || (broadcast_numbers(p) == tile_numbers::bf16_pairs && pairs_in_memory(p));
     }
-    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
         if (p.in[1] == 1 || p.in_channels == 1) return true;
         // Channels far apart are a page each: read in place only where they are read a few times.
         const std::int64_t width = panel_width(p, choice(p));
         return p.taps() * shape::ceil_div(p.out_channels, width) <= 4;
     }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
-        return {.numbers = dense_numbers(p), .source = source_kind::in_place};
+        return {.numbers = broadcast_numbers(p), .source = source_kind::in_place};
+    }
+};
+
+struct dense_packed_path {
+    [[nodiscard]] static constexpr bool fits(const conv_problem&) noexcept { return true; }
+    [[nodiscard]] static constexpr bool is_profitable(const conv_problem&) noexcept { return true; }
+    [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
+        return {.numbers = broadcast_numbers(p), .source = source_kind::packed};
     }
 };
 

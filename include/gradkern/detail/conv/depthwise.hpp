@@ -1,38 +1,59 @@
-// depthwise: one input and one output channel in each group.
+// depthwise, depthwise_sliding: one input and one output channel in each group.
 //
-// Loops          those of conv/tile_loop.hpp
-// Lanes          channels; a row of the tile is a vector of activations
-// Taken          all depthwise layers but those that depthwise_sliding takes
-// Gains          over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids, AVX-512,
-//                f32, rows forced in turns)
-// Used by        32 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet
-// Delete it      never: depthwise layers have nothing to broadcast
+// Loops          depthwise: those of conv/tile_loop.hpp. depthwise_sliding, of column stride 1: class of planes > class of rows > line >
+//                tile of neighbouring columns > panel of channels
+// Lanes          channels; a row of the tile is a vector of activations, which depthwise_sliding reads once for all column taps
+// Taken          depthwise_sliding: windows of five or seven columns, in one part. depthwise: all others
+// Gains          depthwise over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids,
+//                AVX-512, f32, rows forced in turns). depthwise_sliding over depthwise: 0.85 (six layers, 0.70 to 0.95)
+// Used by        depthwise: 32 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet. depthwise_sliding: 14: 5x5 windows of
+//                EfficientNet, MnasNet and GhostNet, 7x7 windows of ConvNeXt
+// Delete it      depthwise: never, depthwise layers have nothing to broadcast. depthwise_sliding: when depthwise reads as little
 #pragma once
+
+#include <cstdint>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/micro/sliding_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
+#include <gradkern/shape/axis.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// In place where channels are neighbours; then 16 bits are read and written as they are, in one part.
-[[nodiscard]] constexpr tile_choice depthwise_choice(const conv_problem& p, column_walk columns) noexcept {
+[[nodiscard]] constexpr tile_choice depthwise_choice(const conv_problem& p, bool slides) noexcept {
     const bool in_16bit = p.native_16bit && p.in[1] == 1 && p.out[1] == 1 && p.taps() <= part_terms;
     const bool in_place = in_16bit || (p.is_f32 && p.in[1] == 1);
     return {.inputs = lane_inputs::own,
             .numbers = in_16bit ? tile_numbers::native_16bit : tile_numbers::f32,
             .source = in_place ? source_kind::in_place : source_kind::packed,
-            .columns = columns};
+            .slides = slides};
 }
 
 struct depthwise_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept { return p.is_depthwise(); }
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
-        return depthwise_choice(p, column_walk::classes);
+        return depthwise_choice(p, false);
+    }
+};
+
+struct depthwise_sliding_path {
+    /// Neighbouring outputs read neighbours. In one part, since outputs of one class have the same parts; not where a step to a
+    /// column outside might not be countable.
+    [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
+        constexpr std::int64_t farthest = std::int64_t{1} << 31;
+        const shape::axis& columns = p.axes[2];
+        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 && can_slide(columns.kernel) &&
+               p.taps() <= part_terms && columns.pad_begin < farthest && p.in[4] < farthest && p.in[4] > -farthest;
+    }
+    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
+    [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
+        return depthwise_choice(p, true);
     }
 };
 

@@ -26,12 +26,12 @@ namespace detail {
 struct grouped_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
         return p.in_channels == p.out_channels && has_group_tiles(p.in_channels) &&
-               (p.in_channels == 4 || p.total_out_channels() > static_cast<std::int64_t>(simd::lanes));
+               (p.in_channels == 4 || p.total_out_channels() > vector_lanes);
     }
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         // Pairs are taken by groups of eight that fill whole panels.
-        constexpr std::int64_t pair_lanes = 2 * static_cast<std::int64_t>(simd::lanes);
+        constexpr std::int64_t pair_lanes = 2 * vector_lanes;
         static_assert(pair_lanes == narrow_lanes || simd::lanes < 8);
         const bool pairs = p.bf16_pairs && p.in_channels == 8 && p.total_out_channels() % pair_lanes == 0;
         const bool in_place = pairs ? pairs_in_memory(p) : p.is_f32 && p.in[1] == 1;

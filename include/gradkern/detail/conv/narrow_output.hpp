@@ -16,9 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/cost.hpp>
+#include <gradkern/detail/conv/panel_tasks.hpp>
 #include <gradkern/detail/conv/pixel_tile.hpp>
 #include <gradkern/detail/conv/pointwise.hpp>
 #include <gradkern/detail/conv/problem.hpp>
@@ -29,20 +31,15 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/shape/axis.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// What lies in the lanes where a class has one column.
-enum class single_columns : std::uint8_t {
-    one_lane,   ///< the column: other lanes are empty
-    transposed  ///< its rows
-};
-
-struct narrow_output_plan : pixel_plan {
-    single_columns single = single_columns::one_lane;
+struct narrow_output_plan : panel_plan {
+    bool transposes_columns = false;  // of a class of one: its rows lie in the lanes, else it has one lane
     std::int64_t at_transposed = 0;
 };
 
@@ -52,33 +49,28 @@ struct narrow_output_path {
         return !p.is_forward() || p.axes[2].stride == 1;
     }
 
-    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
         return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || costs_less(p);
     }
 
     [[nodiscard]] static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
-        narrow_output_plan g{{p}};
-        if (p.out_channels == 0) return g;
+        narrow_output_plan g{{{p}}};
         choose_pixel_panels(g, p);
         const block_budget budget{
             .pixels = block_pixels, .floats = most_packed_floats, .pixel_floats = g.panels.terms, .pads_rows = true};
         g.tasks.blocks = choose_blocks(g, budget);
-        if (p.groups == 1) g.tasks.share_out();
+        g.tasks.share_out();
         const box_grid& blocks = g.tasks.blocks;
-        const bool any = blocks.count() > 0;
         const bool rows_adjoin = !p.is_forward() || p.axes[1].stride == 1;
-        if (any && 2 * blocks.box(1) >= static_cast<std::int64_t>(simd::lanes) && rows_adjoin)
-            g.single = single_columns::transposed;
-        const std::int64_t lines = blocks.images() * reads_at_most(p.axes[0], p.outputs, blocks.box(0)) *
-                                   std::min(p.axes[2].kernel, reads_at_most(p.axes[2], p.outputs, 1)) * g.panels.terms;
-        const std::int64_t pitch = row_pitch(reads_at_most(p.axes[1], p.outputs, blocks.box(1)));
         slice_layout slice;
-        g.at_packed = slice.reserve<float>(any ? buffer_floats(g, budget, blocks) + most_tile_columns : 0);
-        g.at_transposed =
-            slice.reserve<float>(g.single == single_columns::transposed ? lines * pitch + most_tile_columns : 0);
-        g.terms = reserve_terms(slice, g, g.panels.blocks());
-        g.at_weights = slice.reserve<float>(g.tasks.each * g.panel_rows * g.panels.floats);
-        g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
+        if (2 * blocks.box(1) >= vector_lanes && rows_adjoin) {
+            g.transposes_columns = true;
+            const std::int64_t lines = blocks.images() * reads_at_most(p.axes[0], p.outputs, blocks.box(0)) *
+                                       std::min(p.axes[2].kernel, reads_at_most(p.axes[2], p.outputs, 1));
+            const std::int64_t pitch = row_pitch(reads_at_most(p.axes[1], p.outputs, blocks.box(1)));
+            g.at_transposed = slice.reserve<float>(lines * g.panels.terms * pitch + most_tile_columns);
+        }
+        lay_out_pixels(g, slice, buffer_floats(g, budget, blocks), source_kind::packed);
         return g;
     }
 
@@ -147,100 +139,65 @@ inline void transpose_columns(const narrow_output_plan& g, const float* packed, 
     }
 }
 
-/// One panel over the outputs of a box whose columns are one class. The inputs `read` begin at `source` with strides `in`;
-/// pixels of `lane_axis`, whose stride there is 1, lie in the lanes. One body for both axes: not inlined.
+/// One panel over the packed lines `read` of a box, all columns of a class after the other: what a row reads of one is soon gone from
+/// L1 in any order. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one column
+/// reads.
 template <class T>
-GRADKERN_NOINLINE void compute_columns(const pixel_panel<T>& panel, const float* source, const packed_box& read,
-                                       const shape::canonical_strides& in, std::size_t lane_axis,
-                                       const shape::tap_class& columns, const box_grid::item& box,
-                                       term_list& terms) noexcept {
-    const pixel_plan& g = panel.g;
-    std::array<shape::tap_class, 3> c{{{}, {}, columns}};
-    const shape::tap_class& lane = c[lane_axis];
-    const shape::tap_class& line = c[3 - lane_axis];
-    shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
-    while (planes.next(c[0])) {
-        shape::tap_class_walk rows(g.axes[1], g.outputs, box.first[1], box.last[1]);
-        while (rows.next(c[1])) {
-            list_terms(g, g.panels, c, in, in[1], terms);
-            terms.swap_operands();
-            std::int64_t from = 0;
-            std::int64_t to = 0;
-            for (std::size_t i = 0; i < 3; ++i) {
-                from += (c[i].first_read - read.first[i]) * in[2 + i];
-                to += c[i].first_position * g.out[2 + i];
+GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_panel<T>& panel, const float* packed,
+                                     std::int64_t pitch, const packed_box& read, const box_grid::item& box,
+                                     term_list& terms, float* transposed) noexcept {
+    std::array<shape::tap_class, 3> c;
+    shape::tap_class_walk columns(g.axes[2], g.outputs, box.first[2], box.last[2]);
+    while (columns.next(c[2])) {
+        const bool transposes = c[2].positions == 1 && g.transposes_columns;
+        const std::int64_t line = transposes ? row_pitch(read.extent[1]) : pitch;
+        const std::int64_t lines = g.panels.terms * line;  // of a row, or of a tap
+        const std::int64_t plane = lines * (transposes ? c[2].taps : read.extent[1]);
+        if (transposes) {
+            transpose_columns(g, packed, read, pitch, c[2], transposed, line);
+            c[2].first_read = read.first[2];
+            c[2].read_per_tap = c[2].taps > 1 ? 1 : 0;
+        }
+        const float* const source = transposes ? transposed : packed;
+        const shape::canonical_strides in{read.extent[0] * plane, line, plane, transposes ? 1 : lines,
+                                          transposes ? lines : 1};
+        std::int64_t origin = read.first_image * in[0];
+        for (std::size_t i = 0; i < 3; ++i) origin += read.first[i] * in[2 + i];
+        shape::tap_class_walk planes(g.axes[0], g.outputs, box.first[0], box.last[0]);
+        while (planes.next(c[0])) {
+            shape::tap_class_walk rows(g.axes[1], g.outputs, box.first[1], box.last[1]);
+            while (rows.next(c[1])) {
+                list_terms(g, g.panels, c, in, in[1], terms);
+                terms.swap_operands();
+                row_walk walk(box.first_image, box.last_image, c, in, g.out, origin);
+                for (std::int64_t left = walk.rows(); left > 0;) {
+                    std::int64_t from = 0;
+                    pixel_run run{0, walk.in_step() == 1 ? walk.left() : 1};
+                    walk.take(1, &from, &run.offset);
+                    const std::int64_t done = panel.compute(source + from, run.count, terms, &run, walk.out_step());
+                    walk.pass(done - 1);
+                    left -= done;
+                }
             }
-            const std::int64_t step = lane.position_step * g.out[2 + lane_axis];
-            for (std::int64_t n = 0; n < read.images; ++n)
-                for (std::int64_t d = 0; d < c[0].positions; ++d)
-                    for (std::int64_t l = 0; l < line.positions; ++l) {
-                        const float* at = source + from + n * in[0] + d * c[0].read_per_position * in[2] +
-                                          l * line.read_per_position * in[5 - lane_axis];
-                        pixel_run run{to + (read.first_image + n) * g.out[0] + d * c[0].position_step * g.out[2] +
-                                          l * line.position_step * g.out[5 - lane_axis],
-                                      lane.positions};
-                        while (run.count > 0) {
-                            const std::int64_t done = panel.compute(at, run.count, terms, &run, step);
-                            at += done;
-                            run.offset += done * step;
-                            run.count -= done;
-                        }
-                    }
         }
-    }
-}
-
-/// One panel over the packed lines of a box, all columns of a class after the other: what a row reads of one is soon gone from L1
-/// in any order. `transposed` has room for the columns that a class of one column reads.
-template <class T>
-inline void compute_lines(const narrow_output_plan& g, const pixel_panel<T>& panel, const float* packed,
-                          std::int64_t pitch, const packed_box& read, const box_grid::item& box, term_list& terms,
-                          float* transposed) noexcept {
-    const auto strides = [&](std::int64_t channel, std::int64_t row, std::int64_t column, std::int64_t plane) {
-        return shape::canonical_strides{read.extent[0] * plane, channel, plane, row, column};
-    };
-    shape::tap_class columns;
-    shape::tap_class_walk walk(g.axes[2], g.outputs, box.first[2], box.last[2]);
-    while (walk.next(columns)) {
-        if (columns.positions > 1 || g.single == single_columns::one_lane) {
-            const std::int64_t row = g.panels.terms * pitch;
-            compute_columns(panel, packed, read, strides(pitch, row, 1, read.extent[1] * row), 2, columns, box, terms);
-            continue;
-        }
-        const std::int64_t to_pitch = row_pitch(read.extent[1]);
-        const std::int64_t column = g.panels.terms * to_pitch;
-        transpose_columns(g, packed, read, pitch, columns, transposed, to_pitch);
-        columns.first_read = read.first[2];
-        columns.read_per_tap = columns.taps > 1 ? 1 : 0;
-        compute_columns(panel, transposed, read, strides(to_pitch, 1, column, columns.taps * column), 1, columns, box,
-                        terms);
     }
 }
 
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const packed_weights = array_at<float>(slice, g.at_weights);
+    auto* const weights = array_at<float>(slice, g.at_weights);
     auto* const packed = array_at<float>(slice, g.at_packed);
     term_list terms(slice, g.terms);
-    const std::int64_t block_tasks = g.tasks.per_block(g.tasks.each);
-    std::int64_t packed_key = -1;   // which (block, group) the buffer holds
-    std::int64_t weights_key = -1;  // of which task of a block the panels are packed
-    for (std::int64_t task = next(); task >= 0; task = next()) {
-        const box_grid::item box = g.tasks.blocks[task / block_tasks];
-        const pixel_task t(g, task);
-        if (weights_key != task % block_tasks) pack_row_weights(g, t, call.weights, packed_weights);
-        weights_key = task % block_tasks;
-
-        const packed_box read = reads_of(g.axes, g.outputs, box, g.panels.terms);
+    for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool new_source) {
+        if (new_weights) pack_row_weights(g, t, call.weights, weights);
+        const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
-        const std::int64_t key = task / block_tasks * g.groups + t.group;
-        if (packed_key != key) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
-        packed_key = key;
-        for_each_pixel_panel(g, call, t, packed_weights, g.panels.floats, [&](const pixel_panel<T>& panel) {
-            compute_lines(g, panel, packed, pitch, read, box, terms, array_at<float>(slice, g.at_transposed));
+        if (new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
+        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<T>& panel) {
+            compute_lines(g, panel, packed, pitch, read, t.box, terms, array_at<float>(slice, g.at_transposed));
         });
-    }
+    });
 }
 
 }  // namespace detail

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv/plan.hpp>
+#include <gradkern/detail/conv/panel_tasks.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/select.hpp>
 #include <gradkern/detail/conv/tile_loop.hpp>
@@ -29,17 +29,22 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// What plans of all paths have.
+[[nodiscard]] constexpr const panel_plan& panel_plan_of(const conv_plan& plan) noexcept {
+    const panel_plan* common = nullptr;
+    with_plan(plan, [&](const panel_plan& g) { common = &g; });
+    return *common;
+}
+
 /// Runs a plan over typed tensors. All checks have passed.
 template <class T>
 void run_conv(const conv_plan& plan, conv_call<T> call, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    std::int64_t slice_bytes = 0;
-    std::int64_t tasks = 0;
-    with_plan(plan, [&](const auto& g) { slice_bytes = g.slice_bytes; });
-    const slices memory(workspace, slice_bytes);
-    call.single_worker = executor.concurrency() == 1 || memory.count() == 1;
-    with_plan(plan, [&](const auto& g) { tasks = g.task_count(call.single_worker); });
-    run_tasks(executor, tasks, memory, [&](std::byte* slice, auto&& next) {
+    const panel_plan& common = panel_plan_of(plan);
+    const slices memory(workspace, common.slice_bytes);
+    const bool single_worker = executor.concurrency() == 1 || memory.count() == 1;
+    call.task_panels = single_worker ? common.single_worker_panels : common.tasks.each;
+    run_tasks(executor, common.tasks.count(call.task_panels), memory, [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
     });
 }
@@ -49,7 +54,8 @@ class planned_conv {
 public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        return workspace_for(summary_.slice_bytes, std::min<std::int64_t>(workers, summary_.tasks));
+        const panel_plan& g = panel_plan_of(plan_);
+        return workspace_for(g.slice_bytes, std::min<std::int64_t>(workers, g.tasks.count(g.tasks.each)));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: no more products per output than
@@ -58,11 +64,12 @@ public:
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
+        const panel_plan& g = panel_plan_of(plan_);
         text_writer out(text);
-        out << op_ << ": " << name_of(path_) << (summary_.has_pairs ? ", dot_bf16" : "") << ", activations "
-            << (summary_.in_place ? "in place" : "packed") << ", " << summary_.panels << " panels of "
-            << summary_.panel_channels << " channels, " << summary_.blocks << " blocks, " << summary_.tasks
-            << " tasks, " << summary_.slice_bytes << " bytes a worker, " << isa_name;
+        out << op_ << ": " << name_of(path_) << (g.panels.has_pairs() ? ", dot_bf16" : "") << ", activations "
+            << (g.in_place() ? "in place" : "packed") << ", " << g.group_panels << " panels of " << g.panel_channels
+            << " channels, " << g.tasks.blocks.count() << " blocks, " << g.tasks.count(g.tasks.each) << " tasks, "
+            << g.slice_bytes << " bytes a worker, " << isa_name;
         return out.size();
     }
 
@@ -70,13 +77,6 @@ protected:
     /// A plan that nobody made.
     explicit planned_conv(std::string_view op) noexcept : op_(op) {}
 
-    /// Types of tensors and bias.
-    struct element_types {
-        std::int64_t bytes;
-        std::int64_t bias_bytes;
-        data_type bias;
-        conv_elements elements;
-    };
     /// Memory layouts of the tensors, in the order of the arguments of run().
     struct tensors {
         std::string_view in_name;
@@ -88,11 +88,9 @@ protected:
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] GRADKERN_COLD status plan_memory(const element_types& types, tensors t,
-                                                   const shape::convolution_problem& p, shape::side outputs,
-                                                   bool transposed, gradkern::data_format format,
-                                                   gradkern::weights_format w_format,
-                                                   const plan_options& options) noexcept {
+    [[nodiscard]] status plan_memory(const conv_elements& types, tensors t, const shape::convolution_problem& p,
+                                     shape::side outputs, bool transposed, gradkern::data_format format,
+                                     gradkern::weights_format w_format, const plan_options& options) noexcept {
         if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options);
@@ -104,12 +102,9 @@ protected:
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
         checks.require_that(scratch_is_countable(reached), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
-        conv_elements elements = types.elements;
-        elements.bf16_pairs = elements.bf16_pairs && options.precision == precision::relaxed;
         conv_problem problem = make_conv_problem(
             p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
-            shape::filter_strides(t.weights, w_format, transposed), elements, options);
-        problem.bias_type = types.bias;
+            shape::filter_strides(t.weights, w_format, transposed), types, options);
         problem.bias_stride = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
         const conv_path* const path = select_conv_path(problem, options.algorithm);
         check_path(checks, conv_paths, path, options.algorithm);
@@ -120,11 +115,9 @@ protected:
         out_ = tensor_memory(t.out_name, t.out, types.bytes);
         plan_ = path->make(problem, path->name);
         path_ = path->name;
-        with_plan(plan_, [&](const auto& plan) { summary_ = plan.summary(); });
         constexpr std::int64_t small_products = 352;
         const std::int64_t segments = problem.taps() * shape::ceil_div(problem.in_channels, channel_block);
-        is_small_ =
-            segments <= small_products && segments * std::min(problem.in_channels, channel_block) <= small_products;
+        is_small_ = segments * std::min(problem.in_channels, channel_block) <= small_products;
         return {};
     }
 
@@ -135,7 +128,6 @@ protected:
     tensor_memory out_{};
     algorithm path_ = algorithm::automatic;
     bool is_small_ = false;
-    plan_summary summary_{};
     conv_plan plan_{};
 };
 
@@ -143,8 +135,7 @@ protected:
 template <class T, class Bias>
 class conv_operator : public planned_conv {
 public:
-    /// A plan that nobody made.
-    explicit conv_operator(std::string_view op) noexcept : planned_conv(op) {}
+    using planned_conv::planned_conv;
 
 protected:
     /// Checks memory and plans a checked problem.
@@ -156,9 +147,9 @@ protected:
             return plan_memory({.bytes = sizeof(T),
                                 .bias_bytes = sizeof(Bias),
                                 .bias = element_traits<Bias>::type,
-                                .elements = {.is_f32 = std::is_same_v<T, float>,
-                                             .native_16bit = is_native_16bit<lane_operand<T>>,
-                                             .bf16_pairs = has_pairs<T>}},
+                                .is_f32 = std::is_same_v<T, float>,
+                                .native_16bit = is_native_16bit<lane_operand<T>>,
+                                .bf16_pairs = has_pairs<T>},
                                t, p, outputs, transposed, format, w_format, options);
         }
         return {};
@@ -170,7 +161,7 @@ protected:
                                    workspace.size(), workspace_bytes(1));
         if (!s) return s;
         if constexpr (takes_elements<T, Bias>)
-            run_conv(plan_, conv_call<T>{in, weights, bias_.empty() ? nullptr : bias, out, false}, workspace, executor);
+            run_conv(plan_, conv_call<T>{in, weights, bias_.empty() ? nullptr : bias, out, 0}, workspace, executor);
         return {};
     }
 };

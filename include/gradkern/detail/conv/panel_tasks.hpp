@@ -1,14 +1,17 @@
-// Tasks: a block of outputs, and some panels of output channels.
+// What the plans of all paths share: tasks are a block of outputs, and some panels of output channels.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/terms.hpp>
+#include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/shape/check.hpp>
@@ -23,24 +26,67 @@ struct panel_tasks {
     std::int64_t fused = 0;   // those that share tasks: all, or all but the last one
     std::int64_t each = 1;
 
-    /// The panels [first, last) of a task of a block.
-    struct range {
-        std::int64_t first;
-        std::int64_t last;
-    };
     [[nodiscard]] constexpr std::int64_t per_block(std::int64_t n) const noexcept {
         return shape::ceil_div(fused, n) + panels - fused;
     }
-    [[nodiscard]] constexpr std::int64_t count() const noexcept { return blocks.count() * per_block(each); }
-    [[nodiscard]] constexpr range panels_of(std::int64_t task, std::int64_t n) const noexcept {
+    [[nodiscard]] constexpr std::int64_t count(std::int64_t n) const noexcept { return blocks.count() * per_block(n); }
+    /// The panels [first, last) of a task.
+    [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task, std::int64_t n) const noexcept {
         const std::int64_t first = task % per_block(n) * n;
         if (first < fused) return {first, std::min(first + n, fused)};
         return {fused, fused + 1};
+    }
+    /// Gives tasks as many panels of so many floats as stay in L2.
+    constexpr void fuse(std::int64_t panel_floats) noexcept {
+        each = std::clamp<std::int64_t>(task_weight_floats / panel_floats, 1, std::max<std::int64_t>(fused, 1));
     }
     /// Gives tasks fewer panels where there would be too few tasks for many workers.
     constexpr void share_out() noexcept {
         constexpr std::int64_t tasks = 16;
         each = std::clamp<std::int64_t>(blocks.count() * fused / tasks, 1, each);
+    }
+};
+
+/// What the plans of all paths have in common.
+struct panel_plan : conv_equation {
+    weight_panels panels{};
+    source_kind source = source_kind::packed;  // of activations
+    std::int64_t panel_channels = 0;           // output channels of a panel
+    std::int64_t group_panels = 0;             // of one group, or of all where lanes run across them
+    panel_tasks tasks{};
+    std::int64_t single_worker_panels = 1;  // of a task, where one worker has all tasks
+    std::int64_t at_weights = 0;            // byte offsets in a slice
+    std::int64_t at_packed = 0;
+    term_list_layout terms{};
+    std::int64_t slice_bytes = 0;
+
+    [[nodiscard]] constexpr bool in_place() const noexcept { return source == source_kind::in_place; }
+    /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
+    [[nodiscard]] constexpr bool rounds_pairs() const noexcept {
+        return panels.has_pairs() && panels.terms * taps() <= part_terms && !accumulates();
+    }
+};
+
+/// One task.
+struct panel_task {
+    box_grid::item box;
+    std::int64_t first_panel;
+    std::int64_t panels;
+    std::int64_t group;          // of the first panel, often the only one
+    std::int64_t first_channel;  // of the first panel: in its group, or in all where lanes run across them
+    std::int64_t channels;       // of all panels, where they are of one group or lanes run across groups
+    std::int64_t source_key;     // tasks that read the same channels of a group for the same outputs have the same
+
+    GRADKERN_NOINLINE panel_task(const panel_plan& g, std::int64_t task, std::int64_t each) noexcept {
+        const std::int64_t block = task / g.tasks.per_block(each);
+        const auto [first, last] = g.tasks.panels_of(task, each);
+        box = g.tasks.blocks[block];
+        first_panel = first;
+        panels = last - first;
+        group = first / g.group_panels;
+        first_channel = first % g.group_panels * g.panel_channels;
+        channels = std::min(panels * g.panel_channels, g.panels.lane_channels(g) - first_channel);
+        source_key = g.panels.across_groups() ? task : block * g.groups + group;
     }
 };
 
@@ -65,38 +111,37 @@ struct block_budget {
 /// The same of the largest block.
 [[nodiscard]] constexpr std::int64_t buffer_floats(const conv_equation& e, const block_budget& b,
                                                    const box_grid& blocks) noexcept {
-    if (blocks.count() == 0) return 0;
     return buffer_floats(e, b, blocks.images(), {blocks.box(0), blocks.box(1), blocks.box(2)});
 }
 
 /// The largest blocks within the limits.
-[[nodiscard]] GRADKERN_NOINLINE constexpr box_grid choose_blocks(const conv_equation& e,
-                                                                 const block_budget& b) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr box_grid choose_blocks(const conv_equation& e, const block_budget& b) noexcept {
     return box_grid(e.batch, e.extents(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
         return images * box[0] * box[1] * box[2] <= b.pixels && buffer_floats(e, b, images, box) <= b.floats;
     });
 }
 
-/// Tensors of a run, and how many workers it has.
+/// Tensors of a run, and how many panels its tasks have.
 template <class T>
 struct conv_call {
     const T* src;
     const T* weights;
     const void* bias;  // null: none
     T* dst;
-    bool single_worker;
+    std::int64_t task_panels;
 };
 
-/// What operators tell of a plan.
-struct plan_summary {
-    bool has_pairs = false;
-    bool in_place = false;
-    std::int64_t panels = 0;  // of a group, or of all
-    std::int64_t panel_channels = 0;
-    std::int64_t blocks = 0;
-    std::int64_t tasks = 0;
-    std::int64_t slice_bytes = 0;
-};
+/// Calls f(task, weights are new, activations are new) for the tasks of a worker, whose buffers keep what the task before needed.
+template <class Next, class F>
+inline void for_each_task(const panel_plan& g, std::int64_t task_panels, const Next& next, const F& f) noexcept {
+    std::int64_t weights_key = -1;
+    std::int64_t source_key = -1;
+    for (std::int64_t task = next(); task >= 0; task = next()) {
+        const panel_task t(g, task, task_panels);
+        f(t, std::exchange(weights_key, t.first_panel) != t.first_panel,
+          std::exchange(source_key, t.source_key) != t.source_key);
+    }
+}
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

@@ -15,11 +15,11 @@
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
-#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -35,124 +35,91 @@ inline constexpr std::int64_t most_panel_rows = std::max<std::int64_t>(wide_tile
 inline constexpr int image_vectors = narrow_rows == 8 ? 7 : 4;
 
 /// Columns of a tile at most.
-inline constexpr std::int64_t most_tile_columns = 8 * static_cast<std::int64_t>(simd::lanes);
+inline constexpr std::int64_t most_tile_columns = 8 * vector_lanes;
 /// Sums of the tiles of a call that go by way of a buffer, at most: a few tiles.
 inline constexpr std::int64_t most_buffered_sums = 2048;
 static_assert(most_buffered_sums >= std::max(12, 3 * image_vectors) * simd::lanes &&
               most_buffered_sums >= tile_rows * tile_lanes);
 
-/// What the plans have in common.
-struct pixel_plan : conv_equation {
-    weight_panels panels{};         // of one lane: an output channel each
-    std::int64_t panel_rows = 1;    // output channels of a panel: the rows of its tiles
-    std::int64_t group_panels = 0;  // of one group
-    panel_tasks tasks{};
-    std::int64_t at_weights = 0;  // byte offsets in a slice
-    std::int64_t at_packed = 0;
-    term_list_layout terms{};
-    std::int64_t slice_bytes = 0;
-
-    [[nodiscard]] constexpr plan_summary summary() const noexcept {
-        return {.has_pairs = panels.has_pairs(),
-                .panels = group_panels,
-                .panel_channels = panel_rows,
-                .blocks = tasks.blocks.count(),
-                .tasks = task_count(false),
-                .slice_bytes = slice_bytes};
-    }
-    [[nodiscard]] constexpr std::int64_t task_count(bool) const noexcept { return tasks.count(); }
-    /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
-    [[nodiscard]] constexpr bool rounds_pairs() const noexcept {
-        return panels.has_pairs() && panels.terms * taps() <= part_terms && !accumulates();
-    }
-};
-
 /// Panels and the most of them that a task has. Those of several groups read other activations: one a task.
-constexpr void choose_pixel_panels(pixel_plan& g, const conv_problem& p) noexcept {
-    const bool pairs = p.bf16_pairs && p.in_channels > 1;
-    g.panels = make_weight_panels(p, lane_inputs::broadcast, pairs ? tile_numbers::bf16_pairs : tile_numbers::f32, 1);
-    g.panel_rows = p.out_channels <= wide_tile_rows ? wide_tile_rows : tile_rows;
-    g.group_panels = shape::ceil_div(p.out_channels, g.panel_rows);
+constexpr void choose_pixel_panels(panel_plan& g, const conv_problem& p) noexcept {
+    g.panels = make_weight_panels(p, lane_inputs::broadcast, broadcast_numbers(p), 1);
+    g.panel_channels = p.out_channels <= wide_tile_rows ? wide_tile_rows : tile_rows;
+    g.group_panels = shape::ceil_div(p.out_channels, g.panel_channels);
     g.tasks.panels = g.tasks.fused = g.group_panels * p.groups;
-    if (p.groups == 1)
-        g.tasks.each = std::clamp<std::int64_t>(task_weight_floats / (g.panel_rows * g.panels.floats), 1,
-                                                std::max<std::int64_t>(g.tasks.fused, 1));
+    if (p.groups == 1) g.tasks.fuse(g.panel_channels * g.panels.floats);
 }
 
-/// The output channels of a task.
-struct pixel_task {
-    std::int64_t group;
-    std::int64_t first_row;  // of the group
-    std::int64_t rows;
-    std::int64_t first_channel;  // of all
-
-    GRADKERN_NOINLINE pixel_task(const pixel_plan& g, std::int64_t task) noexcept {
-        const auto [first, last] = g.tasks.panels_of(task, g.tasks.each);
-        group = first / g.group_panels;
-        first_row = first % g.group_panels * g.panel_rows;
-        rows = std::min((last - first) * g.panel_rows, g.out_channels - first_row);
-        first_channel = group * g.out_channels + first_row;
-    }
-};
+/// The scratch of a worker: an array of the path's own, and room for packed activations and weights.
+constexpr void lay_out_pixels(panel_plan& g, slice_layout slice, std::int64_t packed_floats,
+                              source_kind weights) noexcept {
+    const std::int64_t panels = weights == source_kind::packed ? g.tasks.each : 0;
+    g.single_worker_panels = g.tasks.each;
+    g.at_packed = slice.reserve<float>(packed_floats + most_tile_columns);
+    g.terms = reserve_terms(slice, g, g.panels.blocks());
+    g.at_weights = slice.reserve<float>(panels * g.panel_channels * g.panels.floats);
+    g.slice_bytes = g.tasks.count(1) == 0 ? 0 : slice.bytes();
+}
 
 /// Packs the weights of the task's output channels, one panel of one row each.
 template <class T>
-void pack_row_weights(const pixel_plan& g, const pixel_task& t, const T* weights, float* packed) noexcept {
-    for (std::int64_t j = 0; j < t.rows; ++j)
-        pack_weight_panel(g, g.panels, weights, t.group, t.first_row + j, 1, packed + j * g.panels.floats);
+void pack_row_weights(const panel_plan& g, const panel_task& t, const T* weights, float* packed) noexcept {
+    if (g.taps() == 1 && !g.panels.has_pairs()) {  // a matrix
+        const T* const first =
+            weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
+        pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.channels, packed, g.panels.floats);
+        return;
+    }
+    for (std::int64_t j = 0; j < t.channels; ++j)
+        pack_weight_panel(g, g.panels, weights, t.group, t.first_channel + j, 1, packed + j * g.panels.floats);
 }
-
-/// Kernels for a few rows: one vector wide, two, as wide as can be, and of three rows as wide as the lines of an image. The
-/// narrow ones are those of all tiles.
-template <operand A, int Rows>
-inline constexpr std::array<tile_function, 4> wide_tiles{
-    {&register_tile<A, kernel_rows(Rows, row_unit<A>), 1>, &register_tile<A, kernel_rows(Rows, row_unit<A>), 2>,
-     &register_tile<A, Rows, wide_tile_vectors(Rows)>,
-     &register_tile<A, Rows, Rows == 3 ? image_vectors : wide_tile_vectors(Rows)>}};
 
 /// A kernel and the columns it computes.
 struct pixel_tile {
     tile_function run;
     std::int64_t width;
 };
+/// The kernel for a few rows where `left` columns are left: one vector wide, two, as wide as can be, or as wide as the lines of an
+/// image. The narrow ones are those of all tiles.
+template <operand A, int Rows>
+[[nodiscard]] inline pixel_tile wide_tile_for(std::int64_t left) noexcept {
+    constexpr int narrow = kernel_rows(Rows, row_unit<A>);
+    constexpr int most = wide_tile_vectors(Rows);
+    const std::int64_t vectors = shape::ceil_div(left, vector_lanes);
+    if (vectors <= 1) return {&register_tile<A, narrow, 1>, vector_lanes};
+    if (vectors == 2) return {&register_tile<A, narrow, 2>, 2 * vector_lanes};
+    if (Rows == 3 && vectors >= image_vectors && vectors % most != 0)
+        return {&register_tile < A, Rows, Rows == 3 ? image_vectors : most >, image_vectors * vector_lanes};
+    return {&register_tile<A, Rows, most>, most * vector_lanes};
+}
 
 /// The kernel for some rows where `left` columns are left. `few`: all output channels are rows of one tile, which may
 /// then be wide; else tiles of all panels are equally wide.
 template <operand A>
 [[nodiscard]] inline pixel_tile pixel_tile_for(std::size_t rows, std::int64_t left, bool few) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     static_assert(wide_tile_rows == 4);
     if (!few) {
-        const std::int64_t width = kernel_vectors(left) * lanes;
+        const std::int64_t width = kernel_vectors(left) * vector_lanes;
         return {tiles_for<A>(width)[rows - 1], width};
     }
-    const auto& tiles = rows == 1   ? wide_tiles<A, 1>
-                        : rows == 2 ? wide_tiles<A, 2>
-                        : rows == 3 ? wide_tiles<A, 3>
-                                    : wide_tiles<A, 4>;
-    if (left <= lanes) return {tiles[0], lanes};
-    if (left <= 2 * lanes) return {tiles[1], 2 * lanes};
-    const std::int64_t vectors = (left + lanes - 1) / lanes;
-    if (rows == 3 && vectors >= image_vectors && vectors % wide_tile_vectors(3) != 0)
-        return {tiles[3], image_vectors * lanes};
-    return {tiles[2], wide_tile_vectors(static_cast<int>(rows)) * lanes};
+    switch (rows) {
+        case 1: return wide_tile_for<A, 1>(left);
+        case 2: return wide_tile_for<A, 2>(left);
+        case 3: return wide_tile_for<A, 3>(left);
+        default: return wide_tile_for<A, 4>(left);
+    }
 }
 
 /// The output channels of a panel: the rows of its tiles.
 template <class T>
 struct pixel_panel {
-    const pixel_plan& g;
+    const panel_plan& g;
     std::int64_t first = 0;  // of all groups
     std::size_t rows = 0;
     const float* weights = nullptr;  // of the first, packed or in place
     std::int64_t weights_step = 0;   // from channel to channel
     const void* bias = nullptr;      // of channel 0
     T* dst = nullptr;                // of the first
-
-    /// Whether tiles write straight into a tensor where columns lie `step` apart.
-    [[nodiscard]] bool is_direct(std::int64_t step) const noexcept {
-        return (std::is_same_v<T, float> || g.rounds_pairs()) && step == 1 && !g.accumulates() && bias == nullptr;
-    }
 
     /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
     /// tiles belong to the first run. Whole tiles are read at `source`. The runs tell where the columns belong, which lie
@@ -164,7 +131,9 @@ struct pixel_panel {
         if constexpr (has_pairs<T>) {
             if (g.panels.has_pairs()) tile = pixel_tile_for<operand::pair>(rows, left, few);
         }
-        const bool direct = is_direct(step) && tile.width <= runs->count;
+        // Whether tiles write straight into the tensor.
+        const bool direct = (std::is_same_v<T, float> || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
+                            bias == nullptr && tile.width <= runs->count;
         const std::int64_t most = direct ? left : most_buffered_sums / static_cast<std::int64_t>(rows);
         const std::int64_t tiles = std::max<std::int64_t>(std::min({left, runs->count, most}) / tile.width, 1);
         alignas(64) std::array<float, static_cast<std::size_t>(most_buffered_sums)> sums;
@@ -176,8 +145,7 @@ struct pixel_panel {
             c[j] = sums.data() + row * tiles * tile.width;
             if (direct) c[j] = reinterpret_cast<float*>(dst + (runs->offset + row * g.out[1]));
         }
-        tile_call call{.list = terms.segments,
-                       .rows = static_cast<std::ptrdiff_t>(rows),
+        tile_call call{.rows = static_cast<std::ptrdiff_t>(rows),
                        .a = w.data(),
                        .a_step = terms.a_step,
                        .b = source,
@@ -187,12 +155,7 @@ struct pixel_panel {
                        .tiles = tiles,
                        .b_next = tile.width,
                        .c_next = tile.width};
-        for (std::ptrdiff_t part = 0; part < terms.part_count; ++part) {
-            call.count = terms.parts[part];
-            call.mode = part == 0 ? tile_mode::set : tile_mode::add;
-            tile.run(call);
-            call.list += call.count;
-        }
+        terms.run(tile.run, call, false);
         const std::int64_t columns = std::min(left, tiles * tile.width);
         for (std::size_t j = 0; j < rows && !direct; ++j)
             store(static_cast<std::int64_t>(j), c[j], columns, runs, step);
@@ -215,13 +178,13 @@ private:
 
 /// Calls f(panel) for the panels of a task.
 template <class T, class F>
-inline void for_each_pixel_panel(const pixel_plan& g, const conv_call<T>& call, const pixel_task& task,
+inline void for_each_pixel_panel(const panel_plan& g, const conv_call<T>& call, const panel_task& task,
                                  const float* weights, std::int64_t weights_step, const F& f) {
-    for (std::int64_t row = 0; row < task.rows; row += g.panel_rows) {
-        const std::int64_t first = task.first_channel + row;
+    for (std::int64_t row = 0; row < task.channels; row += g.panel_channels) {
+        const std::int64_t first = task.group * g.out_channels + task.first_channel + row;
         f(pixel_panel<T>{.g = g,
                          .first = first,
-                         .rows = static_cast<std::size_t>(std::min(g.panel_rows, task.rows - row)),
+                         .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
                          .weights = weights + row * weights_step,
                          .weights_step = weights_step,
                          .bias = call.bias,

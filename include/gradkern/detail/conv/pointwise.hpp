@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/panel_tasks.hpp>
 #include <gradkern/detail/conv/pixel_tile.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
@@ -30,21 +31,13 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-struct pointwise_plan : pixel_plan {
-    source_kind source =
-        source_kind::packed;  // of activations: in place, all but the pixels of an image that fill no tile
+/// Activations in place are all but the pixels of an image that fill no tile.
+struct pointwise_plan : panel_plan {
     source_kind weights_source = source_kind::packed;
     std::int64_t segment = 0;  // pixels: columns of a tile at most. Blocks count segments
 
-    [[nodiscard]] constexpr plan_summary summary() const noexcept {
-        plan_summary s = pixel_plan::summary();
-        s.in_place = source == source_kind::in_place;
-        return s;
-    }
     /// Pixels that blocks take for one line: all of them, or read in place those of an image.
-    [[nodiscard]] constexpr std::int64_t line_pixels() const noexcept {
-        return source == source_kind::in_place ? extent(2) : pixels();
-    }
+    [[nodiscard]] constexpr std::int64_t line_pixels() const noexcept { return in_place() ? extent(2) : pixels(); }
     [[nodiscard]] constexpr std::int64_t packed_floats(std::int64_t segments) const noexcept {
         return row_pitch(segments * segment) * panels.terms;
     }
@@ -53,55 +46,44 @@ struct pointwise_plan : pixel_plan {
 struct pointwise_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept { return p.is_pointwise(); }
 
-    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        if (p.groups > 1) return false;
+    [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
+        if (p.groups > 1 || p.out_channels == 0) return false;
         if (leaves_lanes_empty(p)) return true;
         if (p.in[1] == 1 || p.out[1] == 1) return false;  // nothing to transpose
-        if (p.pixels() < static_cast<std::int64_t>(simd::lanes) || p.in_channels > most_packed_floats / segment_of(p))
-            return false;
+        if (p.pixels() < vector_lanes || p.in_channels > most_packed_floats / segment_of(p)) return false;
         if (reads_weights_in_place(p)) return true;
         // Packing weights for each block takes longer than transposing few activations, and than blocks of few pixels.
-        const bool few_weights = std::min(p.in_channels, p.out_channels) < static_cast<std::int64_t>(simd::lanes);
-        return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * static_cast<std::int64_t>(simd::lanes));
+        const bool few_weights = std::min(p.in_channels, p.out_channels) < vector_lanes;
+        return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * vector_lanes);
     }
 
     [[nodiscard]] static constexpr pointwise_plan make(const conv_problem& p) noexcept {
-        pointwise_plan g{{p}};
-        if (p.out_channels == 0) return g;
+        pointwise_plan g{{{p}}};
         choose_pixel_panels(g, p);
         g.segment = segment_of(p);
         if (p.is_f32 && reads_in_place(p)) g.source = source_kind::in_place;
         if (reads_weights_in_place(p)) g.weights_source = source_kind::in_place;
-        const bool packed = g.source == source_kind::packed;
         std::int64_t segments = std::max<std::int64_t>(block_pixels / g.segment, 1);
         while (segments > 1 && g.packed_floats(segments) > most_packed_floats) --segments;
         if (g.pixels() > 0) {  // blocks of one line, or of one image
             const std::int64_t all = shape::ceil_div(g.line_pixels(), g.segment);
-            g.tasks.blocks = box_grid(packed ? 1 : p.batch, {1, 1, all}, {1, 1, shape::even_part(all, segments)});
+            g.tasks.blocks = box_grid(g.in_place() ? p.batch : 1, {1, 1, all}, {1, 1, shape::even_part(all, segments)});
         }
-        if (p.groups == 1) g.tasks.share_out();
-        const bool any = g.tasks.blocks.count() > 0;
-        slice_layout slice;
-        g.at_packed =
-            slice.reserve<float>(any ? g.packed_floats(packed ? g.tasks.blocks.box(2) : 1) + most_tile_columns : 0);
-        g.terms = reserve_terms(slice, g, g.panels.blocks());
-        const std::int64_t weights = g.tasks.each * g.panel_rows * g.panels.floats;
-        g.at_weights = slice.reserve<float>(g.weights_source == source_kind::packed ? weights : 0);
-        g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
+        g.tasks.share_out();
+        lay_out_pixels(g, {}, g.packed_floats(g.in_place() ? 1 : g.tasks.blocks.box(2)), g.weights_source);
         return g;
     }
 
     /// Whether lanes of output channels would be mostly empty, whatever the kernel, and pixels are many.
     [[nodiscard]] static constexpr bool leaves_lanes_empty(const conv_problem& p) noexcept {
-        constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-        return 2 * p.out_channels <= lanes && p.out_channels <= wide_tile_rows && p.in_channels * p.taps() >= 32 &&
-               p.extent(2) >= 4 * lanes;
+        return 2 * p.out_channels <= vector_lanes && p.out_channels <= wide_tile_rows &&
+               p.in_channels * p.taps() >= 32 && p.extent(2) >= 4 * vector_lanes;
     }
 
 private:
     [[nodiscard]] static constexpr std::int64_t segment_of(const conv_problem& p) noexcept {
         if (p.out_channels > wide_tile_rows) return tile_lanes;
-        return wide_tile_vectors(static_cast<int>(p.out_channels)) * static_cast<std::int64_t>(simd::lanes);
+        return wide_tile_vectors(static_cast<int>(p.out_channels)) * vector_lanes;
     }
     [[nodiscard]] static constexpr bool reads_weights_in_place(const conv_problem& p) noexcept {
         return p.is_f32 && p.weights.in == 1;
@@ -119,7 +101,7 @@ private:
 template <class T>
 inline void compute_pixels(const pixel_panel<T>& panel, std::int64_t segment, const float* source, std::int64_t first,
                            std::int64_t count, const term_list& terms) noexcept {
-    const pixel_plan& g = panel.g;
+    const panel_plan& g = panel.g;
     pixel_walk outputs(g.batch, g.extents(), g.out, first);
     std::array<pixel_run, most_tile_columns> runs;
     pixel_run rest;  // of the last run
@@ -143,44 +125,26 @@ inline void compute_pixels(const pixel_panel<T>& panel, std::int64_t segment, co
     }
 }
 
-/// Packs the weights of a task.
-template <class T>
-inline void pack_pointwise_weights(const pointwise_plan& g, const pixel_task& t, const T* weights,
-                                   float* packed) noexcept {
-    if (!g.panels.has_pairs()) {  // a matrix
-        const T* const first = weights + (g.weights.first + t.group * g.weights.group + t.first_row * g.weights.out);
-        pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.rows, packed, g.panels.floats);
-        return;
-    }
-    pack_row_weights(g, t, weights, packed);
-}
-
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
     auto* const packed_weights = array_at<float>(slice, g.at_weights);
     auto* const packed = array_at<float>(slice, g.at_packed);
     term_list terms(slice, g.terms);
-    const std::int64_t block_tasks = g.tasks.per_block(g.tasks.each);
-    std::int64_t packed_key = -1;   // which (block, group) the buffer holds
-    std::int64_t weights_key = -1;  // of which task of a block the panels are packed
-    for (std::int64_t task = next(); task >= 0; task = next()) {
-        const box_grid::item box = g.tasks.blocks[task / block_tasks];
-        const pixel_task t(g, task);
+    for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         const float* weights = packed_weights;
         std::int64_t weights_step = g.panels.floats;
         if (g.weights_source == source_kind::packed) {
-            if (weights_key != task % block_tasks) pack_pointwise_weights(g, t, call.weights, packed_weights);
-            weights_key = task % block_tasks;
+            if (new_weights) pack_row_weights(g, t, call.weights, packed_weights);
         } else if constexpr (std::is_same_v<T, float>) {
-            weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_row * g.weights.out);
+            weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
             weights_step = g.weights.out;
         }
 
         const T* const from = call.src + t.group * g.in_channels * g.in[1];
-        const std::int64_t in_line = box.first[2] * g.segment;
-        const std::int64_t first = box.first_image * g.line_pixels() + in_line;
-        const std::int64_t count = std::min(box.last[2] * g.segment, g.line_pixels()) - in_line;
+        const std::int64_t in_line = t.box.first[2] * g.segment;
+        const std::int64_t first = t.box.first_image * g.line_pixels() + in_line;
+        const std::int64_t count = std::min(t.box.last[2] * g.segment, g.line_pixels()) - in_line;
         const auto compute = [&](const float* source, std::int64_t channel_step, std::int64_t begin,
                                  std::int64_t pixels) {
             std::array<shape::tap_class, 3> c;
@@ -194,18 +158,16 @@ void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slic
         // Pixels are two parts: in place, then packed.
         std::int64_t in_place = 0;
         if constexpr (std::is_same_v<T, float> && target.quirk.fast_far_reads) {
-            if (g.source == source_kind::in_place) in_place = count / g.segment * g.segment;
-            if (in_place > 0) compute(from + (box.first_image * g.in[0] + in_line), g.in[1], first, in_place);
+            if (g.in_place()) in_place = count / g.segment * g.segment;
+            if (in_place > 0) compute(from + (t.box.first_image * g.in[0] + in_line), g.in[1], first, in_place);
         }
-        if (in_place == count) continue;
+        if (in_place == count) return;
         const std::int64_t pitch = row_pitch(count - in_place);
-        const std::int64_t key = task / block_tasks * g.groups + t.group;
-        if (packed_key != key)
+        if (new_source)
             pack_pixels(from, pixel_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
                         g.in_channels, g.panels.has_pairs(), packed, pitch);
-        packed_key = key;
         compute(packed, pitch, first + in_place, count - in_place);
-    }
+    });
 }
 
 }  // namespace detail

@@ -6,22 +6,26 @@
 // Outputs of a forward pass lie on the small side, those of a data gradient on the large side (shape/axis.hpp).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
+
+/// Floats of a vector, as extents are counted.
+inline constexpr auto vector_lanes = static_cast<std::int64_t>(simd::lanes);
 
 /// Strides of a filter by what its axes do here, in elements.
 struct filter_strides {
@@ -72,20 +76,35 @@ struct conv_equation {
     }
 };
 
-/// A checked problem: the equation, and what plans know of elements, options and caches.
-struct conv_problem : conv_equation {
+/// What problems know of element types.
+struct conv_elements {
+    std::int64_t bytes = 0;
+    std::int64_t bias_bytes = 0;
+    data_type bias = data_type::f32;
     bool is_f32 = false;
     bool native_16bit = false;  // tiles can read and write the elements as they are
     bool bf16_pairs = false;    // tiles may take channels by pairs (pack/pairs.hpp)
+};
+
+/// A checked problem: the equation, and what plans know of elements and options.
+struct conv_problem : conv_equation, conv_elements {
     scratch_use scratch = scratch_use::fast;
-    std::int64_t bytes = 0;  // of the activations of both sides
 
     /// Bits of relaxed results depend on the path: those have the scratch of a fast one.
     [[nodiscard]] constexpr bool takes_least_scratch() const noexcept {
         return scratch == scratch_use::least && !bf16_pairs;
     }
-    /// Whether the last cache is likely to hold the activations.
-    [[nodiscard]] constexpr bool is_cached() const noexcept { return bytes <= target.cache.last_level; }
+    /// Whether the last cache is likely to hold the activations of both sides.
+    [[nodiscard]] constexpr bool is_cached() const noexcept {
+        shape::checked read(in_channels);
+        shape::checked written(out_channels);
+        for (std::size_t i = 0; i < 3; ++i) {
+            read *= read_extent(axes[i], outputs);
+            written *= extent(i);
+        }
+        const shape::checked all = (read + written) * batch * groups * bytes;
+        return all.ok() && all.value() <= target.cache.last_level;
+    }
 };
 
 /// Forward: where windows are single pixels, nobody reads those between them. The tensor without them has an axis of stride 1.
@@ -117,25 +136,6 @@ constexpr void collapse_unit_axes(conv_equation& e) noexcept {
     }
 }
 
-/// Bytes of the activations of both sides; INT64_MAX where there are more.
-[[nodiscard]] constexpr std::int64_t activation_bytes(const shape::convolution_problem& p, bool f32) noexcept {
-    shape::checked large(p.large_channels);
-    shape::checked small(p.small_channels);
-    for (const shape::axis& a : p.axes) {
-        large *= a.large;
-        small *= a.small;
-    }
-    const shape::checked bytes = (large + small) * p.batch * p.groups * std::int64_t{f32 ? 4 : 2};
-    return bytes.ok() ? bytes.value() : INT64_MAX;
-}
-
-/// What problems know of element types.
-struct conv_elements {
-    bool is_f32 = false;
-    bool native_16bit = false;
-    bool bf16_pairs = false;
-};
-
 /// The problem of a checked operator. The bias is none.
 [[nodiscard]] constexpr conv_problem make_conv_problem(const shape::convolution_problem& p, shape::side outputs,
                                                        const shape::canonical_strides& in,
@@ -143,30 +143,27 @@ struct conv_elements {
                                                        const shape::canonical_strides& weights,
                                                        const conv_elements& elements,
                                                        const plan_options& options) noexcept {
-    conv_problem c;
     const bool forward = outputs == shape::side::small;
-    c.outputs = outputs;
-    c.output = options.output;
-    c.axes = p.axes;
-    c.batch = p.batch;
-    c.groups = p.groups;
-    c.in_channels = forward ? p.large_channels : p.small_channels;
-    c.out_channels = forward ? p.small_channels : p.large_channels;
-    c.in = in;
-    c.out = out;
-    c.weights = {.first = 0,
-                 .group = p.small_channels * weights[0],
-                 .in = weights[forward ? 1 : 0],
-                 .out = weights[forward ? 0 : 1],
-                 .tap = {weights[2], weights[3], weights[4]}};
+    conv_problem c{{.outputs = outputs,
+                    .output = options.output,
+                    .axes = p.axes,
+                    .batch = p.batch,
+                    .groups = p.groups,
+                    .in_channels = forward ? p.large_channels : p.small_channels,
+                    .out_channels = forward ? p.small_channels : p.large_channels,
+                    .in = in,
+                    .out = out,
+                    .weights = {.group = p.small_channels * weights[0],
+                                .in = weights[forward ? 1 : 0],
+                                .out = weights[forward ? 0 : 1],
+                                .tap = {weights[2], weights[3], weights[4]}},
+                    .bias_type = elements.bias},
+                   elements,
+                   options.scratch};
     for (std::size_t i = 0; i < 3; ++i) c.weights.first += c.axes[i].drop_outside_taps() * c.weights.tap[i];
+    if (options.precision != precision::relaxed) c.bf16_pairs = false;
     if (forward) drop_unread_pixels(c);
     if (in[1] != 1) collapse_unit_axes(c);  // else fused panels prefetch the next line
-    c.is_f32 = elements.is_f32;
-    c.native_16bit = elements.native_16bit;
-    c.bf16_pairs = elements.bf16_pairs;
-    c.scratch = options.scratch;
-    c.bytes = activation_bytes(p, elements.is_f32);
     return c;
 }
 

@@ -2,35 +2,33 @@
 #pragma once
 
 #include <array>
+#include <variant>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/across_groups.hpp>
 #include <gradkern/detail/conv/dense.hpp>
-#include <gradkern/detail/conv/dense_packed.hpp>
 #include <gradkern/detail/conv/depthwise.hpp>
-#include <gradkern/detail/conv/depthwise_sliding.hpp>
-#include <gradkern/detail/conv/fill.hpp>
 #include <gradkern/detail/conv/grouped.hpp>
 #include <gradkern/detail/conv/narrow_output.hpp>
-#include <gradkern/detail/conv/plan.hpp>
 #include <gradkern/detail/conv/pointwise.hpp>
 #include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/run/select.hpp>
 #include <gradkern/options.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// The plan of the path that was chosen.
+using conv_plan = std::variant<tile_plan, pointwise_plan, narrow_output_plan>;
 using conv_path = path<conv_problem, conv_plan>;
 
-/// The plan of a path that makes one; paths of tiles share theirs and make a choice.
-[[nodiscard]] GRADKERN_COLD constexpr conv_plan make_conv_plan(const conv_problem& p, const tile_choice& c) noexcept {
-    return make_tile_plan(p, c);
-}
+/// The plan of a path, which makes it, or makes a choice for tiles.
 template <class Path>
-[[nodiscard]] constexpr conv_plan make_conv_plan_of(const conv_problem& p, algorithm) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr conv_plan make_conv_plan(const conv_problem& p, algorithm) noexcept {
+    if (p.out_channels == 0) return {};  // no task
     if constexpr (requires { Path::choice(p); }) {
-        return make_conv_plan(p, Path::choice(p));
+        return make_tile_plan(p, Path::choice(p));
     } else {
         return Path::make(p);
     }
@@ -38,11 +36,10 @@ template <class Path>
 
 template <class Path>
 [[nodiscard]] constexpr conv_path conv_row(algorithm name) noexcept {
-    return {name, &Path::fits, &Path::is_profitable, &make_conv_plan_of<Path>};
+    return {name, &Path::fits, &Path::is_profitable, &make_conv_plan<Path>};
 }
 
 inline constexpr std::array conv_paths{
-    conv_row<fill_path>(algorithm::fill),
     conv_row<depthwise_sliding_path>(algorithm::depthwise_sliding),
     conv_row<depthwise_path>(algorithm::depthwise),
     conv_row<grouped_path>(algorithm::grouped),
@@ -57,7 +54,7 @@ inline constexpr std::array conv_paths{
 /// is named.
 [[nodiscard]] constexpr const conv_path* select_conv_path(const conv_problem& p, algorithm wanted) noexcept {
     if (p.takes_least_scratch() && (wanted == algorithm::automatic || has_row(conv_paths, wanted)))
-        wanted = fill_path::fits(p) ? algorithm::fill : p.is_f32 ? algorithm::dense : algorithm::dense_packed;
+        wanted = p.is_f32 ? algorithm::dense : algorithm::dense_packed;
     return select_path(conv_paths, p, wanted);
 }
 

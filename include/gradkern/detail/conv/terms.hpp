@@ -53,6 +53,16 @@ struct term_list {
         for (std::ptrdiff_t part = 0; part < part_count; ++part)
             for (const k_segment* const end = s + parts[part]; s != end; ++s) std::swap(s->a, s->b);
     }
+    /// Runs a tile part by part. `adds`: the first one is added to what the tile finds, too.
+    void run(tile_function tile, tile_call& call, bool adds) const noexcept {
+        call.list = segments;
+        for (std::ptrdiff_t part = 0; part < part_count; ++part) {
+            call.count = parts[part];
+            call.mode = part == 0 && !adds ? tile_mode::set : tile_mode::add;
+            tile(call);
+            call.list += call.count;
+        }
+    }
 };
 
 /// Lists the terms of a class that reads activations with strides `in` and `channel_step`, as `a`, and packed weights, as `b`.
@@ -88,12 +98,11 @@ inline void list_terms(const conv_equation& e, const weight_panels& panels, cons
                         list.parts[list.part_count++] = 0;
                     }
                     terms += kl;
-                    if (list.parts[list.part_count - 1] > 0) {
-                        k_segment& last = end[-1];
-                        if (last.a + last.length * list.a_step == s.a && last.b + last.length * list.b_step == s.b) {
-                            last.length += steps;
-                            continue;
-                        }
+                    k_segment* const last = list.parts[list.part_count - 1] > 0 ? end - 1 : nullptr;
+                    if (last != nullptr && last->a + last->length * list.a_step == s.a &&
+                        last->b + last->length * list.b_step == s.b) {
+                        last->length += steps;
+                        continue;
                     }
                     *end++ = s;
                     ++list.parts[list.part_count - 1];

@@ -20,6 +20,7 @@
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/panel_tasks.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
@@ -61,21 +62,14 @@ template <class T>
 template <class T>
 inline constexpr tile_element tile_element_of = make_tile_element<T>();
 
-/// One task: a block of outputs and some panels.
-struct tile_task {
+/// One task, and where its tiles read.
+struct tile_task : panel_task {
     const tile_plan& plan;
-    box_grid::item box;
-    std::int64_t first_panel;
-    std::int64_t panels;
-    std::int64_t group;       // of the first panel, often the only one
-    std::int64_t first_lane;  // of the first panel: in its group, or in all
     std::int64_t first_used;  // lanes of the first panel
     source_kind read_from;    // a last panel may be packed where others are read in place
     bool in_16bit;            // tiles read and write 16 bits as they are: packed activations are f32
-    float* packed_weights;    // [panel][bias, weights]
-    float* results;           // result_buffer::box
+    std::byte* slice;
     term_list terms;
-    // Where tiles read.
     const std::byte* source = nullptr;
     std::int64_t number_bytes = sizeof(float);  // of what offsets count
     shape::canonical_strides in{};
@@ -83,20 +77,14 @@ struct tile_task {
     std::int64_t channel_step = 0;
     std::int64_t panel_step = 0;  // packed: from panel to panel
 
-    GRADKERN_NOINLINE tile_task(const tile_plan& t, const box_grid::item& block, const panel_tasks::range& range,
-                                std::byte* slice) noexcept
-        : plan(t),
-          box(block),
-          first_panel(range.first),
-          panels(range.last - range.first),
-          group(range.first / t.group_panels),
-          first_lane(range.first % t.group_panels * t.panels.width),
-          first_used(std::min(t.panels.width, t.lane_channels() - first_lane)),
+    GRADKERN_NOINLINE tile_task(const tile_plan& t, const panel_task& task, std::byte* memory) noexcept
+        : panel_task(task),
+          plan(t),
+          first_used(std::min(t.panels.width, channels)),
           read_from(t.packs(first_used) ? source_kind::packed : source_kind::in_place),
           in_16bit(t.in_16bit() && in_place()),
-          packed_weights(array_at<float>(slice, t.at_panels)),
-          results(array_at<float>(slice, t.at_results)),
-          terms(slice, t.terms) {}
+          slice(memory),
+          terms(memory, t.terms) {}
 
     [[nodiscard]] bool in_place() const noexcept { return read_from == source_kind::in_place; }
 
@@ -106,7 +94,7 @@ struct tile_task {
     void for_each_panel(const F& f) const {
         const std::int64_t lanes = plan.lane_channels();
         std::int64_t of = group;
-        std::int64_t lane = first_lane;
+        std::int64_t lane = first_channel;
         for (std::int64_t p = 0; p < panels;) {
             const std::int64_t served = f(p, of, lane, std::min(plan.panels.width, lanes - lane));
             p += served;
@@ -117,8 +105,9 @@ struct tile_task {
             }
         }
     }
+    /// Where a panel is packed: bias, then weights.
     [[nodiscard]] float* weights_of(std::int64_t panel) const noexcept {
-        return packed_weights + panel * plan.panels.floats;
+        return array_at<float>(slice, plan.at_weights) + panel * plan.panels.floats;
     }
 
     GRADKERN_NOINLINE void read_packed(const packed_box& read, const float* packed) noexcept {
@@ -139,31 +128,20 @@ struct tile_task {
             number_bytes = element_bytes;
         }
     }
-    /// Across groups: numbers of a row that so many lanes meet.
-    [[nodiscard]] std::int64_t numbers_of(std::int64_t lanes) const noexcept {
-        return plan.panels.has_pairs() ? lanes / 2 : lanes;
-    }
     /// Where the first row of a panel begins.
     [[nodiscard]] std::int64_t panel_offset(std::int64_t p, std::int64_t of, std::int64_t lane) const noexcept {
         if (!in_place()) return p * panel_step;
-        return (plan.panels.across_groups() ? numbers_of(lane) : of * plan.panels.terms) * in[1];
+        const weight_panels& g = plan.panels;
+        return (g.across_groups() ? lane / g.term_channels() : of * g.terms) * in[1];
     }
 };
-
-/// Prefetches a part of each of `lines` lines, from that at `at` back by `step`. Offsets in bytes from `base`.
-GRADKERN_NOINLINE inline void prefetch_lines(const void* base, std::int64_t at, std::int64_t bytes, std::int64_t lines,
-                                             std::int64_t step) noexcept {
-    GRADKERN_DETAIL_KEEP_CALLS();
-    for (; lines > 0; --lines, at -= step)
-        for (std::int64_t i = 0; i < bytes; i += cache_line)
-            simd::prefetch_to_l2(static_cast<const std::byte*>(base), at + i);
-}
 
 /// Computes the tiles of a task.
 class tile_loop {
 public:
     tile_loop(tile_task& task, const tile_element& element, std::byte* dst, bool biased) noexcept
         : t_(task),
+          g_(task.plan),
           element_(element),
           dst_(dst),
           biased_(biased),
@@ -172,28 +150,25 @@ public:
                   task.in_16bit              ? tile_results::native_16bit
                   : task.plan.rounds_pairs() ? tile_results::rounded
                                              : tile_results::sums) {
-        const tile_plan& g = t_.plan;
-        if (g.results == result_buffer::box) out_ = output_.buffer_box(t_.box, t_.results, g.taps() == 1);
-        begin_panel(0, t_.group, t_.first_lane, t_.first_used);
+        if (g_.buffers_box) out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, g_.at_results), g_.taps() == 1);
+        begin_panel(0, t_.group, t_.first_channel, t_.first_used);
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
-        fused_ = t_.panels > 1 && (g.groups == 1 || g.panels.across_groups()) &&
-                 output_.fuse(t_.panels, std::min(t_.panels * g.panels.width, g.lane_channels() - t_.first_lane),
-                              g.panels.floats, g.columns == column_walk::sliding ? most_sliding_rows : most_rows);
+        fused_ = t_.panels > 1 && (g_.groups == 1 || g_.panels.across_groups()) &&
+                 output_.fuse(t_.panels, t_.channels, g_.panels.floats, g_.slides ? most_sliding_rows : most_rows);
     }
 
     void compute() noexcept {
-        const tile_plan& g = t_.plan;
         std::array<shape::tap_class, 3> c;
-        shape::tap_class_walk planes(g.axes[0], g.outputs, t_.box.first[0], t_.box.last[0]);
+        shape::tap_class_walk planes(g_.axes[0], g_.outputs, t_.box.first[0], t_.box.last[0]);
         while (planes.next(c[0])) {
-            shape::tap_class_walk rows(g.axes[1], g.outputs, t_.box.first[1], t_.box.last[1]);
+            shape::tap_class_walk rows(g_.axes[1], g_.outputs, t_.box.first[1], t_.box.last[1]);
             while (rows.next(c[1])) {
-                if (g.columns == column_walk::sliding) {
-                    c[2] = g.sliding_columns(t_.box.first[2], t_.box.last[2]);
+                if (g_.slides) {
+                    c[2] = g_.sliding_columns(t_.box.first[2], t_.box.last[2]);
                     compute_lines(c);
                     continue;
                 }
-                shape::tap_class_walk columns(g.axes[2], g.outputs, t_.box.first[2], t_.box.last[2]);
+                shape::tap_class_walk columns(g_.axes[2], g_.outputs, t_.box.first[2], t_.box.last[2]);
                 while (columns.next(c[2])) compute_class(c);
             }
         }
@@ -202,155 +177,124 @@ public:
 
 private:
     static constexpr std::ptrdiff_t run_of_tiles = 16;
-    using rows_of_tile = std::array<std::int64_t, most_rows_of_any>;
 
     void begin_panel(std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) noexcept {
-        const tile_plan& g = t_.plan;
-        output_.begin_panel(dst_ + (of * g.out_channels + lane) * g.out[1] * element_.output.bytes, used,
-                            g.is_whole(used), biased_ ? t_.weights_of(p) : nullptr);
+        output_.begin_panel(dst_ + (of * g_.out_channels + lane) * g_.out[1] * element_.output.bytes, used,
+                            g_.is_whole(used), biased_ ? t_.weights_of(p) : nullptr);
     }
 
-    /// What tiles of a class prefetch: fused panels, the next line of inputs, and outputs one or two tiles ahead. (Called from two
-    /// places: once in the text.)
-    GRADKERN_NOINLINE void choose_prefetch(const std::array<shape::tap_class, 3>& c) noexcept {
-        const tile_plan& g = t_.plan;
+    /// The terms of a class, and what its tiles prefetch: fused panels, the next line of inputs, and outputs one or two tiles ahead.
+    GRADKERN_NOINLINE void begin_class(const std::array<shape::tap_class, 3>& c) noexcept {
+        list_terms(g_, g_.panels, c, t_.in, t_.channel_step, t_.terms);
         a_ahead_ = c_ahead_ = lines_ahead_ = 0;
-        if (t_.panels == 1 || g.prefetching == prefetch::none) return;
+        if (t_.panels == 1 || g_.prefetching == prefetch::none) return;
         a_ahead_ = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * t_.in[3];
-        c_ahead_ = target.prefetch.output_tiles * narrow_rows * c[2].position_step * g.out[4];
-        // Windows with a stride, in place: the lines between, too, unless windows skip some.
-        const bool strided = c[1].read_per_position > 1 || c[2].read_per_position > 1;
-        const auto meet = [](const shape::tap_class& k) {
-            return k.read_per_position <= (k.taps - 1) * k.read_per_tap + 1;
-        };
-        if (g.panels.across_groups() && t_.in_place() && strided && meet(c[1]) && meet(c[2]))
+        // Tiles of 16 bits are short of lines between those that their rows read.
+        if (t_.in_16bit && (c[1].read_per_position > 1 || c[2].read_per_position > 1))
             lines_ahead_ = c[1].read_per_position;
-    }
-    /// Prefetches them where a tile of `count` rows, the first of which reads at `from`, cannot itself; returns whether it did.
-    bool prefetch_ahead(std::ptrdiff_t count, std::int64_t from, const shape::tap_class& columns) const noexcept {
-        if (lines_ahead_ == 0) return false;
-        // Not more than L1 holds: so many at a time hold the tiles up.
-        const std::int64_t reach = count * columns.read_per_position * t_.in[4] * t_.number_bytes;
-        if (reach > target.prefetch.most_lines_ahead / lines_ahead_) return false;
-        prefetch_lines(t_.source, (t_.numbers_of(t_.first_lane) + from + a_ahead_) * t_.number_bytes, reach,
-                       lines_ahead_, t_.in[3] * t_.number_bytes);
-        return true;
-    }
-
-    /// What tiles of a panel have in common.
-    [[nodiscard]] tile_call call_of(std::int64_t p, std::ptrdiff_t count, const tile_output::row_pointers& c) noexcept {
-        const tile_plan& g = t_.plan;
-        return {.list = t_.terms.segments,
-                .rows = count,
-                .a_step = t_.terms.a_step,
-                .b = t_.weights_of(p) + g.panels.width,
-                .b_step = t_.terms.b_step,
-                .c = c.first,
-                .rounds = g.rounds_pairs() && output_.is_direct(),
-                .bias = biased_ ? t_.weights_of(p) : nullptr,
-                .a_ahead = a_ahead_,
-                .c_ahead = c_ahead_,
-                .a_next = g.panels.across_groups() ? t_.numbers_of(g.panels.width) : 0,
-                .b_next = g.panels.floats,
-                .c_next = g.panels.width};
-    }
-    /// Whole panels of a group, one after the other, from this one on.
-    [[nodiscard]] std::int64_t panels_at_once(std::int64_t p, std::int64_t lane, std::int64_t used) const noexcept {
-        if ((!fused_ && !output_.is_direct()) || used < t_.plan.panels.width) return 1;
-        return std::min(t_.panels - p, (t_.plan.lane_channels() - lane) / used);
-    }
-    void run_parts(tile_function tile, tile_call& call) const noexcept {
-        const bool adds = t_.in_16bit && t_.plan.accumulates();
-        for (std::ptrdiff_t part = 0; part < t_.terms.part_count; ++part) {
-            call.count = t_.terms.parts[part];
-            call.mode = part == 0 && !adds ? tile_mode::set : tile_mode::add;
-            tile(call);
-            call.list += call.count;
-        }
+        c_ahead_ = target.prefetch.output_tiles * narrow_rows * c[2].position_step * g_.out[4];
     }
 
     [[nodiscard]] const tile_function* tiles_of_width(std::int64_t width) const noexcept {
-        const tile_plan& g = t_.plan;
-        if (g.panels.has_pairs()) return g.panels.across_groups() ? element_.pair_groups : element_.pairs(width);
+        if (g_.slides) {
+            const std::int64_t taps = g_.axes[2].kernel;
+            return t_.in_16bit ? element_.sliding_16bit(taps) : sliding_tiles_for<operand::vector>(taps);
+        }
+        if (g_.panels.has_pairs()) return g_.panels.across_groups() ? element_.pair_groups : element_.pairs(width);
         if (t_.in_16bit) return element_.native_16bit;
-        switch (g.panels.inputs) {
+        switch (g_.panels.inputs) {
             case lane_inputs::broadcast: return tiles_for<operand::scalar>(width);
             case lane_inputs::own: return tiles_for<operand::vector>(width);
             default: break;
         }
-        switch (g.in_channels) {
+        switch (g_.in_channels) {
             case 2: return tiles_of<operand::group_2, narrow_vectors>.data();
-            case 4: return tiles_for<operand::group_4>(g.panels.width);
+            case 4: return tiles_for<operand::group_4>(g_.panels.width);
             default: return tiles_of<operand::group_8, narrow_vectors>.data();
         }
     }
 
-    /// The next `tiles` tiles of `count` pixels of a walk, in all panels of the task; several lie in one line of it.
-    /// `tile_of(call, row pointers, offset of the panel, lanes used, offsets of what rows read)` completes the call and
-    /// returns the kernel.
-    template <class TileOf>
-    void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles, const shape::tap_class& columns,
-                       const TileOf& tile_of) noexcept {
-        const tile_plan& g = t_.plan;
-        rows_of_tile from;
-        rows_of_tile to;
+    /// The next `tiles` tiles of `count` pixels of a walk, in all panels of the task; several lie in one line of it. Where windows
+    /// slide, `inside` has a bit for each column that a tile reads.
+    GRADKERN_NOINLINE void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles,
+                                         std::uint32_t inside = 0) noexcept {
+        std::array<std::int64_t, most_rows_of_any> from;
+        std::array<std::int64_t, most_rows_of_any> to;
         const std::int64_t read_step = walk.in_step();
         const std::int64_t write_step = walk.out_step();
         walk.take(count, from.data(), to.data());
         walk.pass((tiles - 1) * count);
-        const bool prefetched = prefetch_ahead(count * tiles, from[0], columns);
+        const std::int64_t reach = count * tiles * read_step * t_.number_bytes;  // of a line, no more than L1 holds
+        const bool prefetches = lines_ahead_ > 0 && reach * lines_ahead_ <= target.prefetch.most_lines_ahead;
+        for (std::int64_t line = 0; line < lines_ahead_ && prefetches; ++line) {
+            const std::int64_t at = t_.first_channel + from[0] + a_ahead_ - line * t_.in[3];
+            for (std::int64_t i = 0; i < reach; i += cache_line)
+                simd::prefetch_to_l2(t_.source, at * t_.number_bytes + i);
+        }
         const bool panel_by_panel = t_.panels > 1 && !fused_;
-        t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) {
-            if (panel_by_panel) begin_panel(p, of, lane, used);
-            const auto c = output_.rows(count, tiles, to.data(), write_step, fused_ ? p * g.panels.width : 0);
-            tile_call call = call_of(p, count, c);
-            if (tiles > 1) {
-                call.tiles = tiles;
-                call.a_next = count * read_step;
-                call.b_next = 0;
-                call.c_next = c.next_tile;
-            } else {
-                call.tiles = panels_at_once(p, lane, used);
-            }
-            if (prefetched) call.a_ahead = 0;
-            // Tiles of 16 bits prefetch outputs still.
-            call.no_prefetch = g.prefetching == prefetch::none || (prefetched && !t_.in_16bit);
-            std::array<const float*, most_rows> rows;
-            call.a = rows.data();
-            run_parts(tile_of(call, rows, t_.panel_offset(p, of, lane), used, from), call);
-            if (panel_by_panel) output_.flush();
-            return tiles > 1 ? 1 : call.tiles;
-        });
+        t_.for_each_panel(
+            [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) GRADKERN_INLINE_LAMBDA {
+                if (panel_by_panel) begin_panel(p, of, lane, used);
+                const auto c = output_.rows(count, tiles, to.data(), write_step, fused_ ? p * g_.panels.width : 0);
+                tile_call call{.rows = count,
+                               .a_step = t_.terms.a_step,
+                               .b = t_.weights_of(p) + g_.panels.width,
+                               .b_step = t_.terms.b_step,
+                               .c = c.first,
+                               .rounds = g_.rounds_pairs() && output_.is_direct(),
+                               .bias = biased_ ? t_.weights_of(p) : nullptr,
+                               .a_ahead = prefetches ? 0 : a_ahead_,
+                               .c_ahead = c_ahead_,
+                               .no_prefetch = g_.prefetching == prefetch::none,
+                               .tiles = tiles,
+                               .a_next = count * read_step,
+                               .c_next = c.next_tile};
+                if (tiles == 1) {  // whole panels of a group from this one on
+                    const bool several = (fused_ || output_.is_direct()) && used == g_.panels.width;
+                    if (several) call.tiles = std::min(t_.panels - p, (g_.lane_channels() - lane) / used);
+                    call.a_next = g_.panels.across_groups() ? g_.panels.width / g_.panels.term_channels() : 0;
+                    call.b_next = g_.panels.floats;
+                    call.c_next = g_.panels.width;
+                }
+                const std::int64_t first = t_.panel_offset(p, of, lane);
+                const auto at = [&](std::int64_t offset) {
+                    return reinterpret_cast<const float*>(t_.source + offset * t_.number_bytes);
+                };
+                std::array<const float*, most_rows> rows;
+                call.a = rows.data();
+                if (g_.slides) {
+                    rows[0] = at(first);
+                    call.a_first = from[0];
+                    call.inside = inside;
+                    call.lanes = t_.in_16bit ? native_16bit_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
+                } else {
+                    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                        rows[i] = at(reads_ ? first + from[i] : 0);
+                }
+                t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
+                if (panel_by_panel) output_.flush();
+                return tiles > 1 ? 1 : call.tiles;
+            });
     }
 
     /// The outputs of one class.
     void compute_class(const std::array<shape::tap_class, 3>& c) noexcept {
-        const tile_plan& g = t_.plan;
-        const bool reads = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;      // else rows are nowhere
-        if (!reads && g.results == result_buffer::box && g.taps() == 1) return;  // the buffer is clear
-        list_terms(g, g.panels, c, t_.in, t_.channel_step, t_.terms);
-        choose_prefetch(c);
-        const bool in_group = g.panels.inputs == lane_inputs::broadcast_in_group;
+        reads_ = c[0].taps > 0 && c[1].taps > 0 && c[2].taps > 0;
+        if (!reads_ && g_.buffers_box && g_.taps() == 1) return;  // the buffer is clear
+        begin_class(c);
+        const bool in_group = g_.panels.inputs == lane_inputs::broadcast_in_group;
         const std::ptrdiff_t most = t_.in_16bit ? native_16bit_rows
                                     : in_group  ? group_rows
-                                                : rows_at_most(g.panels.width);
-        const std::ptrdiff_t unit = t_.in_16bit ? native_16bit_rows / 2
-                                    : in_group  ? row_unit<operand::group_4>
-                                                : row_unit<operand::scalar>;
+                                                : rows_at_most(g_.panels.width);
+        const std::ptrdiff_t unit = t_.in_16bit ? most / 2 : in_group ? most : row_unit<operand::scalar>;
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
-        const auto tile_of = [&](const tile_call& call, auto& a, std::int64_t first, std::int64_t used,
-                                 const auto& from) {
-            for (std::size_t i = 0; i < static_cast<std::size_t>(call.rows); ++i)
-                a[i] = reinterpret_cast<const float*>(t_.source + (reads ? first + from[i] : 0) * t_.number_bytes);
-            return tiles_of_width(used)[call.rows - 1];
-        };
         // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Panels of
         // lanes across groups that write straight into the tensor go over a tile together where they have few weights, or
         // wide pixels.
         const bool panels_first =  // all of one tile, then the next tile
-            g.panels.across_groups() && t_.panels > 1 && !fused_ &&
-            (!in_group || (simd::lanes > 8 && g.panels.splits_groups(g)));
-        const bool waits = !output_.is_direct() || (t_.panels > 1 && !g.is_whole(g.last_lanes()));  // in the buffer
+            g_.panels.across_groups() && t_.panels > 1 && !fused_ &&
+            (!in_group || (simd::lanes > 8 && g_.panels.splits_groups(g_)));
+        const bool waits = !output_.is_direct() || (t_.panels > 1 && !g_.is_whole(g_.last_lanes()));  // in the buffer
         split_runs(walk.rows(), most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
             while (left > 0) {
                 const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
@@ -358,7 +302,7 @@ private:
                                                   : waits      ? std::min(run_of_tiles, output_.room() / count)
                                                                : run_of_tiles;
                 const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most_tiles));
-                compute_tiles(walk, count, tiles, c[2], tile_of);
+                compute_tiles(walk, count, tiles);
                 left -= tiles;
             }
         });
@@ -367,13 +311,9 @@ private:
     /// The outputs of a class of planes and rows, where windows slide along the columns: all columns are one class, whose
     /// tiles leave out the taps that are outside.
     void compute_lines(const std::array<shape::tap_class, 3>& c) noexcept {
-        const tile_plan& g = t_.plan;
-        list_terms(g, g.panels, c, t_.in, t_.channel_step, t_.terms);
-        choose_prefetch(c);
-        const std::int64_t taps = g.axes[2].kernel;
-        const std::int64_t reads = read_extent(g.axes[2], g.outputs);
-        const tile_function* const tiles =
-            t_.in_16bit ? element_.sliding_16bit(taps) : sliding_tiles_for<operand::vector>(taps);
+        begin_class(c);
+        const std::int64_t taps = g_.axes[2].kernel;
+        const std::int64_t reads = read_extent(g_.axes[2], g_.outputs);
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
         for (std::int64_t lines = walk.rows() / c[2].positions; lines > 0; --lines) {
             std::int64_t read = c[2].first_read;  // of the first tap of the first row
@@ -382,38 +322,25 @@ private:
                 const auto low_bits = [&](std::int64_t n) {
                     return (std::uint32_t{1} << std::clamp<std::int64_t>(n, 0, count + taps - 1)) - 1;
                 };
-                const std::uint32_t inside = low_bits(reads - read) & ~low_bits(-read);
-                compute_tiles(walk, count, 1, c[2],
-                              [&](tile_call& call, auto& a, std::int64_t first, std::int64_t used, const auto& from) {
-                                  a[0] = reinterpret_cast<const float*>(t_.source + first * t_.number_bytes);
-                                  call.a_first = from[0];
-                                  call.inside = inside;
-                                  call.lanes = t_.in_16bit ? native_16bit_lanes
-                                                           : kernel_vectors(used, narrow_vectors) * simd::lanes;
-                                  return tiles[count - 1];
-                              });
+                compute_tiles(walk, count, 1, low_bits(reads - read) & ~low_bits(-read));
                 read += count;
             });
         }
     }
 
     tile_task& t_;
+    const tile_plan& g_;
     const tile_element& element_;
     std::byte* dst_;
     bool biased_;
     bool fused_ = false;
+    bool reads_ = true;  // false: a class without taps, whose rows are nowhere
     shape::canonical_strides out_;
     std::int64_t a_ahead_ = 0;
     std::int64_t c_ahead_ = 0;
     std::int64_t lines_ahead_ = 0;
     tile_output output_;
 };
-
-/// Computes a task whose weights are packed and whose source is known. `biased`: panels begin with a bias.
-GRADKERN_NOINLINE inline void compute_task(tile_task& task, const tile_element& element, std::byte* dst,
-                                           bool biased) noexcept {
-    tile_loop(task, element, dst, biased).compute();
-}
 
 /// Packs the weights of all panels of a task, each behind its bias.
 template <class T>
@@ -433,20 +360,19 @@ template <class T>
 void pack_task_activations(const tile_task& t, const packed_box& read, const T* src, float* packed) noexcept {
     const tile_plan& g = t.plan;
     if (g.fusion == panel_fusion::groups && !g.in_place()) {
-        const std::int64_t channels = std::min(g.lane_channels() - t.first_lane, g.packed_channels);
-        pack_channels(src + t.first_lane * g.in[1], g.in, read, channels, packed);
+        pack_channels(src + t.first_channel * g.in[1], g.in, read, t.channels, packed);
         return;
     }
     const bool across = g.panels.across_groups();
     if (across && !g.panels.has_pairs()) {
         const bool in_group = g.panels.inputs == lane_inputs::broadcast_in_group;  // the tile finds them
-        spread_across_groups(
-            src, g.in, read,
-            {t.first_lane, t.first_used, in_group ? 1 : g.out_channels, in_group ? 1 : g.in_channels, g.panels.width},
-            packed);
+        spread_across_groups(src, g.in, read,
+                             {t.first_channel, t.first_used, in_group ? 1 : g.out_channels,
+                              in_group ? 1 : g.in_channels, g.panels.width},
+                             packed);
         return;
     }
-    const T* const from = src + (across ? t.first_lane : t.group * g.in_channels) * g.in[1];
+    const T* const from = src + (across ? t.first_channel : t.group * g.in_channels) * g.in[1];
     if (!g.panels.has_pairs()) {
         pack_channels(from, g.in, read, g.in_channels, packed);
     } else if constexpr (has_pairs<T>) {
@@ -457,28 +383,19 @@ void pack_task_activations(const tile_task& t, const packed_box& read, const T* 
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const tile_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    const std::int64_t each = g.task_panels(call.single_worker);
-    const std::int64_t block_tasks = g.tasks.per_block(each);
-    auto* const packed = array_at<float>(slice, g.at_packed);
-    std::int64_t packed_key = -1;   // which (block, channels) the buffer holds
-    std::int64_t weights_key = -1;  // whose weights the panels hold
-    for (std::int64_t task = next(); task >= 0; task = next()) {
-        const std::int64_t block = task / block_tasks;
-        tile_task t(g, g.tasks.blocks[block], g.tasks.panels_of(task, each), slice);
-        if (weights_key != t.first_panel) pack_task_weights(t, call.weights, call.bias);
-        weights_key = t.first_panel;
-
+    for_each_task(g, call.task_panels, next, [&](const panel_task& task, bool new_weights, bool new_source) {
+        tile_task t(g, task, slice);
+        if (new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {
             t.read_in_place(call.src, sizeof(T));
         } else {
-            const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels);
-            const std::int64_t key = g.panels.across_groups() ? task : block * g.groups + t.group;
-            if (key != packed_key) pack_task_activations(t, read, call.src, packed);
-            packed_key = key;
+            auto* const packed = array_at<float>(slice, g.at_packed);
+            const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels());
+            if (new_source) pack_task_activations(t, read, call.src, packed);
             t.read_packed(read, packed);
         }
-        compute_task(t, tile_element_of<T>, reinterpret_cast<std::byte*>(call.dst), call.bias != nullptr);
-    }
+        tile_loop(t, tile_element_of<T>, reinterpret_cast<std::byte*>(call.dst), call.bias != nullptr).compute();
+    });
 }
 
 }  // namespace detail

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
@@ -39,6 +38,11 @@ enum class tile_numbers : std::uint8_t {
     bf16_pairs     ///< two neighbouring channels in place of a float, of both operands (pack/pairs.hpp)
 };
 
+/// What tiles take that broadcast the channels of one group.
+[[nodiscard]] constexpr tile_numbers broadcast_numbers(const conv_problem& p) noexcept {
+    return p.bf16_pairs && p.in_channels > 1 ? tile_numbers::bf16_pairs : tile_numbers::f32;
+}
+
 /// The packed weights of a panel of output channels: [block of 64 terms][tap][term][lane], taps in the order in which they are
 /// read. Lengths are in floats; a term is a channel, or a pair of them.
 struct weight_panels {
@@ -51,6 +55,8 @@ struct weight_panels {
 
     [[nodiscard]] constexpr bool across_groups() const noexcept { return inputs != lane_inputs::broadcast; }
     [[nodiscard]] constexpr bool has_pairs() const noexcept { return numbers == tile_numbers::bf16_pairs; }
+    /// Channels of a term.
+    [[nodiscard]] constexpr std::int64_t term_channels() const noexcept { return has_pairs() ? 2 : 1; }
     [[nodiscard]] constexpr std::int64_t blocks() const noexcept { return shape::ceil_div(terms, channel_block); }
     /// Output channels that share panels.
     [[nodiscard]] constexpr std::int64_t lane_channels(const conv_equation& e) const noexcept {
@@ -63,16 +69,15 @@ struct weight_panels {
     }
     /// Where four lanes from a multiple of four on lie then.
     [[nodiscard]] static constexpr std::int64_t split_lane(std::int64_t lane) noexcept {
-        constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-        const std::int64_t in_two = lane & (2 * lanes - 1);
-        return lane - in_two + (in_two & 4) * (lanes / 4) + (in_two & ~std::int64_t{7}) / 2;
+        const std::int64_t in_two = lane & (2 * vector_lanes - 1);
+        return lane - in_two + (in_two & 4) * (vector_lanes / 4) + (in_two & ~std::int64_t{7}) / 2;
     }
 };
 
 [[nodiscard]] constexpr weight_panels make_weight_panels(const conv_equation& e, lane_inputs inputs,
                                                          tile_numbers numbers, std::int64_t width) noexcept {
-    weight_panels p{.inputs = inputs, .numbers = numbers, .terms = e.in_channels, .width = width};
-    if (p.has_pairs()) p.terms = shape::ceil_div(e.in_channels, std::int64_t{2});
+    weight_panels p{.inputs = inputs, .numbers = numbers, .width = width};
+    p.terms = shape::ceil_div(e.in_channels, p.term_channels());
     // A multiple of 4 KB would send the stores of all taps to one cache set. Not where there is one block of channels: taps that
     // are contiguous in both memories are one K segment then.
     const std::int64_t pitch = std::min(p.terms, channel_block) * width;
@@ -124,11 +129,9 @@ struct weight_packer {
     }
 
 private:
-    [[nodiscard]] std::int64_t term_stride() const noexcept { return e.weights.in * (panels.has_pairs() ? 2 : 1); }
+    [[nodiscard]] std::int64_t term_stride() const noexcept { return e.weights.in * panels.term_channels(); }
     /// Terms but for a last one that is one number of a pair.
-    [[nodiscard]] std::int64_t whole_terms() const noexcept {
-        return panels.has_pairs() ? e.in_channels / 2 : panels.terms;
-    }
+    [[nodiscard]] std::int64_t whole_terms() const noexcept { return e.in_channels / panels.term_channels(); }
 
     /// One term after the other, all taps of each.
     void pack_by_terms(std::int64_t first, std::int64_t count, float* block) const noexcept {
@@ -206,12 +209,12 @@ inline void pack_weight_panel(const conv_equation& e, const weight_panels& panel
                               std::int64_t first_lane, std::int64_t used, float* panel) noexcept {
     const T* const w = weights + (e.weights.first + group * e.weights.group);
     // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
-    const bool in_two = e.weights.out != 1 && !panels.across_groups() && used > narrow_lanes;
-    const std::int64_t first = in_two ? narrow_lanes : used;
-    const std::int64_t width = in_two ? narrow_lanes : panels.width;
-    weight_packer<T>{e, panels, w, first_lane, first, width}.pack(panel);
-    if (in_two)
-        weight_packer<T>{e, panels, w, first_lane + first, used - first, panels.width - width}.pack(panel + width);
+    const std::int64_t step = e.weights.out != 1 && !panels.across_groups() ? narrow_lanes : used;
+    for (std::int64_t j = 0; j < used; j += step) {
+        const bool is_last = j + step >= used;
+        weight_packer<T>{e, panels, w, first_lane + j, is_last ? used - j : step, is_last ? panels.width - j : step}
+            .pack(panel + j);
+    }
 }
 
 }  // namespace detail

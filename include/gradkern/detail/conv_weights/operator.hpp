@@ -77,10 +77,9 @@ protected:
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] GRADKERN_COLD status plan_memory(const element_types& types, tensors t,
-                                                   const shape::convolution_problem& p, bool transposed,
-                                                   gradkern::data_format format, gradkern::weights_format w_format,
-                                                   const plan_options& options) noexcept {
+    [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
+                                     bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
+                                     const plan_options& options) noexcept {
         if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options);
