@@ -66,11 +66,10 @@ enum class algorithm : std::uint8_t {
     few_channels,  ///< one group: lanes share its few input channels
     dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
     // Average pools, forward and backward; forward `windows`, too.
-    collapsed_planes,  ///< small planes are one line: lanes hold pixels, over the ends of rows and planes
-    collapsed_lines,   ///< the short lines of a block are one: lanes hold pixels, over the ends of rows
-    non_overlapping,   ///< each column belongs to one window at most. Backward alone
-    lines,             ///< sums over depth and rows, line by line, then over the columns of a line
-    taps,              ///< such sums for each tap of the columns: windows of any size
+    collapsed_lines,  ///< the short lines of a block are one: lanes hold pixels, over the ends of rows, or of planes
+    non_overlapping,  ///< each column belongs to one window at most. Backward alone
+    lines,            ///< sums over depth and rows, line by line, then over the columns of a line
+    taps,             ///< such sums for each tap of the columns: windows of any size
     // max_pool; the first two of lp_pool and lp_pool_backward, too.
     windows,          ///< lanes hold channels; windows are read in place
     windows_packed,   ///< the same from a packing buffer of bounded size, channels innermost
@@ -103,7 +102,6 @@ inline constexpr algorithm last_algorithm = algorithm::sums_buffered;
                                        "narrow_output",
                                        "few_channels",
                                        "dense_bf16",
-                                       "collapsed_planes",
                                        "collapsed_lines",
                                        "non_overlapping",
                                        "lines",

@@ -335,13 +335,12 @@ TYPED_TEST(AvgPoolAgainstReference, narrow_planes) {
     }
 }
 
-/// The path that a plan has chosen.
+/// Whether a plan says that it takes this path.
 template <class Plan>
-std::string path_of(const Plan& plan) {
+bool takes(const Plan& plan, std::string_view path) {
     std::array<char, 256> text{};
     const std::string_view line(text.data(), std::min(text.size(), plan.describe(text)));
-    const std::string_view path = line.substr(line.find(": ") + 2);
-    return std::string(path.substr(0, path.find(',')));
+    return line.substr(line.find(": ") + 2).starts_with(path);
 }
 
 /// Small planes whose windows keep their size: many planes are then computed at a time.
@@ -375,7 +374,7 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_size_of_small_planes) 
         ASSERT_EQ(p.dst, p.src);
         const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
         ASSERT_TRUE(plan);
-        if (path_of(*plan) == "collapsed_planes") ++collapsed;
+        if (takes(*plan, "collapsed_lines, planes,")) ++collapsed;
         check<TypeParam>(random, false, p, random.chance(1, 8));
         check<TypeParam>(random, true, p, random.chance(1, 8));
     }
@@ -400,7 +399,7 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         p.src = {random.integer(1, 2), many ? random.integer(30, 40) : random.integer(1, 3)};
         const bool tall = !many && random.chance(1, 8);
         const std::int64_t stride = random.chance(1, 2) ? 1 : random.pick<std::int64_t>({2, 2, 2, 3, 4});
-        const bool side_by_side = stride > 1 && random.chance(1, 3);
+        const bool side_by_side = stride > 1 && random.chance(1, 2);
         for (int k = deep ? 0 : 1; k < 3; ++k) {
             const bool is_tall = tall && k == 1;
             const bool abuts = side_by_side && k == 2;
@@ -427,10 +426,10 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
         p.dst = *dst;
         const auto plan = gradkern::plan_avg_pool<TypeParam>(p.src, a);
         ASSERT_TRUE(plan);
-        if (path_of(*plan) == "collapsed_lines") ++collapsed;
+        if (takes(*plan, "collapsed_lines,")) ++collapsed;
         const auto backward = gradkern::plan_avg_pool_backward<TypeParam>(p.dst, a, p.src);
         ASSERT_TRUE(backward);
-        if (stride > 1 && path_of(*backward) == "collapsed_lines") ++collapsed_backward;
+        if (stride > 1 && takes(*backward, "collapsed_lines,")) ++collapsed_backward;
         check<TypeParam>(random, false, p, random.chance(1, 8));
         check<TypeParam>(random, true, p, random.chance(1, 8));
     }
@@ -874,14 +873,14 @@ TEST(AvgPool, describe_names_the_path) {
     EXPECT_EQ(plan->describe({}), n);
 
     // Windows side by side, windows that overlap, and one window over more columns than a scratch line holds.
-    const auto path = [&](std::int64_t kernel, std::int64_t stride, std::int64_t extent) {
+    const auto is = [&](std::string_view path, std::int64_t kernel, std::int64_t stride, std::int64_t extent) {
         const avg_pool_attributes b{.kernel = {kernel}, .strides = {stride}, .data_format = data_format::ncx};
         const extents src{1, 1, extent};
-        return path_of(*gradkern::plan_avg_pool_backward<float>(*gradkern::infer_avg_pool(src, b), b, src));
+        return takes(*gradkern::plan_avg_pool_backward<float>(*gradkern::infer_avg_pool(src, b), b, src), path);
     };
-    EXPECT_EQ(path(2, 2, 8), "non_overlapping");
-    EXPECT_EQ(path(3, 1, 8), "lines");
-    EXPECT_EQ(path(200'000, 1, 400'000), "taps");
+    EXPECT_TRUE(is("non_overlapping,", 2, 2, 8));
+    EXPECT_TRUE(is("lines,", 3, 1, 8));
+    EXPECT_TRUE(is("taps,", 200'000, 1, 400'000));
 }
 
 }  // namespace

@@ -3,27 +3,32 @@
 //
 // Lines of W columns follow one another in both memories, and outputs have as many columns as inputs. So the column at distance
 // s of output i is element i + s of the block, but for columns near the ends of a line, which would read the line before or
-// behind. With a stride, lines of the large side are as many times longer: then this holds of each phase of its columns, and
-// backward of each phase of its rows. Steps of a run of rows, each of which reads as much, one step further:
+// behind. Forward with a stride, lines of the input are as many times longer: then this holds of each phase of its columns.
+// Steps of a run of rows, each of which reads as much, one step further:
 //
 //     1. backward: quotients of all rows that the block reads
 //     2. vertical sums over depth and height
-//     3. horizontal sums, of each tap where it is inside; forward the phases of a stride are separated before
-//     4. backward: the phases of a stride are interleaved
+//     3. horizontal sums, of each tap where it is inside; forward the phases of a stride are separated before;
+//        or, where windows of a gradient lie side by side, each sum repeated for the columns of its window
 //
-//     loops         task (block of rows) > image, plane, depth > backward: phase of rows > run of rows > step > block > tap
-//     lanes         neighbouring positions, over the ends of rows
+// Small planes whose windows keep their size are a line, too: the row at distance s of output i is element i + s * W, but near the
+// ends of a plane. Then a block is all planes of a task, and vertical sums are of each tap where it is inside.
+//
+//     loops         task (block of rows) > image, plane, depth > backward: phase of rows > run of rows > step > block > tap;
+//                   or task (block of planes) > step > block > tap
+//     lanes         neighbouring positions, over the ends of rows and planes
 //     taken when    rows have at most 128 columns and follow one another, and what a block reads is little
 //     gain          over lines: 3x3 s1 of 13 x 192 x 35x35 NCX forward 3020 -> 1350 us, backward 2360 -> 1690 us; 2x2 s2 of
 //                   3 x 256 x 56x56 forward 800 -> 525 us, backward over non_overlapping 869 -> 477 us (Sapphire Rapids, one core,
-//                   g++ 12 -O2, f32, both forced by `algorithm`)
-//     zoo           8 of 20 layers, in NCX: avg2s2_256, avg3s1p1_192, avg3s1p1_768, avg3d_2x1x1; forward lpips_like_avg4;
+//                   g++ 12 -O2, f32, both forced by `algorithm`). Blocks of planes over transposed lines: 3x3 s1 of
+//                   32 x 1280 x 8x8 forward 3050 -> 1330 us, backward 2990 -> 1300 us; over blocks of rows 4260 and 4930 us;
+//                   of 8 x 768 x 17x17 over blocks of rows 1130 -> 910 us and 1240 -> 860 us
+//     zoo           9 of 20 layers, in NCX: avg2s2_256, avg3s1p1_*, avg3d_2x1x1; forward lpips_like_avg4;
 //                   backward avg2s2_512, avg7s7_64, pspnet_bin3
 //     delete when   the gain over lines and transposed lines is below 3 %
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +36,7 @@
 #include <gradkern/detail/avg_pool/problem.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment_plan.hpp>
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_phases.hpp>
@@ -51,16 +57,20 @@ namespace detail::avg_pool {
 /// between or before them, each is the result of all columns of its window.
 enum class column_sums : std::uint8_t { added, repeated };
 
+/// What a block is: rows of one plane, or all planes of a task.
+enum class collapsed_block : std::uint8_t { rows, planes };
+
 struct collapsed_lines_plan : block_plan {
     static constexpr algorithm name = algorithm::collapsed_lines;
 
+    collapsed_block block = collapsed_block::rows;
     column_sums columns = column_sums::added;
     prefetch rows = prefetch::none;  // that no row before has read; forward
-    std::int64_t margin = 0;         // floats before and behind vertical sums, and each phase of them
+    std::int64_t margin = 0;         // floats before and behind vertical sums, each phase of them, and planes
 
     std::int64_t at_vertical = 0;  // byte offsets in a slice
     std::int64_t at_phases = 0;
-    std::int64_t at_quotients = 0;  // of the rows that a block reads
+    std::int64_t at_source = 0;  // backward quotients of the rows that a block reads; forward planes as f32
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
     std::int64_t at_inside = 0;  // of the taps
@@ -96,9 +106,9 @@ struct collapsed_lines_plan : block_plan {
     const shape::axis& w = p.axes[2];
     const std::int64_t columns = p.out_extent(2);
     const std::int64_t in_columns = p.in_extent(2);
-    // Phases are separated or interleaved in registers.
-    const bool can_stride = p.is_backward() ? w.stride == 2 && w.dilation == 1 : w.stride == 2 || w.stride == 4;
-    const bool can_add = (w.stride == 1 || can_stride) && w.kernel <= lines_at_once && w.reach() <= in_columns / 2;
+    // forward phases are separated in registers
+    const bool can_stride = p.is_backward() ? w.stride == 1 && h.stride == 1 : w.stride <= 2 || w.stride == 4;
+    const bool can_add = can_stride && w.kernel <= lines_at_once && w.reach() <= in_columns / 2;
     if (p.scratch == scratch_use::least || p.inner != 1 || p.accumulates() || p.long_lines || columns > longest ||
         !(can_add || windows_tile_columns(p)))
         return false;
@@ -110,6 +120,19 @@ struct collapsed_lines_plan : block_plan {
     return !p.is_backward() || collapsed_reads(p) <= average_ring / in_columns / depths;
 }
 
+/// Whether small planes follow one another in both memories, and windows move along them by one position, all with taps inside.
+[[nodiscard]] constexpr bool planes_are_collapsed(const problem& p) noexcept {
+    constexpr std::int64_t largest = 512;
+    const std::int64_t plane = p.out_extent(1) * p.out_extent(2);
+    const auto keeps_extent = [](const shape::axis& a) {
+        return a.stride == 1 && a.small == a.large && a.kernel <= lines_at_once && a.reach() <= a.large / 2 &&
+               a.pad_begin <= a.reach();
+    };
+    return p.batch > 0 && plane <= largest && is_single(p.axes[0]) && keeps_extent(p.axes[1]) &&
+           keeps_extent(p.axes[2]) && planes_are_one_line(p.in, p.batch, p.planes, plane) &&
+           planes_are_one_line(p.out, p.batch, p.planes, plane);
+}
+
 /// Longer lines are fast one by one, and so are small planes whose channels are transposed.
 [[nodiscard]] constexpr bool collapsed_lines_are_profitable(const problem& p) noexcept {
     constexpr std::int64_t longest = 128;  // columns
@@ -117,52 +140,69 @@ struct collapsed_lines_plan : block_plan {
     const std::int64_t lines = p.out_extent(1);
     const std::int64_t least = is_profitable_to_transpose(p) ? 256 : 1;  // outputs of a plane
     const std::int64_t block = collapsed_rows(p);
-    return lines > 1 && columns <= longest && columns * lines >= least &&
-           (p.axes[1].reach() <= block || block == lines);
+    return planes_are_collapsed(p) || (lines > 1 && columns <= longest && columns * lines >= least &&
+                                       (p.axes[1].reach() <= block || block == lines));
+}
+
+/// Reserves what a block of `lines` lines needs.
+constexpr void reserve_block(collapsed_lines_plan& g, std::int64_t lines) noexcept {
+    const shape::axis& w = g.axes[2];
+    const std::int64_t columns = g.out_extent(2);
+    const std::int64_t in_columns = g.in_extent(2);
+    const bool are_planes = g.block == collapsed_block::planes;
+    const std::int64_t rows = are_planes ? lines : collapsed_reads(g);
+    const std::int64_t phase_lines = shape::ceil_div(lines, g.position_step(1));
+    const std::int64_t source = std::min(g.axes[0].small, g.axes[0].kernel) * rows * in_columns;
+    slice_layout slice;
+    g.at_vertical = slice.reserve<float>(lines * in_columns + 2 * g.margin);
+    if (!g.is_backward()) {
+        g.at_phases = slice.reserve<float>(w.stride == 1 ? 0 : w.stride * (lines * columns + 2 * g.margin));
+    } else if (g.columns == column_sums::repeated) {
+        g.at_phases = slice.reserve<float>(phase_lines * columns);
+    }
+    g.at_source = slice.reserve<float>(are_planes ? source + 2 * g.margin : g.is_backward() ? source : 0);
+    if (!g.divisors.is_uniform()) {
+        g.at_divisors = slice.reserve<float>((g.is_backward() ? rows : lines) * w.small + std::int64_t{simd::lanes});
+        g.at_counts = slice.reserve<std::int64_t>(w.small);
+    }
+    const std::int64_t row_taps = are_planes ? g.axes[1].kernel * line_taps::floats(g.line_block * columns) : 0;
+    if (g.columns == column_sums::added)
+        g.at_inside = slice.reserve<float>(w.kernel * line_taps::floats(columns) + row_taps);
+    g.at_lines = slice.reserve<axis_reads>(g.line_block);
+    g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
 }
 
 [[nodiscard]] constexpr collapsed_lines_plan make_collapsed_lines(const problem& p) noexcept {
+    constexpr std::int64_t plane_block = 1536;  // outputs
     auto g = plan_of<collapsed_lines_plan>(p);
     const shape::axis& w = g.axes[2];
     const std::int64_t lines = g.out_extent(1);
     const std::int64_t columns = g.out_extent(2);
-    const std::int64_t in_columns = g.in_extent(2);
     if (windows_tile_columns(p)) g.columns = column_sums::repeated;
     g.rows = prefetch_of_rows(p);
-    g.line_block = collapsed_rows(p);
-    g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
-    const std::int64_t first = read_span(w, g.outputs, 0, 1).first;  // of column 0, not clipped
-    g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + w.reach()}), 16) * 16;
-
-    const bool is_uniform = g.divisors.is_uniform();
-    const std::int64_t rows = collapsed_reads(p);
-    const std::int64_t phase_lines = shape::ceil_div(g.line_block, g.position_step(1));
-    slice_layout slice;
-    g.at_vertical = slice.reserve<float>(g.line_block * in_columns + 2 * g.margin);
-    if (!g.is_backward()) {
-        g.at_phases = slice.reserve<float>(w.stride == 1 ? 0 : w.stride * (g.line_block * columns + 2 * g.margin));
+    if (planes_are_collapsed(p)) {
+        g.block = collapsed_block::planes;
+        g.line_block = lines;
+        g.group = shape::even_part(g.batch * g.planes, std::max<std::int64_t>(1, plane_block / columns / lines));
+        g.margin = shape::ceil_div(columns * g.axes[1].kernel * g.axes[1].dilation, 16) * 16;
+        reserve_block(g, g.group * lines);
     } else {
-        g.at_phases = slice.reserve<float>(w.stride * g.axes[1].stride > 1 ? phase_lines * columns : 0);
-        g.at_quotients = slice.reserve<float>(std::min(g.axes[0].small, g.axes[0].kernel) * rows * in_columns);
+        g.line_block = collapsed_rows(p);
+        g.group = g.line_block == lines ? std::max<std::int64_t>(1, average_task / columns / lines) : 1;
+        const std::int64_t first = read_span(w, g.outputs, 0, 1).first;  // of column 0, not clipped
+        g.margin = shape::ceil_div(std::max({std::int64_t{0}, -first, first + w.reach()}), 16) * 16;
+        reserve_block(g, g.line_block);
     }
-    g.at_divisors = slice.reserve<float>(
-        is_uniform ? 0 : (g.is_backward() ? rows : g.line_block) * w.small + std::int64_t{simd::lanes});
-    g.at_counts = slice.reserve<std::int64_t>(is_uniform ? 0 : w.small);
-    if (g.columns == column_sums::added)
-        g.at_inside = slice.reserve<float>(w.kernel * line_taps::floats(columns / g.position_step(2)));
-    g.at_lines = slice.reserve<axis_reads>(g.line_block);
-    g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
     return g;
 }
 
 /// A worker's place: a block of output rows at one depth, what it reads, and what does not change from one to the next.
-class collapsed_block {
+class collapsed_place {
 protected:
-    collapsed_block(const collapsed_lines_plan& plan, std::byte* slice) noexcept
+    collapsed_place(const collapsed_lines_plan& plan, std::byte* slice) noexcept
         : p_(plan),
           columns_(plan.out_extent(2)),
           in_columns_(plan.in_extent(2)),
-          phase_columns_(columns_ / plan.position_step(2)),
           positions_(plan.batch * plan.planes * plan.out_extent(0)),
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
           divisors_(array_at<float>(slice, plan.at_divisors)),
@@ -172,8 +212,8 @@ protected:
         for (std::int64_t x = 0; x < p_.axes[2].small && !p_.divisors.is_uniform(); ++x)
             counts_[x] = p_.divisors.counted_columns(x);
         if (repeats()) return;
-        float* inside = array_at<float>(slice, plan.at_inside);
-        for (std::int64_t f = 0; f < p_.position_step(2); ++f) inside = set_taps(f, inside);
+        set_taps(2, 1, array_at<float>(slice, plan.at_inside), taps_);
+        if (p_.block == collapsed_block::planes) set_taps(1, columns_, taps_.end(), row_taps_);
     }
 
     /// Moves to an item.
@@ -185,6 +225,13 @@ protected:
         const position_range read = read_span_inside(p_.axes[1], p_.outputs, at_.first_line, at_.last_line);
         first_row_ = read.first;
         rows_ = read.last - read.first;
+    }
+
+    /// Moves to a block of planes.
+    void set_planes(std::int64_t first, std::int64_t count) noexcept {
+        at_.set_plane(first);
+        at_.first_line = first_row_ = 0;
+        at_.last_line = rows_ = count * p_.line_block;
     }
 
     [[nodiscard]] bool repeats() const noexcept { return p_.columns == column_sums::repeated; }
@@ -210,7 +257,7 @@ protected:
         return count;
     }
 
-    /// Divisors of lines [first, last) of windows that count `depth` taps along the depth.
+    /// Divisors of lines [first, last) of windows that count `depth` taps along the depth. Planes follow one another.
     GRADKERN_NOINLINE void set_divisors(std::int64_t depth, std::int64_t first, std::int64_t last) noexcept {
         if (p_.divisors.given) depth = 1;
         if (depth == counted_depth_ && first == counted_lines_.first && last == counted_lines_.last) return;
@@ -218,41 +265,38 @@ protected:
         counted_lines_ = {first, last};
         float* to = divisors_;
         for (std::int64_t h = first; h < last; ++h) {
-            const std::int64_t taps = p_.divisors.counted_rows(depth, h);
+            const std::int64_t taps = p_.divisors.counted_rows(depth, h % p_.axes[1].small);
             for (std::int64_t x = 0; x < p_.axes[2].small; ++x) *to++ = divisor_rule::of_count(taps * counts_[x]);
         }
         own::fill(to, to + simd::lanes, 1.0F);
     }
 
 private:
-    /// Lists the taps of the columns of a phase of the output, seen from its column 0. Returns the end of their room.
-    float* set_taps(std::int64_t phase, float* inside) noexcept {
-        const shape::axis& a = p_.axes[2];
-        const std::int64_t advance = p_.advance(2);
-        const position_range read = read_span(a, p_.outputs, phase, phase + 1);
-        line_taps& taps = taps_[static_cast<std::size_t>(phase)];
-        taps = line_taps(phase_columns_, inside);
-        for (std::int64_t column = read.first; column < read.last; column += p_.read_step(2)) {
-            const std::int64_t begin = shape::ceil_div(-column, advance);
-            const std::int64_t end = shape::ceil_div(in_columns_ - column, advance);
-            taps.push(shape::floor_mod(column, advance) * pitch_ + shape::floor_div(column, advance),
-                      std::clamp<std::int64_t>(begin, 0, phase_columns_),
-                      std::clamp<std::int64_t>(end, 0, phase_columns_));
-        }
-        return taps.end();
+    /// Lists the taps of axis number i, whose positions are `unit` elements each, seen from position 0.
+    void set_taps(std::size_t i, std::int64_t unit, float* inside, line_taps& taps) noexcept {
+        const std::int64_t advance = p_.advance(i);
+        const std::int64_t positions = p_.out_extent(i);
+        const auto end_before = [&](std::int64_t at) {
+            return std::clamp<std::int64_t>(shape::ceil_div(at, advance), 0, positions) * unit;
+        };
+        const position_range read = read_span(p_.axes[i], p_.outputs, 0, 1);
+        taps = line_taps(positions * unit, inside);
+        for (std::int64_t at = read.first; at < read.last; at += p_.read_step(i))
+            taps.push(shape::floor_mod(at, advance) * pitch_ + shape::floor_div(at, advance) * unit, end_before(-at),
+                      end_before(p_.in_extent(i) - at));
     }
 
 protected:
     const collapsed_lines_plan& p_;
     std::int64_t columns_;
     std::int64_t in_columns_;
-    std::int64_t phase_columns_;  // of a line of the output
-    std::int64_t positions_;      // planes and depths
-    std::int64_t pitch_;          // from one phase of vertical sums to the next
-    float* divisors_;             // of the lines of the block; backward of the rows that it reads
-    std::int64_t* counts_;        // taps that the windows of a column count
+    std::int64_t positions_;  // planes and depths
+    std::int64_t pitch_;      // from one phase of vertical sums to the next
+    float* divisors_;         // of the lines of the block; backward of the rows that it reads
+    std::int64_t* counts_;    // taps that the windows of a column count
     divisor uniform_;
-    std::array<line_taps, 2> taps_;  // of each phase of the output
+    line_taps taps_;      // of the columns
+    line_taps row_taps_;  // of a block of planes
 
     block_place at_;
     std::int64_t first_row_ = 0;  // that the block reads
@@ -264,20 +308,21 @@ private:
 };
 
 template <class T, shape::side Outputs>
-class worker<algorithm::collapsed_lines, T, Outputs> : collapsed_block {
+class worker<algorithm::collapsed_lines, T, Outputs> : collapsed_place {
 public:
     worker(const collapsed_lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
-        : collapsed_block(plan, slice),
+        : collapsed_place(plan, slice),
           in_(in),
           out_(out),
           vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
           phases_(array_at<float>(slice, plan.at_phases)),
-          quotients_(array_at<float>(slice, plan.at_quotients)) {}
+          source_(array_at<float>(slice, plan.at_source)) {}
 
     /// Computes all lines of task number `task`.
     void run(std::int64_t task) noexcept {
         const std::int64_t first = task * p_.group;
         const std::int64_t last = std::min(p_.items(), first + p_.group);
+        if (p_.block == collapsed_block::planes) return compute_planes(first, last - first);
         for (std::int64_t item = first; item < last; ++item) {
             set_item(item);
             compute_block(in_ + at_.in_offset, out_ + at_.out_offset);
@@ -287,11 +332,31 @@ public:
 private:
     static constexpr bool is_backward = Outputs == shape::side::large;
 
+    /// Computes a block of planes.
+    void compute_planes(std::int64_t first, std::int64_t count) noexcept {
+        set_planes(first, count);
+        const T* const image = in_ + at_.in_offset;
+        T* const out = out_ + at_.out_offset;
+        const std::int64_t n = rows_ * columns_;
+        float* const source = row_taps_.count() > 1 ? source_ + p_.margin : vertical_;
+        if constexpr (is_backward) {
+            divide_rows(image, 0, source);
+        } else {
+            simd::widen(image, source, n);
+        }
+        if (row_taps_.count() > 1) row_taps_.sum<prefetch::none>(source, n, vertical_, as_it_is{});
+        if constexpr (is_backward) {
+            taps_.sum<prefetch::ahead>(vertical_, n, out, as_it_is{});
+        } else {
+            divide_columns(0, rows_, out);
+        }
+    }
+
     /// Computes the block of lines of one plane.
     void compute_block(const T* image, T* plane) noexcept {
         if constexpr (is_backward) {
             for (std::int64_t i = 0; i < at_.depths.count; ++i)
-                divide_rows(image, at_.depths.first + i * p_.read_step(0), quotients_ + i * rows_ * in_columns_);
+                divide_rows(image, at_.depths.first + i * p_.read_step(0), source_ + i * rows_ * in_columns_);
         }
         const std::int64_t phases = p_.position_step(1);
         for (std::int64_t f = 0; f < std::min(phases, at_.last_line - at_.first_line);) {
@@ -324,17 +389,14 @@ private:
     void sum_gradients(const axis_reads& rows, std::int64_t count, std::int64_t step, std::int64_t copies,
                        T* out) const noexcept {
         const auto line_at = [&](std::int64_t i, std::int64_t row) {
-            return quotients_ + (i * rows_ + row - first_row_) * in_columns_;
+            return source_ + (i * rows_ + row - first_row_) * in_columns_;
         };
-        const line_taps& taps = taps_[0];
         const bool are_sums = repeats() && at_.depths.count * rows.count == 1;  // quotients
         if (!are_sums) sum_rows<float, prefetch::none>(rows, count, line_at);
         if (repeats()) {
             repeat_columns(are_sums ? line_at(0, rows.first) : vertical_, count, copies, out, step * columns_);
-        } else if (p_.position_step(2) == 1 && step == 1) {
-            taps.sum<prefetch::ahead>(vertical_, count * phase_columns_, out, as_it_is{});
         } else {
-            sum_phases(count, out, step * columns_);
+            taps_.sum<prefetch::ahead>(vertical_, count * columns_, out, as_it_is{});
         }
     }
 
@@ -367,27 +429,6 @@ private:
         }
     }
 
-    /// Backward: horizontal sums of the vertical ones of `lines` lines, which lie `pitch` apart in the output; with a stride those
-    /// of each phase, interleaved.
-    void sum_phases(std::int64_t lines, T* out, std::int64_t pitch) const noexcept {
-        const std::int64_t phases = p_.position_step(2);
-        const std::int64_t floats = lines * phase_columns_;
-        for (std::int64_t f = 0; f < phases; ++f) {
-            const line_taps& taps = taps_[static_cast<std::size_t>(f)];
-            taps.sum<prefetch::none>(vertical_, floats, phases_ + f * floats, as_it_is{});
-        }
-        for (std::int64_t l = 0; l < lines; ++l) {
-            const float* const line = phases_ + l * phase_columns_;
-            T* const to = out + l * pitch;
-            simd::prefetch_stream_to_write(to, columns_);
-            if (phases > 1) {
-                interleave_two(line, line + floats, phase_columns_, to);
-            } else {
-                simd::narrow(line, to, columns_);
-            }
-        }
-    }
-
     /// Backward where windows lie side by side: each sum belongs to all columns of its window, in `copies` lines.
     void repeat_columns(const float* sums, std::int64_t lines, std::int64_t copies, T* out,
                         std::int64_t pitch) const noexcept {
@@ -408,9 +449,8 @@ private:
             separate(vertical_, (last - first) * in_columns_, p_.advance(2), pitch_, phases);
             sums = phases;
         }
-        const line_taps& taps = taps_[0];
         const auto sum_columns = [&](const auto& finish) {
-            taps.sum<prefetch::ahead>(sums, (last - first) * columns_, out, finish);
+            taps_.sum<prefetch::ahead>(sums, (last - first) * columns_, out, finish);
         };
         if (p_.divisors.is_uniform()) return with_division(uniform_, sum_columns);
         set_divisors(p_.divisors.counted(0, at_.depth), at_.first_line, at_.last_line);
@@ -428,8 +468,8 @@ private:
     const T* in_;
     T* out_;
     float* vertical_;
-    float* phases_;     // of a stride: forward of vertical sums, behind a margin; backward of their sums
-    float* quotients_;  // backward
+    float* phases_;  // forward of a stride, of vertical sums, behind a margin; backward elements to repeat
+    float* source_;  // backward quotients; of a block of planes behind a margin
 };
 
 }  // namespace detail::avg_pool

@@ -16,7 +16,6 @@
 #include <variant>
 
 #include <gradkern/detail/avg_pool/collapsed_lines.hpp>
-#include <gradkern/detail/avg_pool/collapsed_planes.hpp>
 #include <gradkern/detail/avg_pool/lines.hpp>
 #include <gradkern/detail/avg_pool/non_overlapping.hpp>
 #include <gradkern/detail/avg_pool/problem.hpp>
@@ -34,8 +33,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
 /// A default constructed one has no tasks.
-using plan = std::variant<collapsed_planes_plan, collapsed_lines_plan, windows_plan, non_overlapping_plan, lines_plan,
-                          taps_plan>;
+using plan = std::variant<collapsed_lines_plan, windows_plan, non_overlapping_plan, lines_plan, taps_plan>;
 
 /// A row of the table.
 template <auto Make>
@@ -43,9 +41,7 @@ template <auto Make>
     return Make(p);
 }
 
-inline constexpr std::array<path<problem, plan>, 6> paths{{
-    {algorithm::collapsed_planes, collapsed_planes_fit, collapsed_planes_are_profitable,
-     make_as<make_collapsed_planes>},
+inline constexpr std::array<path<problem, plan>, 5> paths{{
     {algorithm::collapsed_lines, collapsed_lines_fit, collapsed_lines_are_profitable, make_as<make_collapsed_lines>},
     {algorithm::windows, windows_fit, windows_are_profitable, make_as<make_windows>},
     {algorithm::non_overlapping, windows_do_not_overlap, non_overlapping_is_profitable, make_as<make_non_overlapping>},
@@ -57,6 +53,8 @@ inline constexpr std::array<path<problem, plan>, 6> paths{{
 GRADKERN_NOINLINE inline void describe(const plan& chosen, text_writer& out) noexcept {
     with_plan(chosen, [&](const auto& p) {
         out << name_of(p.name);
+        if constexpr (requires { p.block; })
+            if (p.block == collapsed_block::planes) out << ", planes";
         if constexpr (requires { p.channels; }) {
             if (p.channels == channel_order::transposed) out << ", transposed";
             if (p.borders == border::zeros) out << ", zeros behind borders";
