@@ -404,7 +404,7 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
             const bool is_tall = tall && k == 1;
             const bool abuts = side_by_side && k == 2;
             const std::int64_t kernel = abuts ? stride : random.integer(1, is_tall ? 150 : 5);
-            const std::int64_t dilation = abuts ? 1 : random.integer(1, 2);
+            const std::int64_t dilation = side_by_side ? 1 : random.integer(1, 2);
             const std::int64_t reach = (kernel - 1) * dilation;
             const std::int64_t size = is_tall  ? random.integer(60, 300)
                                       : k == 0 ? random.integer(1, many ? 2 : 6)
@@ -413,10 +413,11 @@ TYPED_TEST(AvgPoolAgainstReference, windows_that_keep_the_width) {
             p.src.push_back(k == 2 ? size / stride * stride : size);
             a.kernel.push_back(kernel);
             a.dilations.push_back(dilation);
-            a.strides.push_back(k == 0        ? random.integer(1, 2)
-                                : k == 2      ? stride
-                                : stride == 1 ? random.pick<std::int64_t>({1, 1, 1, 2})
-                                              : random.integer(1, 3));
+            a.strides.push_back(k == 2         ? stride
+                                : side_by_side ? kernel + random.integer(0, 1)
+                                : k == 0       ? random.integer(1, 2)
+                                : stride == 1  ? random.pick<std::int64_t>({1, 1, 1, 2})
+                                               : random.integer(1, 3));
             const std::int64_t begin = abuts ? 0 : random.integer(0, k == 2 ? reach : reach + 1);
             a.pads_begin.push_back(begin);
             a.pads_end.push_back(k == 2 ? std::max<std::int64_t>(0, reach + 1 - stride - begin) : random.integer(0, 3));

@@ -8,13 +8,14 @@
 //
 //     1. backward: quotients of all rows that the block reads
 //     2. vertical sums over depth and height
-//     3. horizontal sums, of each tap where it is inside; forward the phases of a stride are separated before;
-//        or, where windows of a gradient lie side by side, each sum repeated for the columns of its window
+//     3. horizontal sums, of each tap where it is inside; forward the phases of a stride are separated before
+//
+// Where windows of a gradient lie side by side there are no sums: each quotient is repeated for the columns of its window.
 //
 // Small planes whose windows keep their size are a line, too: the row at distance s of output i is element i + s * W, but near the
 // ends of a plane. Then a block is all planes of a task, and vertical sums are of each tap where it is inside.
 //
-//     loops         task (block of rows) > image, plane, depth > backward: phase of rows > run of rows > step > block > tap;
+//     loops         task (block of rows) > image, plane, depth > run of rows > step > block > tap;
 //                   or task (block of planes) > step > block > tap
 //     lanes         neighbouring positions, over the ends of rows and planes
 //     taken when    rows have at most 128 columns and follow one another, and what a block reads is little
@@ -45,7 +46,6 @@
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
-#include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
@@ -53,9 +53,9 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
-/// What becomes of the vertical sums of a line: sums over columns; or, backward where windows lie side by side, with no column
-/// between or before them, each is the result of all columns of its window.
-enum class column_sums : std::uint8_t { added, repeated };
+/// How quotients of a gradient, or rows of the input, become results: by sums; or, backward where windows do not overlap and
+/// lie side by side along the columns, with none between or before them, as they are for all columns of their window.
+enum class collapsed_result : std::uint8_t { summed, repeated };
 
 /// What a block is: rows of one plane, or all planes of a task.
 enum class collapsed_block : std::uint8_t { rows, planes };
@@ -64,9 +64,8 @@ struct collapsed_lines_plan : block_plan {
     static constexpr algorithm name = algorithm::collapsed_lines;
 
     collapsed_block block = collapsed_block::rows;
-    column_sums columns = column_sums::added;
-    prefetch rows = prefetch::none;  // that no row before has read; forward
-    std::int64_t margin = 0;         // floats before and behind vertical sums, each phase of them, and planes
+    collapsed_result result = collapsed_result::summed;
+    std::int64_t margin = 0;  // floats before and behind vertical sums, each phase of them, and planes
 
     std::int64_t at_vertical = 0;  // byte offsets in a slice
     std::int64_t at_phases = 0;
@@ -77,10 +76,11 @@ struct collapsed_lines_plan : block_plan {
     std::int64_t at_lines = 0;
 };
 
-/// Whether windows of a gradient lie side by side, with no column between or before them.
-[[nodiscard]] constexpr bool windows_tile_columns(const problem& p) noexcept {
+/// Whether windows of a gradient do not overlap and lie side by side, with no column between or before them.
+[[nodiscard]] constexpr bool windows_lie_side_by_side(const problem& p) noexcept {
     const shape::axis& w = p.axes[2];
-    return p.is_backward() && w.stride > 1 && w.kernel == w.stride && w.dilation == 1 && w.pad_begin == 0;
+    return p.is_backward() && w.stride > 1 && w.kernel == w.stride && w.dilation == 1 && w.pad_begin == 0 &&
+           p.axes[0].most_reads(p.outputs) <= 1 && p.axes[1].most_reads(p.outputs) <= 1;
 }
 
 /// Rows of a block: whole planes, if possible, but scratch of small problems fits the stack.
@@ -90,12 +90,9 @@ struct collapsed_lines_plan : block_plan {
     const std::int64_t outputs = p.position_step(2) > 1 || !is_small ? 4096 : 1024;
     return shape::even_part(p.out_extent(1), outputs / p.out_extent(2));
 }
-/// Rows that a block reads at one depth: quotients of those that it shares with others are formed for each.
+/// Rows that a block reads at one depth, at most: quotients of those that it shares with others are formed for each.
 [[nodiscard]] constexpr std::int64_t collapsed_reads(const problem& p) noexcept {
-    const std::int64_t step = p.position_step(1);
-    const std::int64_t all = p.in_extent(1);
-    if (p.axes[1].reach() >= all * step) return all;
-    return std::min(all, (collapsed_rows(p) - 1 + p.axes[1].reach()) / step + 1);
+    return reads_at_most(p.axes[1], p.outputs, collapsed_rows(p));
 }
 
 /// Whether lines follow one another in both memories, and windows move along them by as many positions as a line has for each
@@ -110,7 +107,7 @@ struct collapsed_lines_plan : block_plan {
     const bool can_stride = p.is_backward() ? w.stride == 1 && h.stride == 1 : w.stride <= 2 || w.stride == 4;
     const bool can_add = can_stride && w.kernel <= lines_at_once && w.reach() <= in_columns / 2;
     if (p.scratch == scratch_use::least || p.inner != 1 || p.accumulates() || p.long_lines || columns > longest ||
-        !(can_add || windows_tile_columns(p)))
+        !(can_add || windows_lie_side_by_side(p)))
         return false;
     if (p.is_backward() && (w.stride > columns || h.stride > p.out_extent(1))) return false;
     if (in_columns * p.position_step(2) != p.advance(2) * columns || p.in[3] != in_columns || p.in[4] != 1 ||
@@ -151,23 +148,21 @@ constexpr void reserve_block(collapsed_lines_plan& g, std::int64_t lines) noexce
     const std::int64_t in_columns = g.in_extent(2);
     const bool are_planes = g.block == collapsed_block::planes;
     const std::int64_t rows = are_planes ? lines : collapsed_reads(g);
-    const std::int64_t phase_lines = shape::ceil_div(lines, g.position_step(1));
     const std::int64_t source = std::min(g.axes[0].small, g.axes[0].kernel) * rows * in_columns;
     slice_layout slice;
-    g.at_vertical = slice.reserve<float>(lines * in_columns + 2 * g.margin);
-    if (!g.is_backward()) {
-        g.at_phases = slice.reserve<float>(w.stride == 1 ? 0 : w.stride * (lines * columns + 2 * g.margin));
-    } else if (g.columns == column_sums::repeated) {
-        g.at_phases = slice.reserve<float>(phase_lines * columns);
+    if (g.result == collapsed_result::repeated) {
+        g.at_phases = slice.reserve<float>(rows * in_columns);
+    } else {
+        const std::int64_t row_taps = are_planes ? g.axes[1].kernel * line_taps::floats(g.line_block * columns) : 0;
+        g.at_vertical = slice.reserve<float>(lines * in_columns + 2 * g.margin);
+        g.at_inside = slice.reserve<float>(w.kernel * line_taps::floats(columns) + row_taps);
+        if (g.advance(2) > 1) g.at_phases = slice.reserve<float>(w.stride * (lines * columns + 2 * g.margin));
     }
     g.at_source = slice.reserve<float>(are_planes ? source + 2 * g.margin : g.is_backward() ? source : 0);
     if (!g.divisors.is_uniform()) {
         g.at_divisors = slice.reserve<float>((g.is_backward() ? rows : lines) * w.small + std::int64_t{simd::lanes});
         g.at_counts = slice.reserve<std::int64_t>(w.small);
     }
-    const std::int64_t row_taps = are_planes ? g.axes[1].kernel * line_taps::floats(g.line_block * columns) : 0;
-    if (g.columns == column_sums::added)
-        g.at_inside = slice.reserve<float>(w.kernel * line_taps::floats(columns) + row_taps);
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();
 }
@@ -178,8 +173,7 @@ constexpr void reserve_block(collapsed_lines_plan& g, std::int64_t lines) noexce
     const shape::axis& w = g.axes[2];
     const std::int64_t lines = g.out_extent(1);
     const std::int64_t columns = g.out_extent(2);
-    if (windows_tile_columns(p)) g.columns = column_sums::repeated;
-    g.rows = prefetch_of_rows(p);
+    if (windows_lie_side_by_side(p)) g.result = collapsed_result::repeated;
     if (planes_are_collapsed(p)) {
         g.block = collapsed_block::planes;
         g.line_block = lines;
@@ -227,39 +221,21 @@ protected:
         rows_ = read.last - read.first;
     }
 
-    /// Moves to a block of planes.
-    void set_planes(std::int64_t first, std::int64_t count) noexcept {
-        at_.set_plane(first);
-        at_.first_line = first_row_ = 0;
-        at_.last_line = rows_ = count * p_.line_block;
-    }
+    [[nodiscard]] bool repeats() const noexcept { return p_.result == collapsed_result::repeated; }
 
-    [[nodiscard]] bool repeats() const noexcept { return p_.columns == column_sums::repeated; }
-
-    /// Whether two phases of the block's lines have as many lines, which read the same.
-    [[nodiscard]] bool phases_are_equal(std::int64_t f, std::int64_t g) const noexcept {
-        const std::int64_t count = at_.last_line - at_.first_line;
-        const std::int64_t step = p_.axes[1].stride;
-        const axis_reads* const reads = at_.line_reads;
-        for (; f < count; f += step, g += step)
-            if (g >= count || reads[f] != reads[g]) return false;
-        return true;
-    }
-    /// How many of the lines h, h + step, ... are one run: each reads as much as the one before, a step further.
-    [[nodiscard]] std::int64_t run_length(std::int64_t h, std::int64_t step) const noexcept {
-        const std::int64_t row_step = p_.advance(1);
+    /// How many of the lines from h on are one run: each reads as much as the one before, a step further.
+    [[nodiscard]] std::int64_t run_length(std::int64_t h) const noexcept {
         const axis_reads rows = at_.rows_of(h);
         std::int64_t count = 1;
-        for (std::int64_t end = h + step; end < at_.last_line; end += step, ++count) {
-            const axis_reads& next = at_.rows_of(end);
-            if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * row_step)) break;
+        for (; h + count < at_.last_line; ++count) {
+            const axis_reads& next = at_.rows_of(h + count);
+            if (next.count != rows.count || (rows.count > 0 && next.first != rows.first + count * p_.advance(1))) break;
         }
         return count;
     }
 
     /// Divisors of lines [first, last) of windows that count `depth` taps along the depth. Planes follow one another.
     GRADKERN_NOINLINE void set_divisors(std::int64_t depth, std::int64_t first, std::int64_t last) noexcept {
-        if (p_.divisors.given) depth = 1;
         if (depth == counted_depth_ && first == counted_lines_.first && last == counted_lines_.last) return;
         counted_depth_ = depth;
         counted_lines_ = {first, last};
@@ -325,7 +301,7 @@ public:
         if (p_.block == collapsed_block::planes) return compute_planes(first, last - first);
         for (std::int64_t item = first; item < last; ++item) {
             set_item(item);
-            compute_block(in_ + at_.in_offset, out_ + at_.out_offset);
+            compute_lines(in_ + at_.in_offset, out_ + at_.out_offset);
         }
     }
 
@@ -334,7 +310,9 @@ private:
 
     /// Computes a block of planes.
     void compute_planes(std::int64_t first, std::int64_t count) noexcept {
-        set_planes(first, count);
+        at_.set_plane(first);
+        at_.first_line = first_row_ = 0;
+        at_.last_line = rows_ = count * p_.line_block;
         const T* const image = in_ + at_.in_offset;
         T* const out = out_ + at_.out_offset;
         const std::int64_t n = rows_ * columns_;
@@ -353,59 +331,45 @@ private:
     }
 
     /// Computes the block of lines of one plane.
-    void compute_block(const T* image, T* plane) noexcept {
+    GRADKERN_NOINLINE void compute_lines(const T* image, T* plane) noexcept {
         if constexpr (is_backward) {
             for (std::int64_t i = 0; i < at_.depths.count; ++i)
                 divide_rows(image, at_.depths.first + i * p_.read_step(0), source_ + i * rows_ * in_columns_);
         }
-        const std::int64_t phases = p_.position_step(1);
-        for (std::int64_t f = 0; f < std::min(phases, at_.last_line - at_.first_line);) {
-            std::int64_t copies = 1;  // phases; where windows lie side by side, these are one line after the other
-            while (repeats() && f + copies < phases && phases_are_equal(f, f + copies)) ++copies;
-            compute_phase(at_.first_line + f, phases, copies, image, plane);
-            f += copies;
-        }
-    }
-
-    /// Computes the lines h, h + step, ... of the block; each is `copies` lines.
-    GRADKERN_NOINLINE void compute_phase(std::int64_t h, std::int64_t step, std::int64_t copies, const T* image,
-                                         T* plane) noexcept {
-        while (h < at_.last_line) {
+        if (repeats()) return repeat_rows(plane);
+        for (std::int64_t h = at_.first_line, count = 0; h < at_.last_line; h += count) {
             const axis_reads rows = at_.rows_of(h);
-            const std::int64_t count = run_length(h, step);
+            count = run_length(h);
             T* const to = plane + h * columns_;
             if (at_.depths.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
-                for (std::int64_t l = 0; l < count; ++l) own::fill_n(to + l * step * columns_, copies * columns_, T{});
+                own::fill_n(to, count * columns_, T{});
             } else if constexpr (is_backward) {
-                sum_gradients(rows, count, step, copies, to);
+                sum_rows<float, prefetch::none>(rows, count, [&](std::int64_t i, std::int64_t row) {
+                    return source_ + (i * rows_ + row - first_row_) * in_columns_;
+                });
+                taps_.sum<prefetch::ahead>(vertical_, count * columns_, to, as_it_is{});
             } else {
-                average_rows(h, rows, count, image, to);
+                sum_rows<T, prefetch::ahead>(rows, count, [&](std::int64_t i, std::int64_t row) {
+                    return image + (at_.depths.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
+                });
+                divide_columns(h, h + count, to);
             }
-            h += count * step;
         }
     }
 
-    /// Backward: a run of `count` lines, the first of which reads `rows`, `step` lines apart in the output.
-    void sum_gradients(const axis_reads& rows, std::int64_t count, std::int64_t step, std::int64_t copies,
-                       T* out) const noexcept {
-        const auto line_at = [&](std::int64_t i, std::int64_t row) {
-            return source_ + (i * rows_ + row - first_row_) * in_columns_;
-        };
-        const bool are_sums = repeats() && at_.depths.count * rows.count == 1;  // quotients
-        if (!are_sums) sum_rows<float, prefetch::none>(rows, count, line_at);
-        if (repeats()) {
-            repeat_columns(are_sums ? line_at(0, rows.first) : vertical_, count, copies, out, step * columns_);
-        } else {
-            taps_.sum<prefetch::ahead>(vertical_, count * columns_, out, as_it_is{});
+    /// Backward: the quotients of the rows that the block reads, each in all columns of its window.
+    void repeat_rows(T* plane) const noexcept {
+        const T* const values = as_elements<T>(source_, at_.depths.count * rows_ * in_columns_, phases_);
+        for (std::int64_t h = at_.first_line; h < at_.last_line; ++h) {
+            const axis_reads& rows = at_.rows_of(h);
+            T* const to = plane + h * columns_;
+            simd::prefetch_stream_to_write(to, columns_);
+            if (at_.depths.count * rows.count == 0) {
+                own::fill_n(to, columns_, T{});
+            } else {
+                repeat_each(values + (rows.first - first_row_) * in_columns_, in_columns_, p_.axes[2].stride, to);
+            }
         }
-    }
-
-    /// Forward: a run of `count` lines from h on, the first of which reads `rows`.
-    void average_rows(std::int64_t h, const axis_reads& rows, std::int64_t count, const T* image, T* out) noexcept {
-        sum_rows<T, prefetch::ahead>(rows, count, [&](std::int64_t i, std::int64_t row) {
-            return image + (at_.depths.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
-        });
-        divide_columns(h, h + count, out);
     }
 
     /// Vertical sums of `lines` lines, the first of which reads `rows`; line_at(i, row) is a row at its depth number i.
@@ -414,30 +378,11 @@ private:
         const std::int64_t step = p_.advance(1);
         const std::int64_t block = step == 1 ? lines : 1;
         for (std::int64_t line = 0; line < lines; line += block) {
-            if constexpr (Reads == prefetch::ahead &&
-                          target.quirk.prefetch_streams) {  // rows that no line before has read
-                const bool ahead = p_.rows == prefetch::ahead && step > 1;
-                for (std::int64_t i = at_.depths.count - std::min(at_.depths.count, p_.axes[0].stride);
-                     ahead && i < at_.depths.count; ++i)
-                    simd::prefetch_stream(line_at(i, rows.first + line * step), step * in_columns_);
-            }
             line_list<In, Reads> list(block * in_columns_, vertical_ + line * in_columns_);
             for (std::int64_t i = 0; i < at_.depths.count; ++i)
                 for (std::int64_t j = 0; j < rows.count; ++j)
                     list.push(line_at(i, rows.first + line * step + j * p_.read_step(1)));
             list.finish();
-        }
-    }
-
-    /// Backward where windows lie side by side: each sum belongs to all columns of its window, in `copies` lines.
-    void repeat_columns(const float* sums, std::int64_t lines, std::int64_t copies, T* out,
-                        std::int64_t pitch) const noexcept {
-        const T* const results = as_elements<T>(sums, lines * in_columns_, phases_);
-        for (std::int64_t l = 0; l < lines; ++l) {
-            T* const to = out + l * pitch;
-            simd::prefetch_stream_to_write(to, copies * columns_);
-            for (std::int64_t c = 0; c < copies; ++c)
-                repeat_each(results + l * in_columns_, in_columns_, p_.position_step(2), to + c * columns_);
         }
     }
 

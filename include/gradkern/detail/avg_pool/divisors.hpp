@@ -39,24 +39,14 @@ public:
         if (!is_uniform()) make_line(d, h);
     }
 
-    /// The divisor of column x.
-    [[nodiscard]] divisor at(std::int64_t x) const noexcept { return is_uniform() ? uniform_ : divisor(divisors_[x]); }
-    /// The end, at most `end`, of the columns behind x that have the same.
-    [[nodiscard]] std::int64_t equal_until(std::int64_t x, std::int64_t end) const noexcept {
-        if (is_uniform()) return end;
-        std::int64_t next = x + 1;
-        while (next < end && divisors_[next] == divisors_[x]) ++next;
-        return next;
-    }
-
     /// Calls f(begin, end, divide) for neighbouring columns before `end` that have the same; divide(v): the quotients of a vector
     /// by it.
     template <class F>
     void for_each_equal(std::int64_t end, const F& f) const noexcept {
-        for (std::int64_t x = 0; x < end;) {
-            const std::int64_t next = equal_until(x, end);
-            with_division(at(x), [&](const auto& divide) { f(x, next, divide); });
-            x = next;
+        if (is_uniform()) return with_division(uniform_, [&](const auto& divide) { f(0, end, divide); });
+        for (std::int64_t x = 0, next = 0; x < end; x = next) {
+            while (next < end && divisors_[next] == divisors_[x]) ++next;
+            with_division(divisor(divisors_[x]), [&](const auto& divide) { f(x, next, divide); });
         }
     }
 
@@ -64,17 +54,12 @@ public:
     template <addend Onto, class In>
     void divide(const In* source, std::int64_t count, std::int64_t inner, std::int64_t step,
                 float* out) const noexcept {
-        if (is_uniform() && step == inner) {
-            divide_by_one<Onto>(source, count * inner, uniform_, out);
-        } else if (inner == 1 && step == 1) {
-            quotients<Onto>(source, count, out, over_each{divisors_});
-        } else {
-            for (std::int64_t x = 0; x < count;) {
-                const std::int64_t end = step == inner ? equal_until(x, count) : x + 1;
-                divide_by_one<Onto>(source + x * step, (end - x) * inner, at(x), out + x * inner);
-                x = end;
-            }
-        }
+        if (!is_uniform() && inner == 1 && step == 1) return quotients<Onto>(source, count, out, over_each{divisors_});
+        for_each_equal(count, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
+            const std::int64_t columns = step == inner ? end - begin : 1;  // at a time
+            for (std::int64_t x = begin; x < end; x += columns)
+                quotients<Onto>(source + x * step, columns * inner, out + x * inner, divide);
+        });
     }
 
 private:

@@ -20,9 +20,6 @@
 #include <gradkern/detail/micro/line_phases.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/micro/window_sums.hpp>
-#include <gradkern/detail/simd.hpp>
-#include <gradkern/detail/target.hpp>
-#include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -36,12 +33,19 @@ class horizontal_sums {
 public:
     /// `phases`: scratch for the phases of a stride.
     horizontal_sums(const segment_place& s, column_runs& runs, strided_sums strided, float* phases) noexcept
-        : p_(s.p), s_(s), runs_(runs), strided_(strided), phases_(phases) {}
+        : s_(s), runs_(runs), strided_(strided), phases_(phases) {}
 
     /// out = the horizontal sums of all columns of the segment, from the line `sums`.
     void sum(const float* sums, float* out) noexcept {
-        if (runs_.parts() <= 1) return sum_part(sums, out);
-        runs_.sum_parts(out, [&] { sum_part(sums, out); });
+        runs_.sum_parts(out, [&] {
+            if (!s_.is_narrow()) {
+                sum_runs(sums, 0, s_.columns, out);
+            } else if (s_.p.is_backward()) {
+                sum_phases(sums, out);
+            } else {
+                sum_strided(sums, out);
+            }
+        });
     }
 
     /// The same where a position's values fill vectors, or neighbours read neighbours: those of columns [begin, end) of
@@ -49,8 +53,8 @@ public:
     template <class In, class Out, class Finish = as_it_is>
     void sum_runs(const In* sums, std::int64_t begin, std::int64_t end, Out* out,
                   const Finish& finish = {}) const noexcept {
-        const std::int64_t step = p_.position_step(2);
-        const std::int64_t advance = p_.advance(2);
+        const std::int64_t step = s_.p.position_step(2);
+        const std::int64_t advance = s_.p.advance(2);
         const std::int64_t inner = s_.inner;
         const std::int64_t read_step = s_.column_step() * inner;
         runs_.for_each(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
@@ -71,17 +75,6 @@ public:
     }
 
 private:
-    /// The sums of what `runs` says.
-    void sum_part(const float* sums, float* out) const noexcept {
-        if (!s_.is_narrow()) {
-            sum_runs(sums, 0, s_.columns, out);
-        } else if (p_.is_backward()) {
-            sum_phases(sums, out);
-        } else {
-            sum_strided(sums, out);
-        }
-    }
-
     /// out[x] = sums of `count` lines of n values, the first at `first`, `step` values apart: those of lines_at_once at most are
     /// finished.
     template <class In, class Out, class Finish = as_it_is>
@@ -102,7 +95,7 @@ private:
 
     /// Backward with a stride and few channels.
     void sum_phases(const float* sums, float* out) const noexcept {
-        const std::int64_t stride = p_.axes[2].stride;
+        const std::int64_t stride = s_.p.axes[2].stride;
         const std::int64_t inner = s_.inner;
         const std::int64_t pitch = shape::ceil_div(s_.columns, stride) * inner;
         runs_.for_each([&](const column_run& run) {
@@ -124,12 +117,10 @@ private:
 
     /// Forward with a stride and few channels.
     void sum_strided(const float* sums, float* out) const noexcept {
-        const std::int64_t stride = p_.axes[2].stride;
-        const std::int64_t pitch = shape::ceil_div(p_.reads, stride);
+        const std::int64_t stride = s_.p.axes[2].stride;
+        const std::int64_t pitch = shape::ceil_div(s_.p.reads, stride);
         const bool by_phase = strided_ == strided_sums::by_phase;
-        if (by_phase)
-            separate<target.quirk.prefetch_streams ? prefetch::ahead : prefetch::none>(sums, s_.buffered, stride, pitch,
-                                                                                       phases_);
+        if (by_phase) separate(sums, s_.buffered, stride, pitch, phases_);
         runs_.for_each([&](const column_run& run) {
             if (by_phase && run.positions >= 4 && run.count <= lines_at_once) {
                 sum_by_phase(run, pitch, out + run.begin);
@@ -139,10 +130,10 @@ private:
         });
     }
     void sum_by_phase(const column_run& run, std::int64_t pitch, float* out) const noexcept {
-        const std::int64_t stride = p_.axes[2].stride;
+        const std::int64_t stride = s_.p.axes[2].stride;
         std::array<const float*, lines_at_once> list;
         for (std::int64_t k = 0; k < run.count; ++k) {
-            const std::int64_t column = run.first + k * p_.read_step(2);
+            const std::int64_t column = run.first + k * s_.p.read_step(2);
             list[static_cast<std::size_t>(k)] = phases_ + column % stride * pitch + column / stride;
         }
         sum_lines<false>(list.data(), run.count, run.positions, out);
@@ -152,7 +143,7 @@ private:
         const std::int64_t read_step = s_.column_step() * inner;
         for (std::int64_t i = 0; i < run.positions; ++i) {
             // no taps: no position either
-            const std::int64_t first = run.count == 0 ? 0 : run.first + i * p_.axes[2].stride;
+            const std::int64_t first = run.count == 0 ? 0 : run.first + i * s_.p.axes[2].stride;
             for (std::int64_t c = 0; c < inner; ++c) {
                 const float* source = sums + first * inner + c;
                 float sum = 0.0F;
@@ -162,7 +153,6 @@ private:
         }
     }
 
-    const segment_plan& p_;
     const segment_place& s_;
     column_runs& runs_;
     strided_sums strided_;

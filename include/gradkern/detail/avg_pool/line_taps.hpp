@@ -14,11 +14,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
-/// Lets a line of n floats go on as it begins, with `period` of them.
-inline void repeat_period(float* line, std::int64_t period, std::int64_t n) noexcept {
-    for (std::int64_t done = period; done < n; done *= 2) own::copy_n(line, std::min(done, n - done), line + done);
-}
-
 /// Taps, in the order of their sum, of elements that have the same ones every `period` elements.
 class line_taps {
 public:
@@ -35,10 +30,10 @@ public:
     GRADKERN_NOINLINE void push(std::int64_t offset, std::int64_t begin, std::int64_t end) noexcept {
         offsets_[count_] = offset;
         float* const inside = inside_of(count_++);
-        own::fill(inside, inside + begin, 0.0F);
+        own::fill(inside, inside + period_, 0.0F);
         own::fill(inside + begin, inside + end, 1.0F);
-        own::fill(inside + end, inside + period_, 0.0F);
-        repeat_period(inside, period_, floats(period_));
+        for (std::int64_t done = period_; done < floats(period_); done *= 2)
+            own::copy_n(inside, std::min(done, floats(period_) - done), inside + done);
         count_everywhere_ = count_everywhere_ && begin == 0 && end == period_;
     }
 

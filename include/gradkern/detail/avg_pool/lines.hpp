@@ -6,7 +6,7 @@
 //     gain          over taps: 11x11 s1 of 8 x 3 x 128x128 NCX forward 1970 -> 300 us, backward 82200 -> 369 us (Sapphire Rapids, one core,
 //                   g++ 12 -O2, f32, both forced by `algorithm`). The ring of quotients: 3x3 s1 of 13 x 192 x 35x35 NXC
 //                   backward 2130 -> 1920 us, 11x11 541 -> 281 us
-//     zoo           17 of 20 layers: forward 9 in NXC and 13 in NCX, backward 8 and 4
+//     zoo           17 of 20 layers: forward 9 in NXC and 13 in NCX, backward 8 and 5
 //     delete when   never: the general path of windows that overlap
 #pragma once
 
@@ -51,7 +51,7 @@ struct lines_plan : segment_plan {
 /// A plan with its segments alone.
 [[nodiscard]] constexpr lines_plan cut_lines(const problem& p) noexcept {
     auto g = with_channels<lines_plan>(p);
-    choose_segment(g, 1024, 1, shared_reads::some);
+    choose_segment(g);
     return g;
 }
 
@@ -123,7 +123,7 @@ constexpr void reserve_phases(slice_layout& slice, lines_plan& g) noexcept {
 template <class T, shape::side Outputs>
 class worker<algorithm::lines, T, Outputs> : public segment_worker<T, Outputs> {
     using base = segment_worker<T, Outputs>;
-    using base::divisors_, base::is_backward, base::p_, base::result_, base::s_, base::sums_, base::vertical_;
+    using base::divisors_, base::is_backward, base::result_, base::s_, base::sums_, base::vertical_;
 
 public:
     worker(const lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
@@ -141,8 +141,7 @@ public:
         divisors_.count(is_backward ? s_.all_reads() : s_.all_columns());
     }
 
-    std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, T* out) noexcept {
-        const bool is_same = this->are_last_rows(rows);
+    std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, bool is_same, T* out) noexcept {
         const T* const line = single_line(rows);
         if (line == nullptr && !is_same && s_.reads > 0)
             vertical_.sum(h, rows, s_.all_reads(), sums_ + (s_.first_read - s_.origin) * s_.inner);
@@ -160,8 +159,9 @@ public:
 private:
     /// True where sums may go to the output without a stop in result_.
     [[nodiscard]] bool is_direct() const noexcept {
-        return (is_backward || divisors_.is_uniform() || s_.inner > 1) && !p_.accumulates() && runs_.parts() <= 1 &&
-               s_.is_dense(p_.out, p_.out_inner, s_.columns) && !s_.is_narrow() && runs_.most_reads() <= lines_at_once;
+        return (is_backward || divisors_.is_uniform() || s_.inner > 1) && !s_.p.accumulates() && runs_.parts() <= 1 &&
+               s_.is_dense(s_.p.out, s_.p.out_inner, s_.columns) && !s_.is_narrow() &&
+               runs_.most_reads() <= lines_at_once;
     }
 
     /// Forward: the one line of the input that an output line reads, where its columns are read in place; else null.
@@ -169,10 +169,9 @@ private:
     [[nodiscard]] const T* single_line(const axis_reads& rows) const noexcept {
         const bool can_go_on =
             std::is_same_v<T, float> ? !s_.is_narrow() || plan_.strided == strided_sums::by_phase : is_direct();
-        if (!is_backward && !s_.has_zeros() && can_go_on && s_.depths.count * rows.count == 1 && s_.reads > 0 &&
-            s_.is_dense(p_.in, p_.in_inner, s_.reads))
-            return vertical_.line_at(s_.depths.first, rows.first, s_.all_reads());
-        return nullptr;
+        const bool is_single = !is_backward && !s_.has_zeros() && can_go_on && s_.depths.count * rows.count == 1 &&
+                               s_.reads > 0 && s_.is_dense(s_.p.in, s_.p.in_inner, s_.reads);
+        return is_single ? vertical_.line_at(s_.depths.first, rows.first, s_.all_reads()) : nullptr;
     }
     /// What horizontal sums read: that line, or the scratch line.
     [[nodiscard]] const float* sums_or(const T* line) const noexcept {

@@ -12,6 +12,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/options.hpp>
@@ -59,7 +60,6 @@ struct problem {
     output_mode output = output_mode::overwrite;
     scratch_use scratch = scratch_use::fast;
     element_kind elements = element_kind::floats;
-    std::int64_t elements_read = 0;
     std::array<shape::axis, 3> axes{};  // as computed with
     divisor_rule divisors{};
 
@@ -75,11 +75,11 @@ struct problem {
 
     [[nodiscard]] constexpr bool is_backward() const noexcept { return outputs == shape::side::large; }
     [[nodiscard]] constexpr bool accumulates() const noexcept { return output == output_mode::accumulate; }
+    [[nodiscard]] constexpr std::int64_t in_extent(std::size_t i) const noexcept {
+        return read_extent(axes[i], outputs);
+    }
     [[nodiscard]] constexpr std::int64_t out_extent(std::size_t i) const noexcept {
         return is_backward() ? axes[i].large : axes[i].small;
-    }
-    [[nodiscard]] constexpr std::int64_t in_extent(std::size_t i) const noexcept {
-        return is_backward() ? axes[i].small : axes[i].large;
     }
     /// From one read of a position to the next.
     [[nodiscard]] constexpr std::int64_t read_step(std::size_t i) const noexcept { return axes[i].read_step(outputs); }
@@ -221,8 +221,6 @@ constexpr void collapse_tiled_lines(problem& p) noexcept {
     p.planes = pool.channels;
     p.in = in;
     p.out = out;
-    p.elements_read = pool.batch * pool.channels;
-    for (std::size_t i = 0; i < 3; ++i) p.elements_read *= p.in_extent(i);
     for (shape::axis& a : p.axes) {
         if (a.kernel == 1) a.dilation = 1;
         // a single window has no next one: its stride may be anything, also a number too large to add to others

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include <gradkern/detail/avg_pool/problem.hpp>
-#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -23,15 +22,7 @@ struct axis_reads {
 
 /// What position number i of a class reads.
 [[nodiscard]] constexpr axis_reads reads_of_class(const shape::tap_class& c, std::int64_t i) noexcept {
-    if (c.taps == 0) return {0, 0};
-    return {c.first_read + i * c.read_per_position, c.taps};
-}
-/// What one position reads.
-[[nodiscard]] GRADKERN_NOINLINE inline axis_reads reads_at(const shape::axis& a, shape::side outputs,
-                                                           std::int64_t position) noexcept {
-    shape::tap_class_walk walk(a, outputs, position, position + 1);
-    shape::tap_class c;
-    return walk.next(c) ? reads_of_class(c, 0) : axis_reads{};
+    return c.taps == 0 ? axis_reads{} : axis_reads{c.first_read + i * c.read_per_position, c.taps};
 }
 /// Lists what each of the positions [first, last) reads.
 GRADKERN_NOINLINE inline void list_reads(const shape::axis& a, shape::side outputs, std::int64_t first,
@@ -56,7 +47,7 @@ struct block_place {
         out_offset = n * block.out[0] + c * block.out[1] + d * block.out[2];
         if (d == depth) return;
         depth = d;
-        depths = reads_at(block.axes[0], block.outputs, d);
+        list_reads(block.axes[0], block.outputs, d, d + 1, &depths);
     }
     /// Moves to the block of rows that begins at `first`.
     GRADKERN_NOINLINE void set_lines(std::int64_t first) noexcept {
@@ -99,12 +90,6 @@ struct column_run {
     run.count = last - first;
     run.first = run.count == 0 ? 0 : run.first + first * column_step;
     return run;
-}
-
-/// How many reads of the first part of a position lie behind the border, before the first one inside, `first_read`.
-[[nodiscard]] constexpr std::int64_t reads_skipped(const shape::axis& a, shape::side outputs, std::int64_t position,
-                                                   std::int64_t first_read) noexcept {
-    return (first_read - read_span(a, outputs, position, position + 1).first) / a.read_step(outputs) % pool_part;
 }
 
 }  // namespace detail::avg_pool

@@ -10,12 +10,15 @@
 #include <gradkern/detail/avg_pool/segment_plan.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/line_stores.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
@@ -25,12 +28,6 @@ struct input_columns {
     std::int64_t first;
     std::int64_t step;
     std::int64_t count;
-};
-
-/// Some of the lines that an output line reads, in the order of its sums.
-struct line_range {
-    std::int64_t first;
-    std::int64_t last;
 };
 
 /// A worker's place in the problem. The scratch line holds what the segment's columns read: from column `origin` on, `inner`
@@ -59,23 +56,20 @@ struct segment_place : block_place {
         return out_offset + first_inner * p.out_inner + first_column * p.out[4];
     }
 
-    /// All lines of the input that an output line reads, which reads `rows`.
-    [[nodiscard]] line_range all_lines(const axis_reads& rows) const noexcept { return {0, depths.count * rows.count}; }
-    /// Calls f(i, h) for some of them, in the order of sums: i counts the depths that are read, h is the row.
+    /// All lines of the input that an output line reads, which reads `rows`, in the order of its sums.
+    [[nodiscard]] position_range all_lines(const axis_reads& rows) const noexcept {
+        return {0, depths.count * rows.count};
+    }
+    /// Calls f(d, h, i) for some of them, in the order of sums: depth and row of the input; i counts the depths that are read.
     template <class F>
-    void for_each_line(const axis_reads& rows, const line_range& lines, const F& f) const noexcept {
+    void for_each_line(const axis_reads& rows, const position_range& lines, const F& f) const noexcept {
+        const std::int64_t depth_step = p.read_step(0);
         const std::int64_t row_step = p.read_step(1);
         std::int64_t i = lines.first == 0 ? 0 : lines.first / rows.count;
         std::int64_t j = lines.first - i * rows.count;
         for (; i * rows.count < lines.last; ++i, j = 0)
             for (const std::int64_t end = std::min(rows.count, lines.last - i * rows.count); j < end; ++j)
-                f(i, rows.first + j * row_step);
-    }
-    /// The same with f(d, h): depth and row of the input.
-    template <class F>
-    void for_each_line_read(const axis_reads& rows, const line_range& lines, const F& f) const noexcept {
-        const std::int64_t depth_step = p.read_step(0);
-        for_each_line(rows, lines, [&](std::int64_t i, std::int64_t h) { f(depths.first + i * depth_step, h); });
+                f(depths.first + i * depth_step, rows.first + j * row_step, i);
     }
 
     /// All columns that the segment reads, and those that it writes.
@@ -83,8 +77,10 @@ struct segment_place : block_place {
     [[nodiscard]] input_columns all_columns() const noexcept { return {first_column, 1, columns}; }
     /// Whether the scratch line has zeros for columns behind the borders.
     [[nodiscard]] bool has_zeros() const noexcept { return reads < buffered; }
-    /// From one read of a position to the next, in columns of the scratch line. A step beyond it is never taken.
-    [[nodiscard]] std::int64_t column_step() const noexcept { return std::min(p.read_step(2), p.reads); }
+    /// From one read of a position to the next, in columns. A step beyond all of them is never taken.
+    [[nodiscard]] std::int64_t column_step() const noexcept {
+        return std::min(p.read_step(2), std::max(p.reads, p.in_extent(2)));
+    }
 
     /// True where a position's values fill no vector and its neighbours read no neighbours.
     [[nodiscard]] bool is_narrow() const noexcept { return inner < simd::lanes && p.axes[2].stride > 1; }
@@ -92,6 +88,17 @@ struct segment_place : block_place {
     [[nodiscard]] bool is_dense(const shape::canonical_strides& strides, std::int64_t inner_step,
                                 std::int64_t count) const noexcept {
         return (inner_step == 1 || inner == 1) && (strides[4] == inner || count == 1);
+    }
+
+    /// Stores a line of results of all columns of the segment; `out` is its first column.
+    template <class T>
+    void store_line(const float* line, T* out) const noexcept {
+        if (inner == 1 ? p.out[4] != 1 : p.out_inner != 1)
+            return unpack_lanes(line, inner, inner, columns, out, p.out_inner, p.out[4], p.accumulates());
+        const bool dense = p.out[4] == inner || columns == 1;
+        const std::int64_t length = dense ? columns * inner : inner;
+        for (std::int64_t x = 0; x < columns * inner; x += length, out += p.out[4])
+            p.accumulates() ? accumulate_line(line + x, length, out) : write_line(line + x, length, out);
     }
 
     const segment_plan& p;
@@ -110,24 +117,21 @@ struct segment_place : block_place {
 class column_runs {
 public:
     column_runs(const segment_place& s, std::byte* slice) noexcept
-        : p_(s.p),
-          s_(s),
+        : s_(s),
           runs_(array_at<column_run>(slice, s.p.at_runs)),
           totals_(array_at<double>(slice, s.p.at_column_totals)) {}
 
     /// Lists those of the segment's columns, which read as columns of `a` do, shifted by `shift`.
     GRADKERN_NOINLINE void set(const shape::axis& a, std::int64_t shift) noexcept {
-        count_ = 0;
-        most_reads_ = 0;
-        parts_ = 0;
-        shape::tap_class_walk walk(a, p_.outputs, s_.first_column, s_.first_column + s_.columns);
+        count_ = most_reads_ = parts_ = 0;
+        shape::tap_class_walk walk(a, s_.p.outputs, s_.first_column, s_.first_column + s_.columns);
         for (shape::tap_class c; walk.next(c); ++count_) {
             const axis_reads r = reads_of_class(c, 0);
             const column_run run{c.first_position - s_.first_column, c.positions,
                                  r.count == 0 ? 0 : r.first - shift - s_.origin, r.count};
             runs_[count_] = run;
             most_reads_ = std::max(most_reads_, r.count);
-            if (p_.long_columns) parts_ = std::max(parts_, shape::ceil_div(skipped(run) + r.count, pool_part));
+            if (s_.p.long_columns) parts_ = std::max(parts_, shape::ceil_div(skipped(run) + r.count, pool_part));
         }
     }
 
@@ -137,6 +141,7 @@ public:
     /// out = the sums of all columns, of which sum() leaves there those that the runs say, part by part.
     template <class Sum>
     void sum_parts(float* out, const Sum& sum) noexcept {
+        if (parts_ <= 1) return sum();
         line_totals all(totals_, s_.columns * s_.inner);
         for (part_ = 0; part_ < parts_; ++part_) {
             sum();
@@ -167,13 +172,15 @@ public:
     }
 
 private:
-    /// Reads of a run's first part that lie behind the border, where those are no columns of the scratch line.
+    /// Reads of a run's first part that lie behind the border, before the first one inside, where those are no columns of the
+    /// scratch line.
     [[nodiscard]] GRADKERN_NOINLINE std::int64_t skipped(const column_run& run) const noexcept {
-        if (p_.borders == border::zeros || run.count == 0) return 0;
-        return reads_skipped(p_.axes[2], p_.outputs, s_.first_column + run.begin, run.first + s_.origin);
+        if (s_.p.borders == border::zeros || run.count == 0) return 0;
+        const std::int64_t column = s_.first_column + run.begin;
+        const std::int64_t first = read_span(s_.p.axes[2], s_.p.outputs, column, column + 1).first;
+        return (s_.origin + run.first - first) / s_.p.read_step(2) % pool_part;
     }
 
-    const segment_plan& p_;
     const segment_place& s_;
     column_run* runs_;
     double* totals_;

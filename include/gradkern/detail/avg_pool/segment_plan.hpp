@@ -13,7 +13,6 @@
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
-#include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/checked.hpp>
 
@@ -51,7 +50,6 @@ struct segment_plan : block_plan {
     std::int64_t at_vertical = 0;  // byte offsets in a slice
     std::int64_t at_result = 0;
     std::int64_t at_packed = 0;
-    std::int64_t at_wide = 0;
     std::int64_t at_divisors = 0;
     std::int64_t at_counts = 0;
     std::int64_t at_runs = 0;
@@ -77,12 +75,6 @@ struct segment_plan : block_plan {
            (in_columns == 1 || p.in[4] == 1);
 }
 
-/// Whether rows are prefetched: those that are read from memory, by CPUs that are faster for it.
-[[nodiscard]] constexpr prefetch prefetch_of_rows(const problem& p) noexcept {
-    const bool is_cached = p.elements_read <= target.cache.last_level / static_cast<std::int64_t>(sizeof(float));
-    return target.quirk.prefetch_streams && !is_cached ? prefetch::ahead : prefetch::none;
-}
-
 /// A plan whose channels are where they are fastest.
 template <class Plan>
 [[nodiscard]] constexpr Plan with_channels(const problem& p) noexcept {
@@ -94,12 +86,9 @@ template <class Plan>
     return g;
 }
 
-/// Whether neighbouring segments read columns in common.
-enum class shared_reads : std::uint8_t { none, some };
-
 /// Whether neighbouring segments of so many columns read few columns twice.
-[[nodiscard]] constexpr bool is_long_enough(const segment_plan& g, std::int64_t segment, shared_reads shared) noexcept {
-    if (segment == g.out_extent(2) || segment == 0 || shared == shared_reads::none) return segment > 0;
+[[nodiscard]] constexpr bool is_long_enough(const segment_plan& g, std::int64_t segment) noexcept {
+    if (segment == g.out_extent(2) || segment == 0) return segment > 0;
     const std::int64_t newly_read = g.is_backward() ? segment / g.axes[2].stride : segment * g.axes[2].stride;
     const std::int64_t read = span_at_most(g.axes[2], g.outputs, segment);
     return read - newly_read <= read / 4;
@@ -112,20 +101,23 @@ constexpr void even_strips(segment_plan& g) noexcept {
     g.inner_block = std::min(g.inner_block, shape::ceil_div(even, 16) * 16);
 }
 
-/// Chooses a block of at most `strip` channels and a segment of output columns, `times` of them for each column read at most,
-/// so that a scratch line is short and the columns that neighbouring segments both read are few.
-constexpr void choose_segment(segment_plan& g, std::int64_t strip, std::int64_t times, shared_reads shared) noexcept {
-    const auto longest = [&](std::int64_t floats) {
-        const std::int64_t columns = floats / g.inner_block;
-        return longest_extent(g.axes[2], g.outputs, columns, std::min(g.out_extent(2), times * columns));
-    };
+/// The most output columns, `times` of them for each column read at most, whose reads are so many floats of a scratch line.
+[[nodiscard]] constexpr std::int64_t longest_segment(const segment_plan& g, std::int64_t floats,
+                                                     std::int64_t times) noexcept {
+    const std::int64_t columns = floats / g.inner_block;
+    return longest_extent(g.axes[2], g.outputs, columns, std::min(g.out_extent(2), times * columns));
+}
+
+/// Chooses a block of channels and a segment of output columns, so that a scratch line is short and the columns that
+/// neighbouring segments both read are few.
+constexpr void choose_segment(segment_plan& g) noexcept {
     const segment_sizes sizes = sizes_for(g.scratch);
-    g.inner_block = std::min(g.inner, g.channels == channel_order::transposed ? 64 : strip);
-    while (g.inner_block > 16 && !is_long_enough(g, longest(sizes.line), shared))
+    g.inner_block = std::min<std::int64_t>(g.inner, g.channels == channel_order::transposed ? 64 : 1024);
+    while (g.inner_block > 16 && !is_long_enough(g, longest_segment(g, sizes.line, 1)))
         g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
     even_strips(g);
-    g.segment = longest(sizes.line);
-    if (!is_long_enough(g, g.segment, shared)) g.segment = longest(sizes.most_line);
+    g.segment = longest_segment(g, sizes.line, 1);
+    if (!is_long_enough(g, g.segment)) g.segment = longest_segment(g, sizes.most_line, 1);
     if (g.segment > 0) g.segment = shape::even_part(g.out_extent(2), g.segment);
 }
 
@@ -156,11 +148,9 @@ constexpr void choose_ring(segment_plan& g) noexcept {
 /// Reserves what a scratch line and lines of `results` floats need, those of vertical sums and of the output included.
 constexpr void reserve_lines(slice_layout& slice, segment_plan& g, std::int64_t results) noexcept {
     const std::int64_t row = g.reads * g.inner_block;
-    const bool widens = g.channels == channel_order::transposed && g.elements == element_kind::converted;
     g.at_vertical = slice.reserve<float>(row);
     g.at_result = slice.reserve<float>(results);
     g.at_packed = slice.reserve<float>(row);
-    g.at_wide = slice.reserve<float>(widens ? std::max(row, g.segment * g.inner_block) : 0);
     g.at_line_totals = slice.reserve<double>(g.long_lines ? row : 0);
     g.at_ring = slice.reserve<float>(g.ring_depths * g.ring_lines * row);
 }

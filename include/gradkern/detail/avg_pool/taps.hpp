@@ -19,7 +19,6 @@
 #include <gradkern/detail/avg_pool/segment_worker.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
-#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/options.hpp>
@@ -34,13 +33,13 @@ struct taps_plan : segment_plan {
 
 [[nodiscard]] constexpr taps_plan make_taps(const problem& p) noexcept {
     auto g = with_channels<taps_plan>(p);
-    choose_segment(g, 1024, 1, shared_reads::some);
+    choose_segment(g);
     g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, sizes_for(g.scratch).columns / g.inner_block));
     g.reads = g.segment;
     choose_tasks(g);
     slice_layout slice;
     reserve_lines(slice, g, g.segment * g.inner_block);
-    reserve_runs(slice, g, 0);
+    reserve_runs(slice, g, g.segment);
     reserve_rest(slice, g);
     return g;
 }
@@ -48,18 +47,18 @@ struct taps_plan : segment_plan {
 template <class T, shape::side Outputs>
 class worker<algorithm::taps, T, Outputs> : public segment_worker<T, Outputs> {
     using base = segment_worker<T, Outputs>;
-    using base::divisors_, base::is_backward, base::p_, base::result_, base::s_, base::sums_, base::vertical_;
+    using base::divisors_, base::is_backward, base::result_, base::s_, base::sums_, base::vertical_;
 
 public:
     worker(const taps_plan& plan, const T* in, T* out, std::byte* slice) noexcept
-        : base(plan, in, out, slice), totals_(array_at<double>(slice, plan.at_column_totals)) {}
+        : base(plan, in, out, slice), runs_(s_, slice) {}
 
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
 
-    void set_columns() const noexcept {}
+    void set_columns() noexcept { runs_.set(s_.p.axes[2], 0); }
 
-    std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, T* out) noexcept {
-        if (!this->are_last_rows(rows) || !is_backward) sum_taps(h, rows);
+    std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, bool is_same, T* out) noexcept {
+        if (!is_same || !is_backward) runs_.sum_parts(result_, [&] { sum_taps(h, rows); });
         if constexpr (!is_backward) divisors_.count(s_.all_columns());
         this->finish_line(h, out);
         return 1;
@@ -69,37 +68,19 @@ private:
     /// Tap by tap, in ascending order of the columns read.
     GRADKERN_NOINLINE void sum_taps(std::int64_t h, const axis_reads& rows) noexcept {
         own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
-        line_totals totals(totals_, p_.long_columns ? s_.columns * s_.inner : 0);
-        shape::tap_class_walk walk(p_.axes[2], p_.outputs, s_.first_column, s_.first_column + s_.columns);
-        for (shape::tap_class c; walk.next(c);) {
-            const axis_reads r = reads_of_class(c, 0);
-            const bool is_long = p_.long_columns && r.count > 0;
-            const std::int64_t skipped = is_long ? reads_skipped(p_.axes[2], p_.outputs, c.first_position, r.first) : 0;
-            for (std::int64_t k = 0; k < r.count; ++k) {
-                if (is_long && k > 0 && (skipped + k) % pool_part == 0) close_part(totals, c);
-                const input_columns read{r.first + k * p_.read_step(2), c.positions == 1 ? 1 : p_.advance(2),
-                                         c.positions};
+        runs_.for_each([&](const column_run& run) {
+            for (std::int64_t k = 0; k < run.count; ++k) {
+                const std::int64_t first = s_.origin + run.first + k * s_.p.read_step(2);
+                const input_columns read{first, run.positions == 1 ? 1 : s_.p.advance(2), run.positions};
                 if constexpr (is_backward) divisors_.count(read);
                 vertical_.sum(h, rows, read, sums_);
-                add_columns(c.positions, result_ + (c.first_position - s_.first_column) * s_.inner);
+                add_columns(run.positions, result_ + run.begin * s_.inner);
             }
-        }
-        if (!p_.long_columns) return;
-        totals.add(result_);
-        totals.round_to(result_);
-    }
-    /// Adds the sums of a class to the totals, and lets them start from zero.
-    void close_part(line_totals& totals, const shape::tap_class& c) const noexcept {
-        const std::int64_t first = (c.first_position - s_.first_column) * s_.inner;
-        for (std::int64_t i = 0; i < c.positions; ++i) {
-            const std::int64_t at = first + i * c.position_step * s_.inner;
-            totals.add(result_ + at, at, s_.inner);
-            own::fill_n(result_ + at, s_.inner, 0.0F);
-        }
+        });
     }
     /// Adds `count` columns of vertical sums to those of a class of output columns.
     void add_columns(std::int64_t count, float* out) const noexcept {
-        const std::int64_t step = p_.position_step(2);
+        const std::int64_t step = s_.p.position_step(2);
         const std::int64_t length = step == 1 ? count * s_.inner : s_.inner;
         for (std::int64_t i = 0; i < count * s_.inner / length; ++i) {
             const float* const source = sums_ + i * s_.inner;
@@ -107,7 +88,7 @@ private:
         }
     }
 
-    double* totals_;
+    column_runs runs_;
 };
 
 }  // namespace detail::avg_pool

@@ -27,7 +27,6 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
-#include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
@@ -37,11 +36,9 @@ template <class T, shape::side Outputs>
 class vertical_sums {
 public:
     vertical_sums(const segment_place& s, segment_divisors& divisors, std::byte* slice) noexcept
-        : p_(s.p),
-          s_(s),
+        : s_(s),
           divisors_(divisors),
           packed_(array_at<float>(slice, s.p.at_packed)),
-          wide_(array_at<float>(slice, s.p.at_wide)),
           totals_(array_at<double>(slice, s.p.at_line_totals)),
           ring_(array_at<float>(slice, s.p.at_ring)) {}
 
@@ -53,7 +50,7 @@ public:
 
     /// out = the vertical sums of these columns that output line h needs, which reads `rows`.
     void sum(std::int64_t h, const axis_reads& rows, const input_columns& c, float* out) noexcept {
-        const line_range lines = s_.all_lines(rows);
+        const position_range lines = s_.all_lines(rows);
         if (lines.last <= pool_part) return sum_part(h, rows, lines, c, out);
         line_totals totals(totals_, c.count * s_.inner);
         for (std::int64_t first = 0; first < lines.last; first += pool_part) {
@@ -65,23 +62,26 @@ public:
 
     /// The first of these columns in line (d, h) of the input.
     [[nodiscard]] const T* line_at(std::int64_t d, std::int64_t h, const input_columns& c) const noexcept {
-        return image_ + d * p_.in[2] + h * p_.in[3] + c.first * p_.in[4];
+        return image_ + d * s_.p.in[2] + h * s_.p.in[3] + c.first * s_.p.in[4];
     }
 
 private:
+    static constexpr bool is_backward = Outputs == shape::side::large;
     static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
     /// Elements of a channel in short lines that are neighbours, at most.
     static constexpr std::int64_t short_elements = 64;
     static_assert(short_elements <= pool_part, "sums of such lines are not long");
 
-    void sum_part(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
+    void sum_part(std::int64_t h, const axis_reads& rows, const position_range& part, const input_columns& c,
                   float* out) noexcept {
-        if constexpr (Outputs == shape::side::small) {
-            sum_source(rows, part, c, out);
-        } else if (p_.ring_lines != 0) {
-            sum_ring(h, rows, part, c, out);
+        if constexpr (is_backward) {
+            s_.p.ring_lines != 0 ? sum_ring(h, rows, part, c, out) : sum_one_by_one(rows, part, c, out);
+        } else if (in_place(c)) {
+            sum_in_place(rows, part, c, out);
+        } else if (are_short_neighbours(rows, c)) {
+            sum_short_lines(line_at(s_.depths.first, rows.first, c), rows.count, c.count, out);
         } else {
-            sum_quotients(rows, part, c, out);
+            sum_one_by_one(rows, part, c, out);
         }
     }
 
@@ -89,54 +89,56 @@ private:
 
     /// True where the values of one column are neighbours in memory.
     [[nodiscard]] bool in_place(const input_columns& c) const noexcept {
-        const bool are_neighbours = p_.in_inner == 1 || s_.inner == 1;
+        const bool are_neighbours = s_.p.in_inner == 1 || s_.inner == 1;
         return are_neighbours && (step_of(c) == s_.inner || c.count == 1 || s_.inner >= lanes);
     }
     [[nodiscard]] std::int64_t step_of(const input_columns& c) const noexcept {
-        return c.count == 1 ? s_.inner : c.step * p_.in[4];
+        return c.count == 1 ? s_.inner : c.step * s_.p.in[4];
     }
+
     /// A line of the input as f32, with the values of one column side by side.
-    [[nodiscard]] const float* pack(const T* line, const input_columns& c) const noexcept {
-        const std::int64_t step = c.step * p_.in[4];
-        if (s_.inner == 1) {
-            for (std::int64_t x = 0; x < c.count; ++x) packed_[x] = load_element(line + x * step);
-            return packed_;
-        }
-        if constexpr (!std::is_same_v<T, float>) {
-            if (p_.channels == channel_order::transposed &&
-                (step == 1 || c.count == 1)) {  // only floats are transposed in registers
-                for (std::int64_t j = 0; j < s_.inner; ++j)
-                    simd::widen(line + j * p_.in_inner, wide_ + j * c.count, c.count);
-                pack_lanes(wide_, c.count, s_.inner, 1, c.count, packed_, s_.inner);
-                return packed_;
-            }
-        }
-        pack_lanes(line, p_.in_inner, s_.inner, step, c.count, packed_, s_.inner);
+    [[nodiscard]] GRADKERN_NOINLINE const float* pack(const T* line, const input_columns& c) const noexcept {
+        pack_lanes(line, s_.p.in_inner, s_.inner, c.step * s_.p.in[4], c.count, packed_, s_.inner);
         return packed_;
+    }
+
+    /// out = onto + line (d, h) of the input, packed; backward its quotients.
+    template <addend Onto>
+    void add_line(std::int64_t d, std::int64_t h, const input_columns& c, float* out) noexcept {
+        const T* const line = line_at(d, h, c);
+        if constexpr (is_backward) {
+            divisors_.set_line(d, h);
+            if (in_place(c)) {
+                divisors_.divide<Onto>(line, c.count, s_.inner, step_of(c), out);
+            } else {
+                divisors_.divide<Onto>(pack(line, c), c.count, s_.inner, s_.inner, out);
+            }
+        } else {
+            const float* const packed = pack(line, c);
+            sum_lines<Onto == addend::output>(&packed, 1, c.count * s_.inner, out);
+        }
+    }
+    void sum_one_by_one(const axis_reads& rows, const position_range& part, const input_columns& c,
+                        float* out) noexcept {
+        bool is_first = true;
+        s_.for_each_line(rows, part, [&](std::int64_t d, std::int64_t h, std::int64_t) {
+            is_first ? add_line<addend::zero>(d, h, c, out) : add_line<addend::output>(d, h, c, out);
+            is_first = false;
+        });
     }
 
     // --------------------------------------------------------------------------------------------------------- forward
 
-    void sum_source(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
-        if (in_place(c)) {
-            sum_in_place(rows, part, c, out);
-        } else if (are_short_neighbours(rows, c)) {
-            sum_short_lines(line_at(s_.depths.first, rows.first, c), rows.count, c.count, out);
-        } else {
-            sum_packed(rows, part, c, out);
-        }
-    }
-
-    void sum_in_place(const axis_reads& rows, const line_range& part, const input_columns& c,
+    void sum_in_place(const axis_reads& rows, const position_range& part, const input_columns& c,
                       float* out) const noexcept {
         const std::int64_t step = step_of(c);
         const std::int64_t pieces = step == s_.inner ? 1 : c.count;
         const std::int64_t length = step == s_.inner ? c.count * s_.inner : s_.inner;
-        with_prefetch(windows_overlap(p_.axes[1]) ? prefetch::ahead : prefetch::none,
+        with_prefetch(windows_overlap(s_.p.axes[1]) ? prefetch::ahead : prefetch::none,
                       [&]<prefetch Reads>(std::integral_constant<prefetch, Reads>) {
                           for (std::int64_t x = 0; x < pieces; ++x) {
                               line_list<T, Reads> list(length, out + x * s_.inner);
-                              s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
+                              s_.for_each_line(rows, part, [&](std::int64_t d, std::int64_t h, std::int64_t) {
                                   list.push(line_at(d, h, c) + x * step);
                               });
                               list.finish();
@@ -144,29 +146,20 @@ private:
                       });
     }
 
-    void sum_packed(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) const noexcept {
-        bool is_first = true;
-        s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
-            const float* const line = pack(line_at(d, h, c), c);
-            const std::int64_t n = c.count * s_.inner;
-            is_first ? sum_lines<false>(&line, 1, n, out) : sum_lines<true>(&line, 1, n, out);
-            is_first = false;
-        });
-    }
-
     /// True where the lines that an output line reads follow one another in memory, each shorter than a vector.
     [[nodiscard]] bool are_short_neighbours(const axis_reads& rows, const input_columns& c) const noexcept {
-        return s_.depths.count == 1 && c.count < lanes && s_.inner >= lanes && c.step * p_.in[4] == 1 &&
-               p_.read_step(1) == 1 && p_.in[3] == c.count && rows.count <= short_elements / c.count;
+        return s_.depths.count == 1 && c.count < lanes && s_.inner >= lanes && c.step * s_.p.in[4] == 1 &&
+               s_.p.read_step(1) == 1 && s_.p.in[3] == c.count && rows.count <= short_elements / c.count;
     }
     /// Sums of such lines: all of them are transposed at once, a vector of channels at a time.
     void sum_short_lines(const T* lines, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
         alignas(64) std::array<float, static_cast<std::size_t>(short_elements * lanes)> transposed;
-        const bool is_stream = line_count * count == p_.in_inner;  // channels follow one another
+        const bool is_stream = line_count * count == s_.p.in_inner;  // channels follow one another
         for (std::int64_t next = 0; next < s_.inner; next += lanes) {
             const std::int64_t j = std::min(next, s_.inner - lanes);  // the last block overlaps: the same sums again
-            if (is_stream) simd::prefetch_stream(lines + j * p_.in_inner, lanes * p_.in_inner);
-            pack_lanes(lines + j * p_.in_inner, p_.in_inner, lanes, 1, line_count * count, transposed.data(), lanes);
+            if (is_stream) simd::prefetch_stream(lines + j * s_.p.in_inner, lanes * s_.p.in_inner);
+            pack_lanes(lines + j * s_.p.in_inner, s_.p.in_inner, lanes, 1, line_count * count, transposed.data(),
+                       lanes);
             for (std::int64_t x = 0; x < count; ++x) {
                 simd::vec sum = simd::zero();
                 for (std::int64_t line = 0; line < line_count; ++line)
@@ -178,47 +171,25 @@ private:
 
     // -------------------------------------------------------------------------------------------------------- backward
 
-    /// out = onto + the quotients of line (d, h) of diff_dst.
-    template <addend Onto>
-    void divide_line(std::int64_t d, std::int64_t h, const input_columns& c, float* out) noexcept {
-        divisors_.set_line(d, h);
-        const T* const line = line_at(d, h, c);
-        if (in_place(c)) {
-            divisors_.divide<Onto>(line, c.count, s_.inner, step_of(c), out);
-        } else {
-            divisors_.divide<Onto>(pack(line, c), c.count, s_.inner, s_.inner, out);
-        }
-    }
-
-    void sum_quotients(const axis_reads& rows, const line_range& part, const input_columns& c, float* out) noexcept {
-        bool is_first = true;
-        s_.for_each_line_read(rows, part, [&](std::int64_t d, std::int64_t h) {
-            is_first ? divide_line<addend::zero>(d, h, c, out) : divide_line<addend::output>(d, h, c, out);
-            is_first = false;
-        });
-    }
-
-    void sum_ring(std::int64_t h, const axis_reads& rows, const line_range& part, const input_columns& c,
+    void sum_ring(std::int64_t h, const axis_reads& rows, const position_range& part, const input_columns& c,
                   float* out) noexcept {
-        const std::int64_t pitch = p_.reads * p_.inner_block;
+        const std::int64_t pitch = s_.p.reads * s_.p.inner_block;
         const auto slot = [&](std::int64_t depth, std::int64_t row) {
-            return ring_ + (depth * p_.ring_lines + (row & (p_.ring_lines - 1))) * pitch;
+            return ring_ + (depth * s_.p.ring_lines + (row & (s_.p.ring_lines - 1))) * pitch;
         };
         // no line at or behind h reads lines before this one
-        ring_next_ = std::max(ring_next_, read_span(p_.axes[1], shape::side::large, h, h + 1).first);
-        for (; ring_next_ <= rows.first + (rows.count - 1) * p_.read_step(1); ++ring_next_)
+        ring_next_ = std::max(ring_next_, read_span(s_.p.axes[1], shape::side::large, h, h + 1).first);
+        for (; ring_next_ <= rows.first + (rows.count - 1) * s_.p.read_step(1); ++ring_next_)
             for (std::int64_t i = 0; i < s_.depths.count; ++i)
-                divide_line<addend::zero>(s_.depths.first + i * p_.read_step(0), ring_next_, c, slot(i, ring_next_));
+                add_line<addend::zero>(s_.depths.first + i * s_.p.read_step(0), ring_next_, c, slot(i, ring_next_));
         line_list<float, prefetch::none> list(c.count * s_.inner, out);
-        s_.for_each_line(rows, part, [&](std::int64_t i, std::int64_t row) { list.push(slot(i, row)); });
+        s_.for_each_line(rows, part, [&](std::int64_t, std::int64_t row, std::int64_t i) { list.push(slot(i, row)); });
         list.finish();
     }
 
-    const segment_plan& p_;
     const segment_place& s_;
     segment_divisors& divisors_;
     float* packed_;
-    float* wide_;
     double* totals_;  // of sums of many lines
     float* ring_;
     std::int64_t ring_next_ = 0;  // the ring holds quotients of lines before this one

@@ -24,17 +24,15 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/line_sums.hpp>
 #include <gradkern/detail/micro/window_sums.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
-#include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
-
-inline constexpr std::int64_t average_totals = 512;  ///< totals of long windows at most
 
 struct windows_plan : segment_plan {
     static constexpr algorithm name = algorithm::windows;
@@ -62,15 +60,22 @@ struct windows_plan : segment_plan {
     return w.kernel / 2 < w.stride && (p.elements == element_kind::floats || window_rows(p) <= 4);
 }
 
+/// Whether rows are prefetched: those that are read from memory, by CPUs that are faster for it.
+[[nodiscard]] constexpr prefetch prefetch_of_rows(const problem& p) noexcept {
+    const std::int64_t read = p.batch * p.planes * p.inner * p.in_extent(0) * p.in_extent(1) * p.in_extent(2);
+    const bool is_cached = read <= target.cache.last_level / static_cast<std::int64_t>(sizeof(float));
+    return target.quirk.prefetch_streams && !is_cached ? prefetch::ahead : prefetch::none;
+}
+
 /// Cuts strips and segments, which need no scratch line, unless sums are long. The last strip fills a vector, too.
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p) noexcept {
     auto g = plan_of<windows_plan>(p);
     g.rows = prefetch_of_rows(p);
     const segment_sizes sizes = sizes_for(g.scratch);
-    const std::int64_t most = g.long_columns ? std::min(average_totals, sizes.line) : sizes.line;
-    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, most), 16) * 16);
+    g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, sizes.line), 16) * 16);
     while (g.inner % g.inner_block != 0 && g.inner % g.inner_block < simd::lanes) g.inner_block += 16;
-    g.segment = shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(most / g.inner_block, 1, sizes.columns));
+    g.segment =
+        shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(sizes.line / g.inner_block, 1, sizes.columns));
     g.reads = reads_at_most(g.axes[2], g.outputs, g.segment);
     choose_tasks(g);
     slice_layout slice;
@@ -83,7 +88,7 @@ struct windows_plan : segment_plan {
 template <class T>
 class worker<algorithm::windows, T, shape::side::small> : public segment_worker<T, shape::side::small> {
     using base = segment_worker<T, shape::side::small>;
-    using base::divisors_, base::p_, base::result_, base::s_, base::vertical_;
+    using base::divisors_, base::result_, base::s_, base::vertical_;
 
 public:
     worker(const windows_plan& plan, const T* in, T* out, std::byte* slice) noexcept
@@ -92,20 +97,16 @@ public:
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
 
     void set_columns() noexcept {
-        runs_.set(p_.axes[2], 0);
+        runs_.set(s_.p.axes[2], 0);
         divisors_.count(s_.all_columns());
-        // steps that nobody takes are not formed
-        in_column_ = s_.reads > 1 ? p_.in[4] : 0;
-        out_column_ = s_.columns > 1 ? p_.out[4] : 0;
     }
     GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
-        for (std::int64_t x = 0; x < s_.columns; ++x)
-            for (std::int64_t c = 0; c < s_.inner; ++c) store_element(out + x * out_column_ + c, 0.0F);
+        for (std::int64_t x = 0; x < s_.columns; ++x) own::fill_n(out + x * out_column(), s_.inner, T{});
     }
 
-    GRADKERN_NOINLINE std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, T* out) noexcept {
+    GRADKERN_NOINLINE std::int64_t compute_lines(std::int64_t h, const axis_reads& rows, bool, T* out) noexcept {
         line_count_ = 0;
-        s_.for_each_line_read(rows, s_.all_lines(rows), [&](std::int64_t d, std::int64_t row) {
+        s_.for_each_line(rows, s_.all_lines(rows), [&](std::int64_t d, std::int64_t row, std::int64_t) {
             lines_[line_count_++] = vertical_.line_at(d, row, s_.all_reads());
         });
         if (runs_.parts() > 1) {
@@ -115,32 +116,34 @@ public:
         }
         divisors_.set_line(s_.depth, h);
         divisors_.for_each_equal(s_.columns, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
-            sum(begin, end, out, out_column_, divide);
+            sum(begin, end, out, out_column(), divide);
         });
         return 1;
     }
 
 private:
-    /// Sums and finishes the windows of the segment's columns [begin, end), whose results are `out_column` elements apart.
+    /// From one column to the next. Steps that nobody takes are not formed.
+    [[nodiscard]] std::int64_t in_column() const noexcept { return s_.reads > 1 ? s_.p.in[4] : 0; }
+    [[nodiscard]] std::int64_t out_column() const noexcept { return s_.columns > 1 ? s_.p.out[4] : 0; }
+
+    /// Sums and finishes the windows of the segment's columns [begin, end), whose results are `step` elements apart.
     template <class Out, class Finish>
-    void sum(std::int64_t begin, std::int64_t end, Out* out, std::int64_t out_column,
-             const Finish& finish) const noexcept {
+    void sum(std::int64_t begin, std::int64_t end, Out* out, std::int64_t step, const Finish& finish) const noexcept {
         runs_.for_each(begin, end, [&](const column_run& run, std::int64_t first, std::int64_t last) {
-            const std::int64_t advance = run.count > 0 && run.positions > 1 ? p_.advance(2) * in_column_ : 0;
+            const std::int64_t advance = run.count > 0 && run.positions > 1 ? s_.p.advance(2) * in_column() : 0;
             const window_reads<T> w{lines_.data(), static_cast<std::ptrdiff_t>(line_count_),
-                                    run.first * in_column_ + first * advance, run.count, s_.column_step() * in_column_};
+                                    run.first * in_column() + first * advance, run.count,
+                                    s_.column_step() * in_column()};
             with_prefetch(target.quirk.prefetch_streams ? rows_ : prefetch::none,
                           [&]<prefetch Reads>(std::integral_constant<prefetch, Reads>) {
                               sum_windows<Reads>(w, s_.inner, last - first, advance, prefetch::none,
-                                                 out + (run.begin + first) * out_column, out_column, finish);
+                                                 out + (run.begin + first) * step, step, finish);
                           });
         });
     }
 
     prefetch rows_;
     column_runs runs_;
-    std::int64_t in_column_ = 0;
-    std::int64_t out_column_ = 0;
     std::array<const T*, lines_at_once> lines_;  // rows read, at the first column that the segment reads
     std::size_t line_count_ = 0;
 };
