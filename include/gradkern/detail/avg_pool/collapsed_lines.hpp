@@ -239,11 +239,16 @@ protected:
         if (depth == counted_depth_ && first == counted_lines_.first && last == counted_lines_.last) return;
         counted_depth_ = depth;
         counted_lines_ = {first, last};
+        // Blocks of planes have those of the first plane again and again.
+        const std::int64_t columns = p_.axes[2].small;
+        const std::int64_t end = std::min(last, first + p_.axes[1].small);
         float* to = divisors_;
-        for (std::int64_t h = first; h < last; ++h) {
-            const std::int64_t taps = p_.divisors.counted_rows(depth, h % p_.axes[1].small);
-            for (std::int64_t x = 0; x < p_.axes[2].small; ++x) *to++ = divisor_rule::of_count(taps * counts_[x]);
+        for (std::int64_t h = first; h < end; ++h) {
+            const std::int64_t taps = p_.divisors.counted_rows(depth, h);
+            for (std::int64_t x = 0; x < columns; ++x) *to++ = divisor_rule::of_count(taps * counts_[x]);
         }
+        for (const std::int64_t plane = to - divisors_; to < divisors_ + (last - first) * columns; to += plane)
+            own::copy_n(divisors_, plane, to);
         own::fill(to, to + simd::lanes, 1.0F);
     }
 
