@@ -251,6 +251,10 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
             unpack_contiguous_lanes(in, in_step, lanes, count, out, out_step);
             return;
         }
+        if (lanes == 1 && in_step == 1 && out_step == 1) {
+            simd::narrow(in, out, count);
+            return;
+        }
         if (out_step == 1) j = unpack_columns(in, in_step, lanes, count, out, lane_step);
     }
     for (; j < lanes; ++j) {
