@@ -189,8 +189,9 @@ private:
         a_ahead_ = c_ahead_ = lines_ahead_ = 0;
         if (t_.panels == 1 || g_.prefetching == prefetch::none) return;
         a_ahead_ = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * t_.in[3];
-        // Tiles of 16 bits are short of lines between those that their rows read.
-        if (t_.in_16bit && (c[1].read_per_position > 1 || c[2].read_per_position > 1))
+        // Tiles of 16 bits, and of groups, are short of lines between those that their rows read.
+        const bool is_short = t_.in_16bit || (g_.panels.inputs == lane_inputs::broadcast_in_group && t_.in_place());
+        if (is_short && (c[1].read_per_position > 1 || c[2].read_per_position > 1))
             lines_ahead_ = c[1].read_per_position;
         c_ahead_ = target.prefetch.output_tiles * narrow_rows * c[2].position_step * g_.out[4];
     }

@@ -28,6 +28,10 @@ template <class T>
 inline constexpr auto packed_row_ahead = static_cast<std::ptrdiff_t>(target.prefetch.packed_row /
                                                                      static_cast<std::int64_t>(sizeof(T)));
 
+/// Blocks of fewer columns than a vector has over this are faster element by element: where a part of a row is one masked load or
+/// store, those of a third are not.
+inline constexpr std::ptrdiff_t blocks_of_part = simd::has_first_words ? 3 : 2;
+
 /// Rows that lie `step` elements apart, or of which `same` neighbours are one: the first row is number `number` of its own.
 template <class T>
 struct strided_rows {
@@ -77,8 +81,6 @@ inline void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::ptrdiff_t c
     constexpr std::ptrdiff_t block = simd::lanes;
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
-    // Blocks of fewer columns are faster element by element. Where a part of a row is one masked load, those of a third are not.
-    constexpr std::ptrdiff_t blocks_of_part = simd::has_first_words ? 3 : 2;
     const std::ptrdiff_t whole = blocks_of_part * count >= block ? lanes / block * block : 0;
     bool direct = false;  // no detour by way of a square: 5 % of a depthwise layer
     if constexpr (std::is_same_v<Row, strided_rows<float>>) direct = row.same == 1;
@@ -208,7 +210,7 @@ GRADKERN_ALWAYS_INLINE std::ptrdiff_t unpack_columns(const float* in, std::ptrdi
                                                      std::ptrdiff_t count, T* out, std::ptrdiff_t lane_step) noexcept {
     constexpr std::ptrdiff_t block = simd::lanes;
     std::ptrdiff_t j = 0;
-    for (; count < block && 2 * count >= block && j + block <= lanes; j += block) {
+    for (; count < block && blocks_of_part * count >= block && j + block <= lanes; j += block) {
         float square[block * block] = {};
         float transposed[block * block];
         for (std::ptrdiff_t x = 0; x < count; ++x) simd::store(square + x * block, simd::load(in + x * in_step + j));
