@@ -44,7 +44,7 @@ public:
         text_writer out(text);
         out << "bias_backward: " << name_of(path_) << ", " << plan_.panels << " panels of " << narrow_lanes
             << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
-            << " bytes a lane, " << isa_name;
+            << " bytes a worker, " << isa_name;
         return out.size();
     }
 

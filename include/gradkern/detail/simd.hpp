@@ -28,7 +28,7 @@
 /// | `quad_lane<K>(a)` | number K of each four lanes in all four of them |
 /// | `quad_of_two<K>(source)` | quad K, 0 or 1, of each two quads of numbers in both of them |
 /// | `every_second_quad<K>(a, b)` | quad K of each two quads of lanes, those of a, then those of b |
-/// | `interleave_quads(a, b)` | quads of lanes of a and of b in turns: the first half in a, the others in b |
+/// | `interleave_quads(a, b)` | quads of lanes of a and b, alternating: the first half in a, the others in b |
 /// | `permute(a, places)` | lane i: number `places[i]` of a |
 /// | `either(m, n)`, `but_not(m, n)` | `m or n`, `m and not n` |
 /// | `select(m, a, b)` | `m ? a : b`, bit by bit: also for floats that carry other things |

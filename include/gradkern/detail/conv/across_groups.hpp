@@ -5,7 +5,7 @@
 // Packed         activations, each for every output channel of its group: [pixel][channel of the group][lane]
 // Taken          where dense would leave most lanes empty and packing activations costs less (conv/cost.hpp)
 // Gains          over the rows below: 0.13 to 0.75 of their time where it is taken (depth multipliers 2 and 4, 3x3, 56x56 pixels, NCX
-//                and NXC, Sapphire Rapids, AVX-512, f32, rows forced in turns)
+//                and NXC, Sapphire Rapids, AVX-512, f32, rows forced, alternating)
 // Used by        no layer of the zoo: layers with a depth multiplier
 // Delete it      when depth multipliers have a path of their own
 #pragma once

@@ -5,7 +5,7 @@
 // Lanes          channels; a row of the tile is a vector of activations, which depthwise_sliding reads once for all column taps
 // Taken          depthwise_sliding: windows of five or seven columns, in one part. depthwise: all others
 // Gains          depthwise over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids,
-//                AVX-512, f32, rows forced in turns). depthwise_sliding over depthwise: 0.85 (six layers, 0.70 to 0.95)
+//                AVX-512, f32, rows forced, alternating). depthwise_sliding over depthwise: 0.85 (six layers, 0.70 to 0.95)
 // Used by        depthwise: 32 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet. depthwise_sliding: 14: 5x5 windows of
 //                EfficientNet, MnasNet and GhostNet, 7x7 windows of ConvNeXt
 // Delete it      depthwise: never, depthwise layers have nothing to broadcast. depthwise_sliding: when depthwise reads as little

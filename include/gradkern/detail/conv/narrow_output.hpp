@@ -6,7 +6,7 @@
 //                are enough: its columns are transposed. Rows of a tile are output channels
 // Packed         activations as [image][plane][row][channel][column]
 // Taken          where output channels would leave many lanes empty: it costs less than dense (conv/cost.hpp)
-// Gains          over dense_packed: 0.34 of its time (seven layers, 0.26 to 0.87; Sapphire Rapids, AVX-512, f32, rows forced in turns)
+// Gains          over dense_packed: 0.34 of its time (seven layers, 0.26 to 0.87; Sapphire Rapids, AVX-512, f32, rows forced, alternating)
 // Used by        16 layers of the zoo: gradients of stems, last layers of decoders
 // Delete it      when panels of few output channels fill their lanes in another way
 #pragma once

@@ -50,7 +50,7 @@ public:
             << (plan_.sides == conv_weights::sides::swapped ? ", sides swapped" : "")
             << (plan_.path == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations " << source << ", "
             << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
-            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a lane, "
+            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a worker, "
             << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }

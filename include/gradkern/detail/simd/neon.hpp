@@ -111,7 +111,7 @@ template <int K>
 GRADKERN_ALWAYS_INLINE float32x4_t quad_lane(float32x4_t a) noexcept {
     return vdupq_laneq_f32(a, K);
 }
-/// Quads of lanes of a and of b in turns: of four lanes they are so.
+/// Quads of lanes of a and b, alternating: of four lanes they already are.
 GRADKERN_ALWAYS_INLINE void interleave_quads(float32x4_t&, float32x4_t&) noexcept {}
 /// Quad K of each two quads of lanes: those of a, then those of b; in both of them.
 template <int K>

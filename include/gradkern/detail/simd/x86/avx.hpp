@@ -150,7 +150,7 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m256 quad_lane(__m256 a) noexcept {
     return _mm256_permute_ps(a, K * 0x55);
 }
-/// Quads of lanes of a and of b in turns: the first of them in a, the others in b.
+/// Quads of lanes of a and b, alternating: the first half in a, the others in b.
 GRADKERN_ALWAYS_INLINE void interleave_quads(__m256& a, __m256& b) noexcept {
     const __m256 low = _mm256_permute2f128_ps(a, b, 0x20);
     b = _mm256_permute2f128_ps(a, b, 0x31);

@@ -181,7 +181,7 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m512 quad_lane(__m512 a) noexcept {
     return _mm512_maskz_permute_ps(all_lanes, a, K * 0x55);
 }
-/// Quads of lanes of a and of b in turns: the first of them in a, the others in b.
+/// Quads of lanes of a and b, alternating: the first half in a, the others in b.
 GRADKERN_ALWAYS_INLINE void interleave_quads(__m512& a, __m512& b) noexcept {
     const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
     const __m512i high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);

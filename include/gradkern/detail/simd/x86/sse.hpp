@@ -173,7 +173,7 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_lane(__m128 a) noexcept {
     return _mm_shuffle_ps(a, a, K * 0x55);
 }
-/// Quads of lanes of a and of b in turns: of four lanes they are so.
+/// Quads of lanes of a and b, alternating: of four lanes they already are.
 GRADKERN_ALWAYS_INLINE void interleave_quads(__m128&, __m128&) noexcept {}
 /// Quad K of each two quads of lanes: those of a, then those of b; in both of them.
 template <int K>
