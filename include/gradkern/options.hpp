@@ -84,7 +84,7 @@ enum class algorithm : std::uint8_t {
     sums_sliding,   ///< to sums in scratch that slide along the planes, as far as indices look back
     sums_buffered,  ///< to sums of a block of pixels in scratch
 };
-inline constexpr algorithm last_algorithm = algorithm::sums_buffered;
+inline constexpr algorithm last_algorithm = algorithm::sums_buffered;  ///< the enumerator with the largest number
 /// The accepted words, as an error lists them.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(algorithm) noexcept {
     return "automatic, or an algorithm that the operator has";
