@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -96,12 +97,12 @@ template <int Phases, prefetch Reads>
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const float* const from = line + Phases * i;
         if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(from, Phases * s::width);
-        s::vector v[Phases];
+        s::vector v[bound(Phases)];
         GRADKERN_UNROLL
         for (int f = 0; f < Phases; ++f) v[f] = s::load(from + f * s::width);
         GRADKERN_UNROLL
         for (int round = 1; round < Phases; round *= 2) {  // each halves what lies between elements of a phase
-            s::vector halves[Phases];
+            s::vector halves[bound(Phases)];
             GRADKERN_UNROLL
             for (int f = 0; f < Phases / 2; ++f) {
                 halves[f] = s::every_second<0>(v[2 * f], v[2 * f + 1], s::indices{});
