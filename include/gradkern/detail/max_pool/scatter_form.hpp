@@ -211,6 +211,7 @@ private:
         const shape::canonical_strides from = hull_.strides();
         const shape::canonical_strides& x = plan_.diff_src;
         const std::int64_t columns = part.last[2] - part.first[2];
+        if (columns <= 0) return;  // the slices lie beside the box
         // whole rows that follow one another in the tensor, too, are collapsed
         const bool follow = columns == hull_.extent[2] && continues(x[3], columns, x[4]);
         const std::int64_t rows = follow ? std::max<std::int64_t>(1, part.last[1] - part.first[1]) : 1;
