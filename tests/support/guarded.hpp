@@ -111,4 +111,10 @@ private:
     guarded_bytes bytes_;
 };
 
+/// Whether a buffer begins with the bytes of `expected`. (std::memcmp takes no null pointer, as empty vectors have.)
+template <class Buffer, class T>
+[[nodiscard]] bool begins_with(const Buffer& buffer, const std::vector<T>& expected) {
+    return expected.empty() || std::memcmp(buffer.data(), expected.data(), expected.size() * sizeof(T)) == 0;
+}
+
 }  // namespace gradkern_test

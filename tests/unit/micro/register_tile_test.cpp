@@ -211,7 +211,7 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                          .c_next = c_next};
     run(call);
     EXPECT_EQ(std::memcmp(c.data(), expected.data(), c_size * sizeof(T)), 0);
-    EXPECT_EQ(std::memcmp(c16.data(), expected16.data(), c16.size() * sizeof(gradkern::bfloat16)), 0);
+    EXPECT_TRUE(begins_with(c16, expected16));
     EXPECT_TRUE(c.zones_intact());
     EXPECT_TRUE(c16.zones_intact());
     random.next_case();

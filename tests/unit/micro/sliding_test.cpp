@@ -104,7 +104,7 @@ void check_tile(std::ptrdiff_t taps, std::ptrdiff_t rows, std::ptrdiff_t first, 
                          .inside = inside,
                          .lanes = width};
     sliding_tiles_for<A>(taps)[rows - 1](call);
-    EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * sizeof(T)), 0);
+    EXPECT_TRUE(begins_with(c, expected));
     EXPECT_TRUE(c.zones_intact());
     random.next_case();
 }
@@ -198,7 +198,7 @@ void check_sums(std::ptrdiff_t stride, std::ptrdiff_t first, std::ptrdiff_t colu
     } else {
         kernels.border(call, 0, outputs + look_back);
     }
-    EXPECT_EQ(std::memcmp(sums.data(), expected.data(), expected.size() * sizeof(float)), 0);
+    EXPECT_TRUE(begins_with(sums, expected));
     EXPECT_TRUE(sums.zones_intact());
     random.next_case();
 }

@@ -69,7 +69,7 @@ void check_packed(std::ptrdiff_t lanes, std::ptrdiff_t count, const layout& in, 
             expected[static_cast<std::size_t>(x * out_step + j)] =
                 load_element(source.data() + j * in.lane_step + x * in.column_step);
     pack(source.data(), out.data(), out_step);
-    EXPECT_EQ(std::memcmp(out.data(), expected.data(), expected.size() * sizeof(float)), 0);
+    EXPECT_TRUE(begins_with(out, expected));
     EXPECT_TRUE(out.zones_intact());
 }
 
@@ -108,7 +108,7 @@ TEST(panels, clear_lanes_behind_those_of_the_source) {
                 for (std::ptrdiff_t x = 0; x < count; ++x)
                     for (std::ptrdiff_t j = first; j < last; ++j) expected[static_cast<std::size_t>(x * 10 + j)] = 0.0F;
                 clear_lanes(first, last, count, out.data(), 10);
-                EXPECT_EQ(std::memcmp(out.data(), expected.data(), expected.size() * sizeof(float)), 0);
+                EXPECT_TRUE(begins_with(out, expected));
             }
 }
 
@@ -132,7 +132,7 @@ void check_unpacked(std::ptrdiff_t lanes, std::ptrdiff_t count, const layout& to
             store_element(&one, accumulate ? load_element(&one) + sum : sum);
         }
     unpack_lanes(in.data(), in_step, lanes, count, out.data(), to.lane_step, to.column_step, accumulate);
-    EXPECT_EQ(std::memcmp(out.data(), expected.data(), expected.size() * sizeof(T)), 0);
+    EXPECT_TRUE(begins_with(out, expected));
     EXPECT_TRUE(out.zones_intact());
 }
 
