@@ -27,7 +27,6 @@ struct tile_shapes {
 
 /// Sizes of caches that plans count on, in bytes. They are one core's share.
 struct cache_sizes {
-    std::int64_t l1 = std::int64_t{48} << 10;           ///< of CPUs with more than 32 KB
     std::int64_t tensor_in_l2 = std::int64_t{1} << 20;  ///< a tensor used last is likely to be there
     std::int64_t last_level = std::int64_t{16} << 20;   ///< larger tensors are read from memory
     bool two_mb_l2 = false;                             ///< whether L2 has 2 MB: more weights stay packed

@@ -145,18 +145,16 @@ template <class T>
 template <class T, class G>
 void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_tasks(executor, b.tasks(), slices(workspace, b.slice_bytes), [&](std::byte* slice, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next()) {
-            const std::int64_t first = task * narrow_lanes;
-            const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes, b.channels - first);
-            const panel_sums total = sum_panel(b, diff_dst, first, lanes, slice);
-            std::array<float, narrow_lanes> result;
-            for (std::size_t v = 0; v < total.vectors.size(); ++v)
-                simd::store(result.data() + v * static_cast<std::size_t>(simd::lanes), total.vectors[v]);
-            for (std::int64_t j = 0; j < lanes; ++j)
-                store_result(diff_bias + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
-                             b.output == output_mode::accumulate);
-        }
+    for_each_task(executor, b.tasks(), slices(workspace, b.slice_bytes), [&](std::byte* slice, std::int64_t task) {
+        const std::int64_t first = task * narrow_lanes;
+        const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes, b.channels - first);
+        const panel_sums total = sum_panel(b, diff_dst, first, lanes, slice);
+        std::array<float, narrow_lanes> result;
+        for (std::size_t v = 0; v < total.vectors.size(); ++v)
+            simd::store(result.data() + v * static_cast<std::size_t>(simd::lanes), total.vectors[v]);
+        for (std::int64_t j = 0; j < lanes; ++j)
+            store_result(diff_bias + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
+                         b.output == output_mode::accumulate);
     });
 }
 

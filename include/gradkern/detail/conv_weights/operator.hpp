@@ -104,8 +104,7 @@ protected:
                                  .accumulate = options.output == output_mode::accumulate},
                                 types.activations,
                                 types.pairs && options.precision == precision::relaxed};
-        for (shape::axis& a : q.axes)
-            if (a.small == 1) a.stride = 1;  // nobody takes this step: products with strides of memory stay small
+        for (shape::axis& a : q.axes) a.drop_unused_steps();
         const conv_weights::choice choice = conv_weights::choose(q, options);
         check_path(checks, conv_weights::paths, choice.row, options.algorithm);
         if (!checks.ok()) return checks.error();

@@ -93,9 +93,8 @@ void run(const plan& planned, const T* large, const T* small, G* diff_weights, s
     if (planned.sides == sides::swapped) std::swap(large, small);
     const slices memory(workspace, planned.slice_bytes);
     const plan p = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
-    run_tasks(executor, p.tasks(), memory, [&](std::byte* slice, auto&& next) {
-        for (std::int64_t task = next(); task >= 0; task = next()) run_task(p, task, large, small, diff_weights, slice);
-    });
+    for_each_task(executor, p.tasks(), memory,
+                  [&](std::byte* slice, std::int64_t task) { run_task(p, task, large, small, diff_weights, slice); });
 }
 
 }  // namespace detail::conv_weights

@@ -11,7 +11,6 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
-#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -88,7 +87,7 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
 }
 
 /// separate() of 2 or 4 phases, of `n` elements each: whole vectors, if there is one. Returns how many elements are done.
-template <int Phases, prefetch Reads>
+template <int Phases>
 [[nodiscard]] inline std::ptrdiff_t separate_vectors(const float* line, std::ptrdiff_t n, std::ptrdiff_t pitch,
                                                      float* to) noexcept {
     using s = shuffles;
@@ -96,7 +95,6 @@ template <int Phases, prefetch Reads>
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const float* const from = line + Phases * i;
-        if constexpr (Reads == prefetch::ahead) simd::prefetch_stream(from, Phases * s::width);
         s::vector v[bound(Phases)];
         GRADKERN_UNROLL
         for (int f = 0; f < Phases; ++f) v[f] = s::load(from + f * s::width);
@@ -118,13 +116,12 @@ template <int Phases, prefetch Reads>
 }
 
 /// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
-/// same value.) `Reads`: whether it prefetches what it reads.
-template <prefetch Reads = prefetch::none>
+/// same value.)
 inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
                      float* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
-    if (phases == 2) whole = separate_vectors<2, Reads>(line, n / 2, pitch, to);
-    if (phases == 4) whole = separate_vectors<4, Reads>(line, n / 4, pitch, to);
+    if (phases == 2) whole = separate_vectors<2>(line, n / 2, pitch, to);
+    if (phases == 4) whole = separate_vectors<4>(line, n / 4, pitch, to);
     for (std::ptrdiff_t f = 0; f < phases; ++f)
         for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }
