@@ -60,8 +60,9 @@ enum class algorithm : std::uint8_t {
     grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
     across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
     // Forward passes, and data gradients, of convolutions alone.
-    pointwise,      ///< 1x1 kernels: lanes hold pixels
-    narrow_output,  ///< few output channels: lanes hold pixels of a line
+    pointwise,        ///< 1x1 kernels: lanes hold pixels
+    narrow_output,    ///< few output channels: lanes hold pixels of a line
+    depthwise_lines,  ///< one channel in each group, in NCX: lanes hold columns, windows slide along the rows
     // Weight gradients of convolutions alone.
     few_channels,  ///< one group: lanes share its few input channels
     dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
@@ -100,6 +101,7 @@ inline constexpr algorithm last_algorithm = algorithm::sums_buffered;  ///< the 
                                        "across_groups",
                                        "pointwise",
                                        "narrow_output",
+                                       "depthwise_lines",
                                        "few_channels",
                                        "dense_bf16",
                                        "collapsed_lines",

@@ -83,6 +83,9 @@ struct step_costs {
     double spread_vectors = 7.5;     ///< a float that is written to lanes one by one, in multiply-adds of a vector
     std::int64_t single_column = 3;  ///< columns that one column costs as much as, where it is transposed
     double line_loop = 1.15;         ///< times the multiply-adds of lines, whose ends fill no tile
+    double line_term = 1.3;          ///< a term of a depthwise line
+    double depthwise_term = 1.7;     ///< a term of a depthwise tile whose windows do not slide
+    double transposed_output = 32;   ///< an output of depthwise tiles in NCX, both sides of which are transposed
     double phases = 1.4;  ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 
@@ -128,6 +131,7 @@ struct machine {
     m.tile.vectors = 4;
 #endif
     m.tile.narrow_rows = 8;
+    m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.sliding_rows = 14;
     m.tile.unrolled_terms = 4;

@@ -189,7 +189,7 @@ public:
     }
 
     /// Stores the next class and returns true, or returns false at the end.
-    constexpr bool next(tap_class& c) noexcept {
+    GRADKERN_NOINLINE constexpr bool next(tap_class& c) noexcept {
         if (next_ >= end_) {
             if (++phase_ >= phases_) return false;
             next_ = begin_ + phase_;

@@ -199,4 +199,46 @@ TEST(span, enormous_windows_do_not_overflow) {
     EXPECT_EQ(detail::longest_extent(far_apart, side::small, 1000, 3), 1);
 }
 
+/// Every output of a phase meets the taps of the class, inside or not.
+TEST(span, whole_windows_hold_all_taps_of_a_phase) {
+    for (const side outputs : {side::small, side::large})
+        for_each_axis([&](const axis& a) {
+            if (outputs == side::large && a.stride > 1 && a.dilation > 1) return true;
+            const std::int64_t phases = outputs == side::small ? 1 : a.stride;
+            const std::int64_t extent = output_extent(a, outputs);
+            for (std::int64_t f = 0; f < phases && f < extent; ++f) {
+                const gradkern::shape::tap_class c = detail::whole_windows(a, outputs, f, extent);
+                if (c.positions != (extent - 1 - f) / phases + 1) return false;
+                for (std::int64_t i = 0; i < c.positions; ++i) {
+                    const std::int64_t output = c.first_position + i * c.position_step;
+                    std::int64_t met = 0;
+                    std::int64_t last = -far;
+                    for (std::int64_t t = 0; t < c.taps; ++t) {
+                        const std::int64_t tap = c.first_tap + t * c.tap_step;
+                        const std::int64_t read = c.first_read + i * c.read_per_position + t * c.read_per_tap;
+                        const bool meets =
+                            outputs == side::small ? a.position(output, tap) == read : a.position(read, tap) == output;
+                        if (!meets || read <= last || tap < 0 || tap >= a.kernel) return false;
+                        last = read;
+                    }
+                    for (std::int64_t tap = 0; tap < a.kernel; ++tap)
+                        met += outputs == side::small || (output + a.pad_begin - tap * a.dilation) % a.stride == 0;
+                    if (met != c.taps) return false;
+                }
+            }
+            return true;
+        });
+}
+
+TEST(span, inside_bits_tell_each_position) {
+    for (std::int64_t first = -40; first <= 40; ++first)
+        for (std::int64_t count = 0; count <= 32; ++count)
+            for (const std::int64_t extent : {0, 1, 5, 33}) {
+                const std::uint32_t bits = detail::inside_bits(first, count, extent);
+                for (std::int64_t i = 0; i < 32; ++i)
+                    ASSERT_EQ(bits >> i & 1, i < count && first + i >= 0 && first + i < extent ? 1U : 0U)
+                        << first << ' ' << count << ' ' << extent << ' ' << i;
+            }
+}
+
 }  // namespace

@@ -89,6 +89,7 @@ TEST(conv_select, a_row_is_forced_or_refused) {
         algorithm row;
         layer fits, does_not;
     } rows[]{
+        {algorithm::depthwise_lines, depthwise, fours},
         {algorithm::depthwise_sliding, wide_depthwise, depthwise},
         {algorithm::depthwise, depthwise, fours},
         {algorithm::grouped, fours, dense},
@@ -144,6 +145,8 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(layer{64, 256, 1}.forward(ncx)), "dense_packed");
     EXPECT_EQ(row_of(depthwise.forward(nxc)), "depthwise");
     EXPECT_EQ(row_of(wide_depthwise.backward(nxc)), "depthwise_sliding");
+    EXPECT_EQ(row_of(depthwise.forward(ncx)), "depthwise_lines");
+    EXPECT_EQ(row_of(depthwise.backward<gk::bfloat16>(ncx)), "depthwise_lines");
     EXPECT_EQ(row_of(fours.forward(nxc)), "grouped");
     EXPECT_EQ(row_of(fours.backward(ncx)), "grouped");
     EXPECT_EQ(row_of(one_by_one.forward(nxc)), "dense");

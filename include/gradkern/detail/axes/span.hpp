@@ -65,6 +65,40 @@ using position_range = shape::axis::position_range;
     return std::clamp<std::int64_t>(most - a.reach(), 0, limit);
 }
 
+/// The outputs of [begin, end) in the stride phase of `begin` as one class with all taps of the kernel, some of which read outside.
+/// Data gradients have a stride of 1, or no dilation.
+[[nodiscard]] constexpr shape::tap_class whole_windows(const shape::axis& a, shape::side outputs, std::int64_t begin,
+                                                       std::int64_t end) noexcept {
+    if (outputs == shape::side::small)
+        return {.first_position = begin,
+                .positions = end - begin,
+                .taps = a.kernel,
+                .first_read = a.position(begin, 0),
+                .read_per_position = a.stride,
+                .read_per_tap = a.dilation};
+    const std::int64_t first = a.stride == 1 ? 0 : (begin + a.pad_begin) % a.stride;  // tap of the phase
+    const std::int64_t taps = first < a.kernel ? (a.kernel - 1 - first) / a.stride + 1 : 0;
+    const std::int64_t last = first + (taps - 1) * a.stride;
+    return {.first_position = begin,
+            .position_step = a.stride,
+            .positions = shape::ceil_div(end - begin, a.stride),
+            .first_tap = last,
+            .tap_step = -a.stride,
+            .taps = taps,
+            .first_read = (begin + a.pad_begin - last * a.dilation) / a.stride,
+            .read_per_position = 1,
+            .read_per_tap = a.dilation};
+}
+
+/// Which of the positions first, first + 1 ... are inside, of `extent` in all: a bit each, `count` of at most 32.
+[[nodiscard]] constexpr std::uint32_t inside_bits(std::int64_t first, std::int64_t count,
+                                                  std::int64_t extent) noexcept {
+    const auto low_bits = [&](std::int64_t n) {
+        return static_cast<std::uint32_t>((std::uint64_t{1} << std::clamp<std::int64_t>(n, 0, count)) - 1);
+    };
+    return low_bits(extent - first) & ~low_bits(-first);
+}
+
 /// The hull of the large positions [first, last) and of all that the windows reaching them read.
 [[nodiscard]] constexpr position_range hull_of(const shape::axis& a, std::int64_t first, std::int64_t last) noexcept {
     const position_range windows = read_span_inside(a, shape::side::large, first, last);

@@ -8,6 +8,7 @@
 #include <gradkern/detail/conv/across_groups.hpp>
 #include <gradkern/detail/conv/dense.hpp>
 #include <gradkern/detail/conv/depthwise.hpp>
+#include <gradkern/detail/conv/depthwise_lines.hpp>
 #include <gradkern/detail/conv/grouped.hpp>
 #include <gradkern/detail/conv/narrow_output.hpp>
 #include <gradkern/detail/conv/pointwise.hpp>
@@ -20,7 +21,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The plan of the path that was chosen.
-using conv_plan = std::variant<tile_plan, pointwise_plan, narrow_output_plan>;
+using conv_plan = std::variant<tile_plan, pointwise_plan, narrow_output_plan, depthwise_lines_plan>;
 using conv_path = path<conv_problem, conv_plan>;
 
 /// The plan of a path, which makes it, or makes a choice for tiles.
@@ -40,6 +41,7 @@ template <class Path>
 }
 
 inline constexpr std::array conv_paths{
+    conv_row<depthwise_lines_path>(algorithm::depthwise_lines),
     conv_row<depthwise_sliding_path>(algorithm::depthwise_sliding),
     conv_row<depthwise_path>(algorithm::depthwise),
     conv_row<grouped_path>(algorithm::grouped),

@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/axes/collapse.hpp>
+#include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/panel_tasks.hpp>
 #include <gradkern/detail/conv/terms.hpp>
@@ -164,7 +165,7 @@ public:
             shape::tap_class_walk rows(g_.axes[1], g_.outputs, t_.box.first[1], t_.box.last[1]);
             while (rows.next(c[1])) {
                 if (g_.slides) {
-                    c[2] = g_.sliding_columns(t_.box.first[2], t_.box.last[2]);
+                    c[2] = whole_windows(g_.axes[2], g_.outputs, t_.box.first[2], t_.box.last[2]);
                     compute_lines(c);
                     continue;
                 }
@@ -319,11 +320,7 @@ private:
         for (std::int64_t lines = walk.rows() / c[2].positions; lines > 0; --lines) {
             std::int64_t read = c[2].first_read;  // of the first tap of the first row
             split_rows(c[2].positions, sliding_rows(taps), 1, [&](std::ptrdiff_t count) {
-                // of the columns that a tile reads, those from -read to reads - read
-                const auto low_bits = [&](std::int64_t n) {
-                    return (std::uint32_t{1} << std::clamp<std::int64_t>(n, 0, count + taps - 1)) - 1;
-                };
-                compute_tiles(walk, count, 1, low_bits(reads - read) & ~low_bits(-read));
+                compute_tiles(walk, count, 1, inside_bits(read, count + taps - 1, reads));
                 read += count;
             });
         }

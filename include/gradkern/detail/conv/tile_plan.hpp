@@ -63,18 +63,6 @@ struct tile_plan : panel_plan {
             default: return in_channels * panels.width;
         }
     }
-    /// Sliding: the columns [first, last) as one class with all taps, some of which read outside.
-    [[nodiscard]] constexpr shape::tap_class sliding_columns(std::int64_t first, std::int64_t last) const noexcept {
-        const shape::axis& a = axes[2];
-        return {.first_position = first,
-                .positions = last - first,
-                .first_tap = is_forward() ? 0 : a.kernel - 1,
-                .tap_step = is_forward() ? 1 : -1,
-                .taps = a.kernel,
-                .first_read = read_span(a, outputs, first, last).first,
-                .read_per_position = 1,
-                .read_per_tap = 1};
-    }
 };
 
 /// What a path decides; the rest follows.

@@ -1,0 +1,318 @@
+// depthwise_lines: one input and one output channel in each group, whose planes lie as lines.
+//
+// Loops          block > channels of a task > image > channel > plane > seven rows > vector of columns > plane tap > line > column tap >
+//                row tap
+// Lanes          neighbouring columns. Rows of a tile are neighbours in a column: each vector is read once for all row taps
+//                (micro/lines_tile.hpp)
+// Packed         activations as [plane][row][column], with -0 at the ends of lines; weights as a vector for each tap, once for whole
+//                windows, and once for each vector with windows that are cut
+// Taken          windows of three rows and columns (with AVX2 and shorter vectors five and seven, too) of stride 1, where columns are
+//                neighbours in both tensors, and it costs less than transposing both sides
+// Gains          over depthwise and depthwise_sliding, NCX, f32, both directions: 0.61 of their time with AVX-512 (13 layers, 0.40 to 0.81), 0.77
+//                with AVX2 (20 layers, 0.51 to 0.96); Sapphire Rapids, g++ 12 -O2, rows forced, alternating. Windows of five and seven with
+//                AVX-512, which have no kernels: 0.83 to 1.4
+// Used by        30 layers of the zoo with AVX2, 16 with AVX-512: MobileNet, EfficientNet, Xception, X3D, ConvNeXt
+// Delete it      when planes are transposed in no time
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gradkern/detail/axes/span.hpp>
+#include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/panel_tasks.hpp>
+#include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/micro/lines_tile.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
+#include <gradkern/detail/micro/sliding_tile.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/own.hpp>
+#include <gradkern/detail/pack/boxes.hpp>
+#include <gradkern/detail/pack/lines.hpp>
+#include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/check.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace detail {
+
+/// The outputs of a line cut into vectors. Those whose windows are all whole share a set of weights; the others have their own.
+struct line_vectors {
+    std::int64_t first_read = 0;  // column that the first tap of the first output reads, which may be outside
+    std::int64_t count = 0;
+    std::int64_t cut_left = 0;   // vectors with windows that begin outside
+    std::int64_t cut_right = 0;  // vectors with windows that end outside, but for those
+
+    constexpr line_vectors() noexcept = default;
+    GRADKERN_NOINLINE constexpr explicit line_vectors(const conv_equation& e) noexcept
+        : first_read(read_span(e.axes[2], e.outputs, 0, 1).first), count(shape::ceil_div(e.extent(2), vector_lanes)) {
+        cut_left = std::clamp<std::int64_t>(shape::ceil_div(-first_read, vector_lanes), 0, count);
+        const std::int64_t cut = read_extent(e.axes[2], e.outputs) - (first_read + e.axes[2].kernel - 1);
+        if (cut < e.extent(2))
+            cut_right = std::min(count - cut_left, count - std::max<std::int64_t>(cut, 0) / vector_lanes);
+    }
+    /// Vectors but one of those that share a set.
+    [[nodiscard]] constexpr std::int64_t shared() const noexcept {
+        return std::max<std::int64_t>(count - cut_left - cut_right - 1, 0);
+    }
+    [[nodiscard]] constexpr std::int64_t sets() const noexcept { return count - shared(); }
+    /// The set that a vector meets, and the first vector that meets a set.
+    [[nodiscard]] constexpr std::int64_t set_of(std::int64_t v) const noexcept {
+        return v < cut_left ? v : std::max(cut_left, v - shared());
+    }
+    [[nodiscard]] constexpr std::int64_t first_of(std::int64_t set) const noexcept {
+        return set <= cut_left ? set : set + shared();
+    }
+};
+
+/// Some rows of a plane that one tile after the other computes, for any channel and image of a block.
+struct line_step {
+    std::int64_t first = 0;  // offset in the output
+    std::int64_t rows = 0;
+    std::ptrdiff_t line = 0;            // offset of the first line that is read
+    const k_segment* planes = nullptr;  // plane taps
+    std::ptrdiff_t plane_taps = 0;
+    std::uint32_t inside = 0;
+};
+
+struct depthwise_lines_plan : panel_plan {
+    line_vectors vectors{};
+    prefetch streams = prefetch::none;
+    std::int64_t margin = 0;  // floats before the columns of a line
+    std::int64_t pitch = 0;   // from line to line
+    std::int64_t block_floats = 0;
+    std::int64_t channel_floats = 0;  // of the weights of a channel
+    std::int64_t at_results = 0;      // byte offsets in a slice
+    std::int64_t at_steps = 0;
+};
+
+struct depthwise_lines_path {
+    /// Floats of a packed block and of the weights of a task: with them, calls without a workspace fit the stack.
+    static constexpr std::int64_t most_block_floats = 7 * 1024;
+    static constexpr std::int64_t most_weight_floats = 3 * 512;
+    /// Columns of a line.
+    static constexpr std::int64_t most_columns = 1024;
+
+    /// Where there are kernels, in one part, and a block may be some lines of a plane.
+    [[nodiscard]] GRADKERN_COLD static constexpr bool fits(const conv_problem& p) noexcept {
+        if (!p.is_depthwise() || p.taps() > part_terms || p.in[4] != 1 || p.out[4] != 1) return false;
+        for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+            const shape::axis& a = p.axes[i];
+            if (a.stride > 1 || a.dilation > 1 || lines_tile_for(a.kernel) == nullptr) return false;
+        }
+        return p.axes[1].kernel == p.axes[2].kernel && p.axes[2].large <= most_columns &&
+               p.axes[2].small <= most_columns && block_floats(p, {1, 1, 1}) <= most_block_floats;
+    }
+
+    [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
+        return p.groups > 1 && p.in[1] != 1 && p.extent(1) >= 4 && costs_less(p);
+    }
+
+    [[nodiscard]] GRADKERN_COLD static constexpr depthwise_lines_plan make(const conv_problem& p) noexcept {
+        depthwise_lines_plan g{{{p}}};
+        g.panels = make_weight_panels(p, lane_inputs::broadcast, tile_numbers::f32, 1);
+        g.panel_channels = g.group_panels = 1;
+        g.tasks.panels = g.tasks.fused = p.groups;
+        g.vectors = line_vectors(p);
+        g.margin = margin_of(g.vectors);
+        g.pitch = pitch_of(p);
+        g.channel_floats = g.vectors.sets() * p.taps() * vector_lanes;
+        const std::int64_t most = most_weight_floats / std::max<std::int64_t>(g.channel_floats, 1);
+        g.tasks.each = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(p.groups, 1));
+        g.tasks.blocks = choose_blocks(g, {block_pixels, most_block_floats, 1, true});
+        g.tasks.share_out();
+        g.single_worker_panels = g.tasks.each;
+        const box_grid& blocks = g.tasks.blocks;
+        // Planes that follow one another are a stream. A CPU follows it by itself where blocks are parts of them.
+        if (blocks.count() <= p.batch) g.streams = prefetch::ahead;
+        slice_layout slice;
+        g.block_floats = block_floats(p, {blocks.box(0), blocks.box(1), blocks.box(2)});
+        g.at_packed = slice.reserve<float>(g.block_floats);
+        g.at_weights = slice.reserve<float>(g.tasks.each * g.channel_floats);
+        g.at_results = slice.reserve<float>(lines_rows * g.vectors.count * vector_lanes);
+        g.terms.at_segments = slice.reserve<k_segment>(blocks.box(0) * p.axes[0].kernel);
+        g.at_steps = slice.reserve<line_step>(blocks.box(0) * shape::ceil_div(blocks.box(1), std::int64_t{lines_rows}));
+        g.slice_bytes = g.tasks.count(1) == 0 ? 0 : slice.bytes();
+        return g;
+    }
+
+private:
+    [[nodiscard]] static constexpr std::int64_t margin_of(const line_vectors& v) noexcept {
+        return std::max<std::int64_t>(-v.first_read, 0);
+    }
+    /// With room for what the last vector reads, and for a vector behind the columns.
+    [[nodiscard]] GRADKERN_COLD static constexpr std::int64_t pitch_of(const conv_problem& p) noexcept {
+        const line_vectors v(p);
+        const std::int64_t read = v.first_read + p.axes[2].kernel - 1 + v.count * vector_lanes;
+        return row_pitch(margin_of(v) + std::max(read, read_extent(p.axes[2], p.outputs) + vector_lanes));
+    }
+    /// Floats of the packed lines of a block of one image. Columns are not cut.
+    [[nodiscard]] GRADKERN_COLD static constexpr std::int64_t block_floats(
+        const conv_problem& p, const std::array<std::int64_t, 3>& box) noexcept {
+        return reads_at_most(p.axes[0], p.outputs, box[0]) * reads_at_most(p.axes[1], p.outputs, box[1]) * pitch_of(p);
+    }
+    /// In multiply-adds of a lane.
+    [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p) noexcept {
+        const auto columns = static_cast<double>(p.extent(2));
+        const double filled = static_cast<double>(line_vectors(p).count * vector_lanes) / columns;
+        const double term = can_slide(p.axes[2].kernel) ? 1 : target.cost.depthwise_term;
+        const auto taps = static_cast<double>(p.taps());
+        return target.cost.line_term * taps * filled < term * taps + target.cost.transposed_output;
+    }
+};
+
+/// What a worker keeps from task to task, whatever the types of the tensors.
+class line_tiles {
+public:
+    GRADKERN_NOINLINE line_tiles(const depthwise_lines_plan& g, std::byte* slice) noexcept
+        : g_(g),
+          packed_(array_at<float>(slice, g.at_packed)),
+          weights_(array_at<float>(slice, g.at_weights)),
+          results_(array_at<float>(slice, g.at_results)),
+          planes_(array_at<k_segment>(slice, g.terms.at_segments)),
+          steps_(array_at<line_step>(slice, g.at_steps)),
+          tile_(lines_tile_for(g.axes[2].kernel)) {
+        own::fill_n(packed_, g.block_floats, -0.0F);
+    }
+
+    /// Where the first column of the packed block lies.
+    [[nodiscard]] float* packed() const noexcept { return packed_ + g_.margin; }
+    /// Lines of results.
+    [[nodiscard]] float* results() const noexcept { return results_; }
+    [[nodiscard]] std::int64_t results_pitch() const noexcept { return g_.vectors.count * vector_lanes; }
+    /// The steps of the block.
+    [[nodiscard]] std::span<const line_step> steps() const noexcept { return {steps_, step_count_}; }
+
+    /// Spreads the packed taps of a channel of the task over the lanes of its sets: [set][tap][lane].
+    GRADKERN_NOINLINE void spread_weights(const float* taps, std::int64_t channel) noexcept {
+        std::array<float, static_cast<std::size_t>(simd::lanes)> numbers;
+        for (std::size_t j = 0; j < numbers.size(); ++j) numbers[j] = static_cast<float>(j);
+        const simd::vec lane = simd::load(numbers.data());
+        const simd::vec one = simd::broadcast(1.0F);
+        const std::int64_t columns = g_.axes[2].kernel;
+        const std::int64_t reads = read_extent(g_.axes[2], g_.outputs);
+        float* to = weights_ + channel * g_.channel_floats;
+        for (std::int64_t set = 0; set < g_.vectors.sets(); ++set) {
+            const std::int64_t first = g_.vectors.first_read + g_.vectors.first_of(set) * vector_lanes;
+            for (std::int64_t tap = 0; tap < g_.taps(); ++tap, to += vector_lanes) {
+                const std::int64_t read = first + tap % columns;  // of lane 0
+                const auto before = simd::greater(simd::broadcast(static_cast<float>(-read)), lane);
+                const auto behind = simd::greater(lane, simd::broadcast(static_cast<float>(reads - 1 - read)));
+                simd::store(to, simd::select(simd::either(before, behind), one, simd::broadcast(taps[tap])));
+            }
+        }
+    }
+
+    /// Lists the steps of a block, which reads `read`.
+    GRADKERN_NOINLINE void list_steps(const box_grid::item& box, const packed_box& read) noexcept {
+        step_count_ = 0;
+        k_segment* segments = planes_;
+        const std::int64_t tap_floats = g_.axes[1].kernel * g_.axes[2].kernel * vector_lanes;
+        const std::int64_t first_line = read_span(g_.axes[1], g_.outputs, 0, 1).first - read.first[1];
+        shape::tap_class_walk walk(g_.axes[0], g_.outputs, box.first[0], box.last[0]);
+        for (shape::tap_class c; walk.next(c);)
+            for (std::int64_t i = 0; i < c.positions; ++i) {
+                const k_segment* const planes = segments;
+                for (std::int64_t d = 0; d < c.taps; ++d) {
+                    const std::int64_t plane =
+                        c.first_read + i * c.read_per_position + d * c.read_per_tap - read.first[0];
+                    const std::int64_t tap = c.first_tap + d * c.tap_step;
+                    *segments++ = {plane * read.extent[1] * g_.pitch,
+                                   (g_.is_forward() ? tap : g_.axes[0].kernel - 1 - tap) * tap_floats, 0};
+                }
+                const std::int64_t out = (c.first_position + i * c.position_step) * g_.out[2];
+                for (std::int64_t h = box.first[1]; h < box.last[1]; h += lines_rows) {
+                    const std::int64_t rows = std::min<std::int64_t>(box.last[1] - h, lines_rows);
+                    const std::int64_t line = first_line + h;
+                    steps_[step_count_++] = {out + h * g_.out[3],
+                                             rows,
+                                             line * g_.pitch,
+                                             planes,
+                                             c.taps,
+                                             inside_bits(line, rows + g_.axes[1].kernel - 1, read.extent[1])};
+                }
+            }
+    }
+
+    /// Computes the rows of a step, of a channel of the task.
+    void compute(const line_step& step, std::int64_t channel) noexcept {
+        const float* const weights = weights_ + channel * g_.channel_floats;
+        lines_call call{.a = packed_,
+                        .a_first = step.line + g_.margin + g_.vectors.first_read,
+                        .a_row = g_.pitch,
+                        .list = step.planes,
+                        .count = step.plane_taps,
+                        .c = results_,
+                        .c_row = results_pitch(),
+                        .inside = step.inside};
+        for (std::int64_t v = 0; v < g_.vectors.count; ++v, call.a_first += vector_lanes, call.c += vector_lanes) {
+            call.b = weights + g_.vectors.set_of(v) * (g_.taps() * vector_lanes);
+            tile_(call);
+        }
+    }
+
+private:
+    const depthwise_lines_plan& g_;
+    float* packed_;
+    float* weights_;
+    float* results_;
+    k_segment* planes_;
+    line_step* steps_;
+    lines_function tile_;
+    std::size_t step_count_ = 0;
+};
+
+/// Sends the results of some rows to the tensor.
+template <class T>
+void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::int64_t channel, std::int64_t rows,
+                float* results, std::int64_t pitch, T* to) noexcept {
+    if (call.bias != nullptr) {
+        const float bias = load_as_float(call.bias, g.bias_type, channel * g.bias_stride);
+        for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += bias;
+    }
+    if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), g.streams, to, g.out[3]);
+    for (std::int64_t i = 0; i < rows; ++i)
+        unpack_lanes(results + i * pitch, 0, g.extent(2), 1, to + i * g.out[3], 1, 0, true);
+}
+
+/// The tasks of a worker.
+template <class T, class Next>
+void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
+    line_tiles tiles(g, slice);
+    for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool) {
+        for (std::int64_t j = 0; new_weights && j < t.panels; ++j) {
+            std::array<float, static_cast<std::size_t>(part_terms) + 1> taps;  // behind room for a bias
+            pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data() + 1);
+            tiles.spread_weights(taps.data() + 1, j);
+        }
+        const packed_box read = reads_of(g.axes, g.outputs, t.box, 1);
+        tiles.list_steps(t.box, read);
+        for (std::int64_t n = t.box.first_image; n < t.box.last_image; ++n)
+            for (std::int64_t j = 0; j < t.panels; ++j) {
+                const std::int64_t channel = t.first_panel + j;
+                const T* const from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
+                for (std::int64_t d = 0; d < read.extent[0] && read.extent[1] > 0; ++d)
+                    pack_lines(from + (read.first[0] + d) * g.in[2], g.in[3], read.extent[1],
+                               read_extent(g.axes[2], g.outputs), g.streams,
+                               tiles.packed() + d * read.extent[1] * g.pitch, g.pitch);
+                T* const to = call.dst + (n * g.out[0] + channel * g.out[1]);
+                for (const line_step& step : tiles.steps()) {
+                    tiles.compute(step, j);
+                    store_rows(g, call, channel, step.rows, tiles.results(), tiles.results_pitch(), to + step.first);
+                }
+            }
+    });
+}
+
+}  // namespace detail
+GRADKERN_ISA_NAMESPACE_END
