@@ -91,19 +91,24 @@ problem random_pool(random_source& random) {
     }
 }
 
-problem random_convolution(random_source& random) {
-    const conv_case c =
-        random_conv_case(random, random.pick<std::int64_t>({100'000, 3'000'000, 30'000'000}), {}, random.chance(1, 8));
+problem call_of(const conv_case& c, gk::data_type type) {
     problem p;
     p.op = static_cast<op>(static_cast<int>(op::convolution) + static_cast<int>(c.op));
-    p.type = any_type(random);
-    p.f32_gradient = random.chance(1, 2);
-    p.options = any_options(random);
+    p.type = type;
     p.large = c.large;
     p.small = c.small;
     p.weights = c.weights;
     p.conv = c.conv;
     p.transpose = c.transpose;
+    return p;
+}
+
+problem random_convolution(random_source& random) {
+    const conv_case c =
+        random_conv_case(random, random.pick<std::int64_t>({100'000, 3'000'000, 30'000'000}), {}, random.chance(1, 8));
+    problem p = call_of(c, any_type(random));
+    p.f32_gradient = random.chance(1, 2);
+    p.options = any_options(random);
     return p;
 }
 
@@ -174,6 +179,19 @@ TEST(one_call, convolutions_are_accepted_by_all_targets_or_by_none) {
     const int accepted = all_agree(problems);
     EXPECT_GT(accepted, 800);
     EXPECT_LT(accepted, 7950);
+}
+
+// Packed weights are blocks of 64 channels, of which the last one is as long as it is.
+TEST(one_call, channels_of_more_than_a_block_are_accepted_as_long_as_their_weights_fit) {
+    std::vector<problem> problems;
+    for (std::int64_t channels = 50; channels <= 140; ++channels)
+        for (std::int64_t kernel = 1; kernel * channels <= 512; ++kernel)
+            for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data})
+                for (const gk::data_type type : {gk::data_type::f32, gk::data_type::bf16}) {
+                    const conv_row row{op, 1, 1, channels, channels, {16}, kernel, 1, 1, 0};
+                    problems.push_back(call_of(make_case(row, gk::data_format::ncx, gk::weights_format::oix), type));
+                }
+    EXPECT_EQ(all_agree(problems), static_cast<int>(problems.size()));
 }
 
 // Two that some targets refused.

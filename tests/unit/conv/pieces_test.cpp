@@ -75,14 +75,15 @@ TEST(conv_weights_panels, lanes_are_innermost_and_taps_in_the_order_of_reads) {
         const weight_panels p = detail::make_weight_panels(e, lane_inputs::broadcast, tile_numbers::f32, 8);
         EXPECT_EQ(p.blocks(), 2);
         EXPECT_GE(p.tap_pitch, 64 * 8);
-        EXPECT_EQ(p.floats, 8 + 2 * 6 * p.tap_pitch);
+        EXPECT_EQ(p.floats, 8 + 6 * (p.tap_pitch + p.last_pitch));
         const std::vector<float> w = offsets(e);
         std::vector<float> packed(static_cast<std::size_t>(p.floats - 8), -1.0F);
         detail::pack_weight_panel(e, p, w.data(), 1, 0, 5, packed.data());
         for (std::int64_t k = 0; k < 70; ++k)
             for (std::int64_t tap = 0; tap < 6; ++tap)
                 for (std::int64_t j = 0; j < 8; ++j) {
-                    const std::int64_t at = (k / 64 * 6 + e.packed_tap(tap)) * p.tap_pitch + k % 64 * 8 + j;
+                    const std::int64_t at =
+                        k / 64 * 6 * p.tap_pitch + e.packed_tap(tap) * p.tap_pitch_at(k) + k % 64 * 8 + j;
                     const std::int64_t from = e.weights.group + j * e.weights.out + k * e.weights.in + tap;
                     ASSERT_EQ(packed[static_cast<std::size_t>(at)], j < 5 ? static_cast<float>(from) : 0.0F);
                 }
@@ -98,7 +99,7 @@ TEST(conv_weights_panels, lanes_run_across_groups) {
     std::vector<float> packed(static_cast<std::size_t>(p.floats - 16), -1.0F);
     detail::pack_weight_panel(e, p, w.data(), 0, 4, 11, packed.data());
     for (std::int64_t j = 0; j < 11; ++j)
-        EXPECT_EQ(packed[static_cast<std::size_t>(p.tap_pitch + 16 + j)],  // tap 1, channel 1
+        EXPECT_EQ(packed[static_cast<std::size_t>(p.last_pitch + 16 + j)],  // tap 1, channel 1
                   static_cast<float>((4 + j) / 3 * e.weights.group + (4 + j) % 3 * e.weights.out + e.weights.in + 1));
 }
 
@@ -148,7 +149,7 @@ TEST(conv_terms, blocks_of_channels_then_taps_then_channels_in_parts_of_576) {
         for (std::int64_t tap = 0; tap < 6; ++tap)
             for (std::int64_t k = k0; k < std::min<std::int64_t>(k0 + 64, 130); ++k, ++n) {
                 EXPECT_EQ(all.terms[n][0], k + tap / 3 * 600 + tap % 3 * 100);
-                EXPECT_EQ(all.terms[n][1], (k0 / 64 * 6 + tap) * p.tap_pitch + (k - k0) * 8);
+                EXPECT_EQ(all.terms[n][1], k0 / 64 * 6 * p.tap_pitch + tap * p.tap_pitch_at(k0) + (k - k0) * 8);
             }
     EXPECT_EQ(all.parts, (std::vector<std::size_t>{0, 576}));
 }

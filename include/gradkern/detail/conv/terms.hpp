@@ -74,7 +74,7 @@ inline void list_terms(const conv_equation& e, const weight_panels& panels, cons
     list.b_step = panels.width;
     if (panels.terms == 1 || in_group) {  // one step a tap: let the taps of a row make up a segment
         list.a_step = c[2].read_per_tap * in[4];
-        list.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * panels.tap_pitch;
+        list.b_step = (c[2].tap_step < 0 ? -c[2].tap_step : c[2].tap_step) * panels.last_pitch;
     }
     k_segment* end = list.segments;
     list.part_count = 0;
@@ -92,7 +92,7 @@ inline void list_terms(const conv_equation& e, const weight_panels& panels, cons
                     const std::int64_t steps = in_group ? 1 : kl;
                     const k_segment s{k0 * channel_step + d * c[0].read_per_tap * in[2] +
                                           h * c[1].read_per_tap * in[3] + x * c[2].read_per_tap * in[4],
-                                      block + e.packed_tap(tap) * panels.tap_pitch, steps};
+                                      block + e.packed_tap(tap) * panels.tap_pitch_at(k0), steps};
                     if (terms + kl > part_terms) {
                         terms = 0;
                         list.parts[list.part_count++] = 0;

@@ -48,16 +48,21 @@ enum class tile_numbers : std::uint8_t {
 struct weight_panels {
     lane_inputs inputs = lane_inputs::broadcast;
     tile_numbers numbers = tile_numbers::f32;
-    std::int64_t terms = 0;      // of a tap
-    std::int64_t width = 0;      // lanes
-    std::int64_t tap_pitch = 0;  // from tap to tap
-    std::int64_t floats = 0;     // with room for the bias in front
+    std::int64_t terms = 0;       // of a tap
+    std::int64_t width = 0;       // lanes
+    std::int64_t tap_pitch = 0;   // from tap to tap of a block
+    std::int64_t last_pitch = 0;  // of the last block
+    std::int64_t floats = 0;      // with room for the bias in front
 
     [[nodiscard]] constexpr bool across_groups() const noexcept { return inputs != lane_inputs::broadcast; }
     [[nodiscard]] constexpr bool has_pairs() const noexcept { return numbers == tile_numbers::bf16_pairs; }
     /// Channels of a term.
     [[nodiscard]] constexpr std::int64_t term_channels() const noexcept { return has_pairs() ? 2 : 1; }
     [[nodiscard]] constexpr std::int64_t blocks() const noexcept { return shape::ceil_div(terms, channel_block); }
+    /// From tap to tap of the block of term k.
+    [[nodiscard]] constexpr std::int64_t tap_pitch_at(std::int64_t k) const noexcept {
+        return k / channel_block + 1 == blocks() ? last_pitch : tap_pitch;
+    }
     /// Output channels that share panels.
     [[nodiscard]] constexpr std::int64_t lane_channels(const conv_equation& e) const noexcept {
         return across_groups() ? e.total_out_channels() : e.out_channels;
@@ -80,9 +85,14 @@ struct weight_panels {
     p.terms = shape::ceil_div(e.in_channels, p.term_channels());
     // A multiple of 4 KB would send the stores of all taps to one cache set. Not where there is one block of channels: taps that
     // are contiguous in both memories are one K segment then.
-    const std::int64_t pitch = std::min(p.terms, channel_block) * width;
-    p.tap_pitch = pitch % 1024 == 0 && p.blocks() > 1 ? pitch + 32 : pitch;
-    p.floats = width + p.blocks() * e.taps() * p.tap_pitch;
+    const std::int64_t whole_blocks = std::max<std::int64_t>(p.blocks() - 1, 0);
+    const auto pitch_of = [&](std::int64_t block_terms) {
+        const std::int64_t pitch = block_terms * width;
+        return pitch % 1024 == 0 && whole_blocks > 0 ? pitch + 32 : pitch;
+    };
+    p.tap_pitch = pitch_of(channel_block);
+    p.last_pitch = pitch_of(p.terms - whole_blocks * channel_block);
+    p.floats = width + e.taps() * (whole_blocks * p.tap_pitch + p.last_pitch);
     return p;
 }
 
@@ -136,7 +146,8 @@ private:
     /// One term after the other, all taps of each.
     void pack_by_terms(std::int64_t first, std::int64_t count, float* block) const noexcept {
         const std::int64_t taps = e.taps();
-        const std::int64_t step = e.is_forward() ? panels.tap_pitch : -panels.tap_pitch;
+        const std::int64_t pitch = panels.tap_pitch_at(first);
+        const std::int64_t step = e.is_forward() ? pitch : -pitch;
         // Where a term's weights are one piece, the next term's lie pages apart: prefetched some terms ahead.
         constexpr std::int64_t terms_ahead = target.prefetch.packed_terms;
         const bool prefetches = e.weights.out == taps && !panels.across_groups() && panels.terms > terms_ahead;
@@ -145,7 +156,7 @@ private:
         for (std::int64_t k = 0; k < count; ++k) {
             const std::int64_t from = (first + k) * term_stride();
             for (std::int64_t i = 0; i < piece; i += simd::line_elements<T>) simd::prefetch(w, from + ahead + i);
-            pack_run(from, 1, taps, block + e.packed_tap(0) * panels.tap_pitch + k * panels.width, step,
+            pack_run(from, 1, taps, block + e.packed_tap(0) * pitch + k * panels.width, step,
                      first + k < whole_terms());
         }
     }
@@ -160,7 +171,7 @@ private:
                 for (std::int64_t x = 0; x < e.axes[2].kernel; ++x, ++tap) {
                     const std::int64_t from =
                         first * step + d * e.weights.tap[0] + h * e.weights.tap[1] + x * e.weights.tap[2];
-                    float* const out = block + e.packed_tap(tap) * panels.tap_pitch;
+                    float* const out = block + e.packed_tap(tap) * panels.tap_pitch_at(first);
                     pack_run(from, step, whole, out, panels.width);
                     if (whole < count)
                         pack_run(from + whole * step, step, 1, out + whole * panels.width, panels.width, false);
