@@ -48,8 +48,7 @@ TYPED_TEST(pack_lines_of, lines_end_with_a_vector_of_negative_zeros) {
                 for (std::int64_t x = 0; x < n + lanes; ++x)
                     expected[static_cast<std::size_t>(h * pitch + x)] =
                         x < n ? load_element(&source[static_cast<std::size_t>(h * row_step + x)]) : -0.0F;
-            pack_lines(source.data(), row_step, rows, n, random.pick({prefetch::none, prefetch::ahead}), packed.data(),
-                       pitch);
+            pack_lines(source.data(), row_step, rows, n, packed.data(), pitch);
             ASSERT_TRUE(begins_with(packed, expected));
             ASSERT_TRUE(packed.zones_intact());
         }
@@ -67,8 +66,7 @@ TYPED_TEST(pack_lines_of, rows_of_a_tensor_get_their_sums_and_gaps_are_left_alon
             for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = static_cast<float>(random.integer(1, 100));
             const guarded_buffer<TypeParam> out(static_cast<std::size_t>((rows - 1) * (n + gap) + n), side);
             for (std::size_t i = 0; i < out.size(); ++i) store_element(&out[i], 7.0F);
-            unpack_lines(sums.data(), pitch, rows, n, random.chance(1, 2) ? prefetch::ahead : prefetch::none,
-                         out.data(), n + gap);
+            unpack_lines(sums.data(), pitch, rows, n, out.data(), n + gap);
             for (std::size_t i = 0; i < out.size(); ++i) {
                 const auto at = static_cast<std::int64_t>(i);
                 const std::int64_t x = at % (n + gap);

@@ -91,8 +91,8 @@ using position_range = shape::axis::position_range;
 }
 
 /// Which of the positions first, first + 1 ... are inside, of `extent` in all: a bit each, `count` of at most 32.
-[[nodiscard]] constexpr std::uint32_t inside_bits(std::int64_t first, std::int64_t count,
-                                                  std::int64_t extent) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::uint32_t inside_bits(std::int64_t first, std::int64_t count,
+                                                                    std::int64_t extent) noexcept {
     const auto low_bits = [&](std::int64_t n) {
         return static_cast<std::uint32_t>((std::uint64_t{1} << std::clamp<std::int64_t>(n, 0, count)) - 1);
     };

@@ -1,16 +1,16 @@
 // depthwise_lines: one input and one output channel in each group, whose planes lie as lines.
 //
-// Loops          block > channels of a task > image > channel > plane > seven rows > vector of columns > plane tap > line > column tap >
-//                row tap
+// Loops          images and channels of a task > part of an image, some planes or rows > plane > seven rows > vector of columns >
+//                plane tap > line > column tap > row tap
 // Lanes          neighbouring columns. Rows of a tile are neighbours in a column: each vector is read once for all row taps
 //                (micro/lines_tile.hpp)
 // Packed         activations as [plane][row][column], with -0 at the ends of lines; weights as a vector for each tap, once for whole
 //                windows, and once for each vector with windows that are cut
 // Taken          windows of three rows and columns (with AVX2 and shorter vectors five and seven, too) of stride 1, where columns are
 //                neighbours in both tensors, and it costs less than transposing both sides
-// Gains          over depthwise and depthwise_sliding, NCX, f32, both directions: 0.61 of their time with AVX-512 (13 layers, 0.40 to 0.81), 0.77
-//                with AVX2 (20 layers, 0.51 to 0.96); Sapphire Rapids, g++ 12 -O2, rows forced, alternating. Windows of five and seven with
-//                AVX-512, which have no kernels: 0.83 to 1.4
+// Gains          over depthwise and depthwise_sliding, NCX, f32, both directions: 0.58 of their time with AVX-512 (13 layers, 0.36 to 0.77;
+//                four of them beyond the last-level cache: 0.82), 0.75 with AVX2 (20 layers); Sapphire Rapids, g++ 12 -O2, rows forced,
+//                alternating. Windows of five and seven with AVX-512, which have no kernels: 0.83 to 1.4
 // Used by        30 layers of the zoo with AVX2, 16 with AVX-512: MobileNet, EfficientNet, Xception, X3D, ConvNeXt
 // Delete it      when planes are transposed in no time
 #pragma once
@@ -27,7 +27,6 @@
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/micro/lines_tile.hpp>
-#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/sliding_tile.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/order/summation.hpp>
@@ -54,7 +53,7 @@ struct line_vectors {
     std::int64_t cut_right = 0;  // vectors with windows that end outside, but for those
 
     constexpr line_vectors() noexcept = default;
-    GRADKERN_NOINLINE constexpr explicit line_vectors(const conv_equation& e) noexcept
+    GRADKERN_COLD constexpr explicit line_vectors(const conv_equation& e) noexcept
         : first_read(read_span(e.axes[2], e.outputs, 0, 1).first), count(shape::ceil_div(e.extent(2), vector_lanes)) {
         cut_left = std::clamp<std::int64_t>(shape::ceil_div(-first_read, vector_lanes), 0, count);
         const std::int64_t cut = read_extent(e.axes[2], e.outputs) - (first_read + e.axes[2].kernel - 1);
@@ -87,7 +86,7 @@ struct line_step {
 
 struct depthwise_lines_plan : panel_plan {
     line_vectors vectors{};
-    prefetch streams = prefetch::none;
+    box_grid parts{};         // of an image, which are packed one after the other
     std::int64_t margin = 0;  // floats before the columns of a line
     std::int64_t pitch = 0;   // from line to line
     std::int64_t block_floats = 0;
@@ -105,13 +104,12 @@ struct depthwise_lines_path {
 
     /// Where there are kernels, in one part, and a block may be some lines of a plane.
     [[nodiscard]] GRADKERN_COLD static constexpr bool fits(const conv_problem& p) noexcept {
-        if (!p.is_depthwise() || p.taps() > part_terms || p.in[4] != 1 || p.out[4] != 1) return false;
-        for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
-            const shape::axis& a = p.axes[i];
-            if (a.stride > 1 || a.dilation > 1 || lines_tile_for(a.kernel) == nullptr) return false;
-        }
-        return p.axes[1].kernel == p.axes[2].kernel && p.axes[2].large <= most_columns &&
-               p.axes[2].small <= most_columns && block_floats(p, {1, 1, 1}) <= most_block_floats;
+        const shape::axis& rows = p.axes[1];
+        const shape::axis& columns = p.axes[2];
+        return p.is_depthwise() && p.taps() <= part_terms && p.in[4] == 1 && p.out[4] == 1 &&
+               rows.kernel == columns.kernel && lines_tile_for(rows.kernel) != nullptr && rows.stride == 1 &&
+               columns.stride == 1 && rows.dilation == 1 && columns.dilation == 1 && columns.large <= most_columns &&
+               columns.small <= most_columns && block_floats(p, {1, 1, 1}) <= most_block_floats;
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
@@ -129,19 +127,26 @@ struct depthwise_lines_path {
         g.channel_floats = g.vectors.sets() * p.taps() * vector_lanes;
         const std::int64_t most = most_weight_floats / std::max<std::int64_t>(g.channel_floats, 1);
         g.tasks.each = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(p.groups, 1));
-        g.tasks.blocks = choose_blocks(g, {block_pixels, most_block_floats, 1, true});
+        // Whole planes: parts of them are no stream that a CPU follows.
+        const std::int64_t pixels = std::max<std::int64_t>(p.extent(0) * p.extent(1) * p.extent(2), 1);
+        const std::int64_t images =
+            std::clamp<std::int64_t>(block_pixels / pixels, 1, std::max<std::int64_t>(p.batch, 1));
+        g.tasks.blocks =
+            box_grid(p.batch, p.extents(), p.extents(), shape::even_part(std::max<std::int64_t>(p.batch, 1), images));
         g.tasks.share_out();
         g.single_worker_panels = g.tasks.each;
-        const box_grid& blocks = g.tasks.blocks;
-        // Planes that follow one another are a stream. A CPU follows it by itself where blocks are parts of them.
-        if (blocks.count() <= p.batch) g.streams = prefetch::ahead;
+        conv_equation image = p;
+        image.batch = 1;
+        g.parts = choose_blocks(
+            image, {.pixels = INT64_MAX, .floats = most_block_floats, .pixel_floats = 1, .pads_rows = true});
+        const box_grid& parts = g.parts;
         slice_layout slice;
-        g.block_floats = block_floats(p, {blocks.box(0), blocks.box(1), blocks.box(2)});
+        g.block_floats = block_floats(p, {parts.box(0), parts.box(1), parts.box(2)});
         g.at_packed = slice.reserve<float>(g.block_floats);
         g.at_weights = slice.reserve<float>(g.tasks.each * g.channel_floats);
         g.at_results = slice.reserve<float>(lines_rows * g.vectors.count * vector_lanes);
-        g.terms.at_segments = slice.reserve<k_segment>(blocks.box(0) * p.axes[0].kernel);
-        g.at_steps = slice.reserve<line_step>(blocks.box(0) * shape::ceil_div(blocks.box(1), std::int64_t{lines_rows}));
+        g.terms.at_segments = slice.reserve<k_segment>(parts.box(0) * p.axes[0].kernel);
+        g.at_steps = slice.reserve<line_step>(parts.box(0) * shape::ceil_div(parts.box(1), std::int64_t{lines_rows}));
         g.slice_bytes = g.tasks.count(1) == 0 ? 0 : slice.bytes();
         return g;
     }
@@ -213,9 +218,35 @@ public:
         }
     }
 
-    /// Lists the steps of a block, which reads `read`.
-    GRADKERN_NOINLINE void list_steps(const box_grid::item& box, const packed_box& read) noexcept {
+    /// Lists the steps of a part of an image, and returns what it reads.
+    [[nodiscard]] const packed_box& begin_part(std::int64_t part) noexcept {
+        if (part != part_) list_steps(g_.parts[part]);
+        part_ = part;
+        return read_;
+    }
+
+    /// Computes the rows of a step, of a channel of the task.
+    void compute(const line_step& step, std::int64_t channel) noexcept {
+        const float* const weights = weights_ + channel * g_.channel_floats;
+        lines_call call{.a = packed_,
+                        .a_first = step.line + g_.margin + g_.vectors.first_read,
+                        .a_row = g_.pitch,
+                        .list = step.planes,
+                        .count = step.plane_taps,
+                        .c = results_,
+                        .c_row = results_pitch(),
+                        .inside = step.inside};
+        for (std::int64_t v = 0; v < g_.vectors.count; ++v, call.a_first += vector_lanes, call.c += vector_lanes) {
+            call.b = weights + g_.vectors.set_of(v) * (g_.taps() * vector_lanes);
+            tile_(call);
+        }
+    }
+
+private:
+    GRADKERN_NOINLINE void list_steps(const box_grid::item& box) noexcept {
         step_count_ = 0;
+        read_ = reads_of(g_.axes, g_.outputs, box, 1);
+        const packed_box& read = read_;
         k_segment* segments = planes_;
         const std::int64_t tap_floats = g_.axes[1].kernel * g_.axes[2].kernel * vector_lanes;
         const std::int64_t first_line = read_span(g_.axes[1], g_.outputs, 0, 1).first - read.first[1];
@@ -244,24 +275,6 @@ public:
             }
     }
 
-    /// Computes the rows of a step, of a channel of the task.
-    void compute(const line_step& step, std::int64_t channel) noexcept {
-        const float* const weights = weights_ + channel * g_.channel_floats;
-        lines_call call{.a = packed_,
-                        .a_first = step.line + g_.margin + g_.vectors.first_read,
-                        .a_row = g_.pitch,
-                        .list = step.planes,
-                        .count = step.plane_taps,
-                        .c = results_,
-                        .c_row = results_pitch(),
-                        .inside = step.inside};
-        for (std::int64_t v = 0; v < g_.vectors.count; ++v, call.a_first += vector_lanes, call.c += vector_lanes) {
-            call.b = weights + g_.vectors.set_of(v) * (g_.taps() * vector_lanes);
-            tile_(call);
-        }
-    }
-
-private:
     const depthwise_lines_plan& g_;
     float* packed_;
     float* weights_;
@@ -270,6 +283,8 @@ private:
     line_step* steps_;
     lines_function tile_;
     std::size_t step_count_ = 0;
+    std::int64_t part_ = -1;
+    packed_box read_{};
 };
 
 /// Sends the results of some rows to the tensor.
@@ -280,7 +295,7 @@ void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::in
         const float bias = load_as_float(call.bias, g.bias_type, channel * g.bias_stride);
         for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += bias;
     }
-    if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), g.streams, to, g.out[3]);
+    if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), to, g.out[3]);
     for (std::int64_t i = 0; i < rows; ++i)
         unpack_lanes(results + i * pitch, 0, g.extent(2), 1, to + i * g.out[3], 1, 0, true);
 }
@@ -289,28 +304,29 @@ void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::in
 template <class T, class Next>
 void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
     line_tiles tiles(g, slice);
+    const std::int64_t columns = read_extent(g.axes[2], g.outputs);
     for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool) {
         for (std::int64_t j = 0; new_weights && j < t.panels; ++j) {
-            std::array<float, static_cast<std::size_t>(part_terms) + 1> taps;  // behind room for a bias
-            pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data() + 1);
-            tiles.spread_weights(taps.data() + 1, j);
+            std::array<float, static_cast<std::size_t>(part_terms)> taps;
+            pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data());
+            tiles.spread_weights(taps.data(), j);
         }
-        const packed_box read = reads_of(g.axes, g.outputs, t.box, 1);
-        tiles.list_steps(t.box, read);
         for (std::int64_t n = t.box.first_image; n < t.box.last_image; ++n)
-            for (std::int64_t j = 0; j < t.panels; ++j) {
-                const std::int64_t channel = t.first_panel + j;
-                const T* const from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
-                for (std::int64_t d = 0; d < read.extent[0] && read.extent[1] > 0; ++d)
-                    pack_lines(from + (read.first[0] + d) * g.in[2], g.in[3], read.extent[1],
-                               read_extent(g.axes[2], g.outputs), g.streams,
-                               tiles.packed() + d * read.extent[1] * g.pitch, g.pitch);
-                T* const to = call.dst + (n * g.out[0] + channel * g.out[1]);
-                for (const line_step& step : tiles.steps()) {
-                    tiles.compute(step, j);
-                    store_rows(g, call, channel, step.rows, tiles.results(), tiles.results_pitch(), to + step.first);
+            for (std::int64_t j = 0; j < t.panels; ++j)
+                for (std::int64_t part = 0; part < g.parts.count(); ++part) {
+                    const std::int64_t channel = t.first_panel + j;
+                    const packed_box& read = tiles.begin_part(part);
+                    const T* const from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
+                    for (std::int64_t d = 0; d < read.extent[0]; ++d)
+                        pack_lines(from + (read.first[0] + d) * g.in[2], g.in[3], read.extent[1], columns,
+                                   tiles.packed() + d * read.extent[1] * g.pitch, g.pitch);
+                    T* const to = call.dst + (n * g.out[0] + channel * g.out[1]);
+                    for (const line_step& step : tiles.steps()) {
+                        tiles.compute(step, j);
+                        store_rows(g, call, channel, step.rows, tiles.results(), tiles.results_pitch(),
+                                   to + step.first);
+                    }
                 }
-            }
     });
 }
 

@@ -51,8 +51,9 @@ struct packed_box {
 };
 
 /// The input box of the outputs `box`.
-[[nodiscard]] constexpr packed_box reads_of(const std::array<shape::axis, 3>& axes, shape::side outputs,
-                                            const box_grid::item& box, std::int64_t channels) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr packed_box reads_of(const std::array<shape::axis, 3>& axes,
+                                                              shape::side outputs, const box_grid::item& box,
+                                                              std::int64_t channels) noexcept {
     packed_box r;
     r.first_image = box.first_image;
     r.images = box.last_image - box.first_image;

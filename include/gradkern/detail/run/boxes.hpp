@@ -49,17 +49,17 @@ public:
         box_ = {size[1], size[2], size[3]};
         count_boxes();
     }
-    /// Boxes of one image and the given extents.
+    /// Boxes of one image, or of some whole ones, and the given extents.
     constexpr box_grid(std::int64_t batch, const std::array<std::int64_t, 3>& extent,
-                       const std::array<std::int64_t, 3>& box) noexcept
-        : batch_(batch), extent_(extent), box_(box) {
+                       const std::array<std::int64_t, 3>& box, std::int64_t images = 1) noexcept
+        : batch_(batch), images_(images), extent_(extent), box_(box) {
         if (batch > 0) count_boxes();
     }
 
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
     [[nodiscard]] constexpr std::int64_t images() const noexcept { return images_; }
     [[nodiscard]] constexpr std::int64_t box(std::size_t i) const noexcept { return box_[i]; }
-    [[nodiscard]] constexpr item operator[](std::int64_t i) const noexcept {
+    [[nodiscard]] GRADKERN_NOINLINE constexpr item operator[](std::int64_t i) const noexcept {
         item b;
         const std::int64_t column = i % columns_ * box_[2];
         const std::int64_t row = i / columns_ % rows_ * box_[1];
