@@ -526,14 +526,14 @@ std::vector<variant> variants(const problem& p, std::uint64_t index, extent how_
     constexpr std::array<data_format, 2> formats{data_format::nxc, data_format::ncx};
     constexpr std::array<weights_format, 2> filters{weights_format::xio, weights_format::oix};
     const std::span<const algorithm> algorithms = paths_of(p.kind);
-    constexpr std::array<std::ptrdiff_t, 4> lanes{1, 2, 3, 7};
+    constexpr std::array<std::ptrdiff_t, 6> lanes{1, 2, 3, 7, 16, 64};
     const auto variant_at = [&](std::size_t layout, std::size_t path) {
         return variant{formats[layout % 2], filters[layout / 2 % 2], algorithms[path % algorithms.size()],
-                       lanes[layout % lanes.size()]};
+                       lanes[(layout + path) % lanes.size()]};
     };
     if (how_many == extent::quick)
         return {{formats[index / 2 % 2], filters[index / 4 % 2], algorithms[index % algorithms.size()],
-                 lanes[index / 8 % 4]}};
+                 lanes[index / 8 % lanes.size()]}};
     std::vector<variant> all;
     if (how_many == extent::all || index < first_list) {
         for (std::size_t path = 0; path < algorithms.size(); ++path)

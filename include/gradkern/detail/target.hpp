@@ -86,6 +86,9 @@ struct step_costs {
     double line_term = 1.3;          ///< a term of a depthwise line
     double depthwise_term = 1.7;     ///< a term of a depthwise tile whose windows do not slide
     double transposed_output = 32;   ///< an output of depthwise tiles in NCX, both sides of which are transposed
+    double packed_weights = 40;      ///< packing weights for a block, in pixels: 1 % of 4096
+    double packed_pixel = 0.25;      ///< packing a pixel, in pixels of a 1x1 kernel
+    double task = 1500;              ///< beginning a task, in terms of a pixel
     double phases = 1.4;  ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 

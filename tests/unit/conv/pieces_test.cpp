@@ -172,14 +172,50 @@ TEST(conv_tasks, every_panel_of_every_block_has_one_task) {
             t.fused = fused == 0 ? 10 : fused;
             t.each = each;
             std::vector<int> seen(static_cast<std::size_t>(t.blocks.count() * t.panels));
-            for (std::int64_t task = 0; task < t.count(each); ++task) {
-                const auto [first, last] = t.panels_of(task, each);
+            for (std::int64_t task = 0; task < t.count(); ++task) {
+                const auto [first, last] = t.panels_of(task);
                 EXPECT_LE(last - first, each);
                 for (std::int64_t p = first; p < last; ++p)
-                    ++seen[static_cast<std::size_t>(task / t.per_block(each) * t.panels + p)];
+                    ++seen[static_cast<std::size_t>(task / t.per_block() * t.panels + p)];
             }
             for (const int times : seen) EXPECT_EQ(times, 1);
         }
+}
+
+// More workers get more and smaller tasks, which fit the scratch of the plan's and do the same work.
+TEST(conv_tasks, workers_share_out_blocks_and_panels) {
+    for (const std::int64_t batch : {1, 4})
+        for (const std::int64_t extent : {7, 28, 56})
+            for (const std::int64_t panels : {1, 2, 9})
+                for (const std::int64_t each : {1, 4}) {
+                    detail::panel_plan g;
+                    static_cast<conv_equation&>(g) = small_equation(side::small, 1, 64, 64);
+                    g.batch = batch;
+                    g.axes = {};
+                    g.axes[1] = g.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
+                    g.panels = detail::make_weight_panels(g, lane_inputs::broadcast, tile_numbers::f32, 16);
+                    g.tasks.panels = g.tasks.fused = panels;
+                    g.tasks.each = g.single_worker_panels = std::min(each, panels);
+                    g.tasks.blocks = detail::choose_blocks(g, {.pixels = 4096, .floats = 1 << 17, .pixel_floats = 0});
+                    EXPECT_EQ(detail::tasks_for(g, 1).count(), g.tasks.count());
+                    for (const std::int64_t workers : {2, 3, 8, 16, 64, 1000}) {
+                        const detail::panel_tasks t = detail::tasks_for(g, workers);
+                        EXPECT_LE(detail::makespan(g, t, workers), detail::makespan(g, g.tasks, workers));
+                        EXPECT_LE(t.each, g.tasks.each);
+                        EXPECT_LE(t.blocks.images(), g.tasks.blocks.images());
+                        for (std::size_t i = 0; i < 3; ++i) EXPECT_LE(t.blocks.box(i), g.tasks.blocks.box(i));
+                        std::int64_t work = 0;
+                        for (std::int64_t n = 0; n < t.count(); ++n) {
+                            const auto box = t.blocks[n / t.per_block()];
+                            const auto [first, last] = t.panels_of(n);
+                            work += (box.last_image - box.first_image) * (box.last[1] - box.first[1]) *
+                                    (box.last[2] - box.first[2]) * (last - first);
+                        }
+                        EXPECT_EQ(work, batch * extent * extent * panels);
+                    }
+                    // Of large outputs there is work for many.
+                    EXPECT_GE(detail::tasks_for(g, 16).count(), extent == 56 ? 15 : 1);
+                }
 }
 
 TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {

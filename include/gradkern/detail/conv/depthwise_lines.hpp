@@ -133,6 +133,7 @@ struct depthwise_lines_path {
             std::clamp<std::int64_t>(block_pixels / pixels, 1, std::max<std::int64_t>(p.batch, 1));
         g.tasks.blocks =
             box_grid(p.batch, p.extents(), p.extents(), shape::even_part(std::max<std::int64_t>(p.batch, 1), images));
+        g.least_block = pixels;
         g.tasks.share_out();
         g.single_worker_panels = g.tasks.each;
         conv_equation image = p;
@@ -147,7 +148,7 @@ struct depthwise_lines_path {
         g.at_results = slice.reserve<float>(lines_rows * g.vectors.count * vector_lanes);
         g.terms.at_segments = slice.reserve<k_segment>(parts.box(0) * p.axes[0].kernel);
         g.at_steps = slice.reserve<line_step>(parts.box(0) * shape::ceil_div(parts.box(1), std::int64_t{lines_rows}));
-        g.slice_bytes = g.tasks.count(1) == 0 ? 0 : slice.bytes();
+        g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
         return g;
     }
 
@@ -305,7 +306,7 @@ template <class T, class Next>
 void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
     line_tiles tiles(g, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
-    for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool) {
+    for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool) {
         for (std::int64_t j = 0; new_weights && j < t.panels; ++j) {
             std::array<float, static_cast<std::size_t>(part_terms)> taps;
             pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data());

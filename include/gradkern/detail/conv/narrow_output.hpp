@@ -189,7 +189,7 @@ void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* 
     auto* const weights = array_at<float>(slice, g.at_weights);
     auto* const packed = array_at<float>(slice, g.at_packed);
     term_list terms(slice, g.terms);
-    for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool new_source) {
+    for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         if (new_weights) pack_row_weights(g, t, call.weights, weights);
         const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);

@@ -42,9 +42,8 @@ void run_conv(const conv_plan& plan, conv_call<T> call, std::span<std::byte> wor
               executor_ref executor) noexcept {
     const panel_plan& common = panel_plan_of(plan);
     const slices memory(workspace, common.slice_bytes);
-    const bool single_worker = executor.concurrency() == 1 || memory.count() == 1;
-    call.task_panels = single_worker ? common.single_worker_panels : common.tasks.each;
-    run_tasks(executor, common.tasks.count(call.task_panels), memory, [&](std::byte* slice, auto&& next) {
+    call.tasks = tasks_for(common, std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
+    run_tasks(executor, call.tasks.count(), memory, [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
     });
 }
@@ -55,7 +54,7 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const panel_plan& g = panel_plan_of(plan_);
-        return workspace_for(g.slice_bytes, std::min<std::int64_t>(workers, g.tasks.count(g.tasks.each)));
+        return workspace_for(g.slice_bytes, std::min<std::int64_t>(workers, tasks_for(g, workers).count()));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: no more products per output than
@@ -68,8 +67,8 @@ public:
         text_writer out(text);
         out << op_ << ": " << name_of(path_) << (g.panels.has_pairs() ? ", dot_bf16" : "") << ", activations "
             << (g.in_place() ? "in place" : "packed") << ", " << g.group_panels << " panels of " << g.panel_channels
-            << " channels, " << g.tasks.blocks.count() << " blocks, " << g.tasks.count(g.tasks.each) << " tasks, "
-            << g.slice_bytes << " bytes a worker, " << isa_name;
+            << " channels, " << g.tasks.blocks.count() << " blocks, " << g.tasks.count() << " tasks, " << g.slice_bytes
+            << " bytes a worker, " << isa_name;
         return out.size();
     }
 
@@ -161,7 +160,7 @@ protected:
                                    workspace.size(), workspace_bytes(1));
         if (!s) return s;
         if constexpr (takes_elements<T, Bias>)
-            run_conv(plan_, conv_call<T>{in, weights, bias_.empty() ? nullptr : bias, out, 0}, workspace, executor);
+            run_conv(plan_, conv_call<T>{in, weights, bias_.empty() ? nullptr : bias, out, {}}, workspace, executor);
         return {};
     }
 };

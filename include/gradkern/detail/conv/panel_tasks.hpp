@@ -14,26 +14,27 @@
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Blocks x panels, numbered by blocks. Functions take how many panels a task has, `each` unless one worker has all tasks.
+/// Blocks x panels, numbered by blocks.
 struct panel_tasks {
     box_grid blocks{};
     std::int64_t panels = 0;  // over all groups
     std::int64_t fused = 0;   // those that share tasks: all, or all but the last one
-    std::int64_t each = 1;
+    std::int64_t each = 1;    // panels of a task
 
-    [[nodiscard]] constexpr std::int64_t per_block(std::int64_t n) const noexcept {
-        return shape::ceil_div(fused, n) + panels - fused;
+    [[nodiscard]] constexpr std::int64_t per_block() const noexcept {
+        return shape::ceil_div(fused, each) + panels - fused;
     }
-    [[nodiscard]] constexpr std::int64_t count(std::int64_t n) const noexcept { return blocks.count() * per_block(n); }
+    [[nodiscard]] constexpr std::int64_t count() const noexcept { return blocks.count() * per_block(); }
     /// The panels [first, last) of a task.
-    [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task, std::int64_t n) const noexcept {
-        const std::int64_t first = task % per_block(n) * n;
-        if (first < fused) return {first, std::min(first + n, fused)};
+    [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task) const noexcept {
+        const std::int64_t first = task % per_block() * each;
+        if (first < fused) return {first, std::min(first + each, fused)};
         return {fused, fused + 1};
     }
     /// Gives tasks as many panels of so many floats as stay in L2.
@@ -60,12 +61,51 @@ struct panel_plan : conv_equation {
     term_list_layout terms{};
     std::int64_t slice_bytes = 0;
 
+    std::int64_t position_pixels = 1;  // pixels of a position of the blocks
+    std::int64_t least_block = 64;     // positions that blocks are not cut below
+
     [[nodiscard]] constexpr bool in_place() const noexcept { return source == source_kind::in_place; }
     /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
     [[nodiscard]] constexpr bool rounds_pairs() const noexcept {
         return panels.has_pairs() && panels.terms * taps() <= part_terms && !accumulates();
     }
 };
+
+/// How long so many workers take, counted in pixels of a panel: as long as the one that has the most tasks.
+[[nodiscard]] constexpr double makespan(const panel_plan& g, const panel_tasks& t, std::int64_t workers) noexcept {
+    const box_grid& blocks = t.blocks;
+    const auto pixels =
+        static_cast<double>(blocks.images() * blocks.box(0) * blocks.box(1) * blocks.box(2) * g.position_pixels);
+    const auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
+    const auto terms = static_cast<double>(std::max<std::int64_t>(g.panels.terms * g.taps(), 1));
+    const double packed = g.in_place() ? 0 : target.cost.packed_pixel / static_cast<double>(g.taps());
+    const double task = panels * (pixels + target.cost.packed_weights) + pixels * packed + target.cost.task / terms;
+    return static_cast<double>(shape::ceil_div(t.count(), workers)) * task;
+}
+
+/// The tasks of so many workers: those of the plan, or smaller ones, whose results have the same bits.
+[[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers) noexcept {
+    const panel_tasks& tasks = g.tasks;
+    panel_tasks best = tasks;
+    if (workers <= 1) best.each = g.single_worker_panels;
+    constexpr std::int64_t many = 8;  // a worker: what the last of them wait for is little
+    if (workers <= 1 || tasks.count() == 0 || tasks.count() >= many * workers) return best;
+    double least = makespan(g, best, workers);
+    for (panel_tasks t = tasks;; t.each = (t.each + 1) / 2) {
+        for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
+            const std::int64_t wanted = rounds * workers / t.per_block();
+            const std::int64_t most =
+                std::max(tasks.blocks.positions() / std::max<std::int64_t>(wanted, 1), g.least_block);
+            t.blocks = tasks.blocks.smaller(most);
+            const double time = makespan(g, t, workers);
+            if (time < least) {
+                least = time;
+                best = t;
+            }
+        }
+        if (t.each == 1) return best;
+    }
+}
 
 /// One task.
 struct panel_task {
@@ -77,10 +117,10 @@ struct panel_task {
     std::int64_t channels;       // of all panels, where they are of one group or lanes run across groups
     std::int64_t source_key;     // tasks that read the same channels of a group for the same outputs have the same
 
-    GRADKERN_NOINLINE panel_task(const panel_plan& g, std::int64_t task, std::int64_t each) noexcept {
-        const std::int64_t block = task / g.tasks.per_block(each);
-        const auto [first, last] = g.tasks.panels_of(task, each);
-        box = g.tasks.blocks[block];
+    GRADKERN_NOINLINE panel_task(const panel_plan& g, const panel_tasks& tasks, std::int64_t task) noexcept {
+        const std::int64_t block = task / tasks.per_block();
+        const auto [first, last] = tasks.panels_of(task);
+        box = tasks.blocks[block];
         first_panel = first;
         panels = last - first;
         group = first / g.group_panels;
@@ -121,23 +161,23 @@ struct block_budget {
     });
 }
 
-/// Tensors of a run, and how many panels its tasks have.
+/// Tensors of a run, and its tasks.
 template <class T>
 struct conv_call {
     const T* src;
     const T* weights;
     const void* bias;  // null: none
     T* dst;
-    std::int64_t task_panels;
+    panel_tasks tasks;
 };
 
 /// Calls f(task, weights are new, activations are new) for the tasks of a worker, whose buffers keep what the task before needed.
 template <class Next, class F>
-inline void for_each_task(const panel_plan& g, std::int64_t task_panels, const Next& next, const F& f) noexcept {
+inline void for_each_task(const panel_plan& g, const panel_tasks& tasks, const Next& next, const F& f) noexcept {
     std::int64_t weights_key = -1;
     std::int64_t source_key = -1;
     for (std::int64_t task = next(); task >= 0; task = next()) {
-        const panel_task t(g, task, task_panels);
+        const panel_task t(g, tasks, task);
         f(t, std::exchange(weights_key, t.first_panel) != t.first_panel,
           std::exchange(source_key, t.source_key) != t.source_key);
     }

@@ -58,7 +58,7 @@ constexpr void lay_out_pixels(panel_plan& g, slice_layout slice, std::int64_t pa
     g.at_packed = slice.reserve<float>(packed_floats + most_tile_columns);
     g.terms = reserve_terms(slice, g, g.panels.blocks());
     g.at_weights = slice.reserve<float>(panels * g.panel_channels * g.panels.floats);
-    g.slice_bytes = g.tasks.count(1) == 0 ? 0 : slice.bytes();
+    g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
 }
 
 /// Packs the weights of the task's output channels, one panel of one row each.

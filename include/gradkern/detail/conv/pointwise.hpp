@@ -69,6 +69,8 @@ struct pointwise_path {
             const std::int64_t all = shape::ceil_div(g.line_pixels(), g.segment);
             g.tasks.blocks = box_grid(g.in_place() ? p.batch : 1, {1, 1, all}, {1, 1, shape::even_part(all, segments)});
         }
+        g.position_pixels = g.segment;
+        g.least_block = 1;
         g.tasks.share_out();
         lay_out_pixels(g, {}, g.packed_floats(g.in_place() ? 1 : g.tasks.blocks.box(2)), g.weights_source);
         return g;
@@ -131,7 +133,7 @@ void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slic
     auto* const packed_weights = array_at<float>(slice, g.at_weights);
     auto* const packed = array_at<float>(slice, g.at_packed);
     term_list terms(slice, g.terms);
-    for_each_task(g, call.task_panels, next, [&](const panel_task& t, bool new_weights, bool new_source) {
+    for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         const float* weights = packed_weights;
         std::int64_t weights_step = g.panels.floats;
         if (g.weights_source == source_kind::packed) {

@@ -381,7 +381,7 @@ void pack_task_activations(const tile_task& t, const packed_box& read, const T* 
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const tile_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    for_each_task(g, call.task_panels, next, [&](const panel_task& task, bool new_weights, bool new_source) {
+    for_each_task(g, call.tasks, next, [&](const panel_task& task, bool new_weights, bool new_source) {
         tile_task t(g, task, slice);
         if (new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {

@@ -152,7 +152,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.at_weights =
         slice.reserve<float>(least ? make_weight_panels(t, t.panels.inputs, t.panels.numbers, least_lanes).floats
                                    : t.single_worker_panels * t.panels.floats);
-    t.slice_bytes = t.tasks.count(1) == 0 ? 0 : slice.bytes();
+    t.slice_bytes = t.tasks.count() == 0 ? 0 : slice.bytes();
     return t;
 }
 

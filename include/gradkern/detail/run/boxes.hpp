@@ -56,7 +56,19 @@ public:
         if (batch > 0) count_boxes();
     }
 
+    /// The same positions in boxes of at most so many, none larger than these along any axis; at least one column.
+    [[nodiscard]] GRADKERN_NOINLINE constexpr box_grid smaller(std::int64_t positions) const noexcept {
+        return {batch_, extent_, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
+                    return images <= images_ && box[0] <= box_[0] && box[1] <= box_[1] && box[2] <= box_[2] &&
+                           images * box[0] * box[1] * box[2] <= positions;
+                }};
+    }
+
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return count_; }
+    /// Positions of all boxes.
+    [[nodiscard]] constexpr std::int64_t positions() const noexcept {
+        return batch_ * extent_[0] * extent_[1] * extent_[2];
+    }
     [[nodiscard]] constexpr std::int64_t images() const noexcept { return images_; }
     [[nodiscard]] constexpr std::int64_t box(std::size_t i) const noexcept { return box_[i]; }
     [[nodiscard]] GRADKERN_NOINLINE constexpr item operator[](std::int64_t i) const noexcept {
