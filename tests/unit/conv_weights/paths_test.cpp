@@ -1,6 +1,7 @@
 // Every path of weight gradients, by name, against the reference: a row that is added to the table is run here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -98,6 +99,60 @@ TEST(conv_weights_paths, every_row_equals_the_reference_in_f32) {
 }
 TEST(conv_weights_paths, every_row_equals_the_reference_in_bf16) {
     expect_reference_by_every_row<gk::bfloat16>("conv_weights.paths.bf16", gk::precision::relaxed);
+}
+
+/// Bits of a long sum by some workers, with a workspace for `room` of them.
+template <class T>
+void expect_bits_of_one_worker(const conv_case& c, const gk::plan_options& options, random_source& random, int& ran) {
+    SCOPED_TRACE(c.text() + ' ' + std::string(gk::name_of(options.algorithm)));
+    const conv_tensors<T, float, float> t(random, c, false);
+    t.fill_reals(random);
+    const auto plan = gk::plan_convolution_backward_weights<T, float>(t.first.layout(), t.second.layout(), c.conv,
+                                                                      c.weights, {}, options);
+    if (!plan) return;
+    ++ran;
+    const auto run = [&](test_tensor<float>& out, std::ptrdiff_t room, auto&& executor) {
+        out.poison();
+        const guarded_bytes workspace(plan->workspace_bytes(room));
+        EXPECT_TRUE(
+            plan->run(t.first.data(), t.second.data(), out.data(), {workspace.data(), workspace.size()}, executor));
+        EXPECT_TRUE(out.surroundings_intact());
+        EXPECT_TRUE(workspace.zones_intact());
+    };
+    test_tensor<float> expected(c.weights);
+    test_tensor<float> out(c.weights);
+    run(expected, 1, reversing_executor(1));
+    for (const std::ptrdiff_t workers : {2, 3, 7, 16, 64}) {
+        SCOPED_TRACE(workers);
+        for (const std::ptrdiff_t room : {workers, workers / 2, std::ptrdiff_t{1}}) {
+            run(out, std::max<std::ptrdiff_t>(room, 1), shuffling_executor(workers));
+            EXPECT_TRUE(out.equals(expected)) << room;
+        }
+        run(out, workers, thread_executor(workers));
+        EXPECT_TRUE(out.equals(expected));
+    }
+}
+
+// Sums of more than one level, whose positions are cut: partial sums keep their order.
+TEST(conv_weights_workers, long_sums_have_the_bits_of_one_worker) {
+    random_source random("conv_weights.workers_bits");
+    std::map<gk::algorithm, int> ran;
+    const conv_row rows[]{{{}, 2, 1, 5, 3, {150, 140}, 3, 1, 1, 1}, {{}, 1, 1, 20, 24, {96, 95}, 1, 1, 1, 0},
+                          {{}, 1, 9, 1, 1, {96, 95}, 3, 1, 1, 1},   {{}, 1, 3, 4, 4, {96, 95}, 3, 1, 1, 1},
+                          {{}, 1, 4, 3, 2, {96, 95}, 3, 1, 1, 1},   {{}, 1, 1, 40, 70, {90, 92}, 3, 1, 1, 1},
+                          {{}, 1, 1, 6, 7, {9000}, 5, 1, 2, 0},     {{}, 3, 2, 1, 1, {5, 60, 61}, 3, 1, 1, 1}};
+    for (conv_row row : rows)
+        for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+            row.op = conv_operator::convolution_backward_weights;
+            const conv_case c = make_case(row, format, gk::weights_format::oix);
+            for (const auto& path : gk::detail::conv_weights::paths) {
+                expect_bits_of_one_worker<float>(c, {.algorithm = path.name}, random, ran[path.name]);
+                expect_bits_of_one_worker<gk::bfloat16>(
+                    c, {.precision = gk::precision::relaxed, .algorithm = path.name}, random, ran[path.name]);
+            }
+        }
+    for (const auto& path : gk::detail::conv_weights::paths)
+        EXPECT_TRUE(ran[path.name] > 0 || path.name == gk::algorithm::dense_bf16) << gk::name_of(path.name);
 }
 
 }  // namespace

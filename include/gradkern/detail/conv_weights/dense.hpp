@@ -224,12 +224,13 @@ GRADKERN_NOINLINE inline void add_packed_taps(const dense_tiles& tiles, const ch
 }
 
 template <class T>
-void add_dense(const plan& p, const task& t, const T* large, const T* small, std::byte* slice) noexcept {
+void add_dense(const plan& p, const task& t, const chunk_range& range, const T* large, const T* small,
+               std::byte* slice) noexcept {
     const T* const from = large + t.large;
     // packed with a stride, each segment stays in its line
     const tap_buffer buffer{pack_tap<T>, from, array_at<float>(slice, p.at_large), p.axes[2].stride == 1};
     dense_tiles tiles(p, t, slice);
-    for (std::int64_t i = 0; i < p.chunks.count; ++i) {
+    for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
         tiles.take_small(small + t.small, c, slice);
         const std::int64_t block = window_channels(p, c, t.channels);
@@ -249,7 +250,6 @@ void add_dense(const plan& p, const task& t, const T* large, const T* small, std
                     tiles.add_plane(c, d, 0, t.channels, {from, p.large});
             }
         }
-        p.close_chunk(i, slice);
     }
 }
 

@@ -145,9 +145,10 @@ void add_pairs(const dense_tiles& tiles, const chunk_grid::chunk& c, const T* fr
 }
 
 template <class T>
-void add_dense_bf16(const plan& p, const task& t, const T* large, const T* small, std::byte* slice) noexcept {
+void add_dense_bf16(const plan& p, const task& t, const chunk_range& range, const T* large, const T* small,
+                    std::byte* slice) noexcept {
     const dense_tiles tiles(p, t, slice);
-    for (std::int64_t i = 0; i < p.chunks.count; ++i) {
+    for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
         for_each_tap_group(p, c, [&](const tap_group& columns) {
             pack_chunk(p, small + t.small, {c.first_line, c.last_line, columns.first, columns.last}, t.lanes,
@@ -157,7 +158,6 @@ void add_dense_bf16(const plan& p, const task& t, const T* large, const T* small
                     add_pairs(tiles, c, large + t.large + first * p.large[1], d, columns, first,
                               std::min(channel_block, t.channels - first), array_at<float>(slice, p.at_large));
         });
-        p.close_chunk(i, slice);
     }
 }
 

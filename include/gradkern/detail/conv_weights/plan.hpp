@@ -22,6 +22,7 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -44,6 +45,7 @@ struct plan : tensors {
     std::int64_t task_panels = 1;    // of one task
     std::int64_t task_channels = 1;  // large-side channels of one task
     std::int64_t task_taps = 1;      // column taps that are rows of one tile, at most
+    bool cuts_positions = false;  // whether each task has one sum of chunks alone, which are added in order in the end
     source small_source = source::packed;
     source large_source = source::packed;  // where no window is packed
     window_order order = window_order::channels;
@@ -81,8 +83,25 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
         return shape::ceil_div(large_channels, task_channels);
     }
-    [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
+    /// Parts of the weights.
+    [[nodiscard]] constexpr std::int64_t parts() const noexcept {
         return (rows_are_taps() ? 1 : groups) * panel_groups() * channel_ranges();
+    }
+    /// Sums of chunks (order/summation.hpp): one at least, of nothing.
+    [[nodiscard]] constexpr std::int64_t chunk_sums() const noexcept {
+        return std::max<std::int64_t>(shape::ceil_div(chunks.count, chunks_per_sum), 1);
+    }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
+        return parts() * (cuts_positions ? chunk_sums() : 1);
+    }
+    /// Bytes that all workers share where positions are cut: the sums of all tasks, and how many of each part are done.
+    [[nodiscard]] constexpr std::int64_t shared_bytes() const noexcept {
+        if (!cuts_positions) return 0;
+        return (tasks() * shared_pitch() + parts() * 16) * static_cast<std::int64_t>(sizeof(float));
+    }
+    /// Floats of the sums of a task there.
+    [[nodiscard]] constexpr std::int64_t shared_pitch() const noexcept {
+        return shape::ceil_div(sum_floats(), std::int64_t{16}) * 16;
     }
     /// From pixel to pixel of the small side, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
@@ -125,20 +144,27 @@ struct plan : tensors {
         at_total = has_two_levels() ? slice.reserve<float>(sums) : at_sum;
         slice_bytes = slice.bytes();
     }
-    /// The same with smaller tasks for several workers. Not for one: tasks of fewer panels read parts of all lines, and
-    /// those of fewer channels each pack the small side for themselves. Rows that are taps: three tasks at least.
+    /// How long so many workers take, in parts of what one takes. A task of few channels packs the small side for few products.
+    [[nodiscard]] constexpr double makespan(std::int64_t workers) const noexcept {
+        const std::int64_t products = rows_are_taps() ? task_panels * taps() : task_channels * taps();
+        const double packed = target.cost.packed_chunk / static_cast<double>(products);
+        return static_cast<double>(shape::ceil_div(tasks(), workers)) / static_cast<double>(tasks()) * (1 + packed);
+    }
+    /// The same with smaller tasks for several workers: fewer channels, which have no partial results, and then fewer positions.
     [[nodiscard]] GRADKERN_NOINLINE constexpr plan split_for(std::int64_t workers) const noexcept {
-        plan p = *this;
-        if (workers == 1 || tasks() == 0) return p;
-        if (rows_are_taps()) {
-            const std::int64_t most = panels / std::max<std::int64_t>(workers, 3);
-            p.task_panels = shape::even_part(panels, std::clamp<std::int64_t>(most, 1, task_panels));
-        } else if (tasks() < workers) {
-            const std::int64_t ranges = shape::ceil_div(workers, tasks() / channel_ranges());
-            p.task_channels =
-                std::max(shape::ceil_div(large_channels, ranges), std::min<std::int64_t>(task_channels, tile_rows));
+        plan best = *this;
+        if (workers == 1 || tasks() == 0) return best;
+        double least = makespan(workers);
+        for (plan p = *this;; p.halve_task()) {
+            for (const bool cuts : {false, true}) {
+                p.cuts_positions = cuts;
+                if (cuts && (chunk_sums() == 1 || p.shared_bytes() > most_shared)) continue;
+                if (p.makespan(workers) >= least) continue;
+                least = p.makespan(workers);
+                best = p;
+            }
+            if (p.is_smallest_task()) return best;
         }
-        return p;
     }
 
     /// Sets one level of the sums of a task to zero.
@@ -146,11 +172,32 @@ struct plan : tensors {
         float* const sum = array_at<float>(slice, at);
         own::fill(sum, sum + sum_floats(), 0.0F);
     }
-    /// Adds the sums so far to the upper level after the last of its chunks.
-    void close_chunk(std::int64_t chunk, std::byte* slice) const noexcept {
-        if (has_two_levels() && ((chunk + 1) % chunks_per_sum == 0 || chunk + 1 == chunks.count))
-            fold(array_at<float>(slice, at_sum), array_at<float>(slice, at_total), sum_floats());
+
+private:
+    /// Bytes that workers may share.
+    static constexpr std::int64_t most_shared = std::int64_t{32} << 20;
+
+    /// Halves a task along its panels where rows are taps, or along its channels: to the rows of a tile.
+    [[nodiscard]] constexpr bool is_smallest_task() const noexcept {
+        return rows_are_taps() ? task_panels == 1 : task_channels <= std::min<std::int64_t>(large_channels, tile_rows);
     }
+    constexpr void halve_task() noexcept {
+        if (rows_are_taps()) {
+            task_panels = shape::even_part(panels, (task_panels + 1) / 2);
+        } else {
+            const std::int64_t half = std::max<std::int64_t>((task_channels + 1) / 2, tile_rows);
+            task_channels = shape::ceil_div(large_channels, shape::ceil_div(large_channels, half));
+        }
+    }
+};
+
+/// The chunks [first, last) of a sum of a plan.
+struct chunk_range {
+    std::int64_t first;
+    std::int64_t last;
+
+    constexpr chunk_range(const plan& p, std::int64_t sum) noexcept
+        : first(sum * chunks_per_sum), last(std::min(first + chunks_per_sum, p.chunks.count)) {}
 };
 
 /// Which part of the sums a task has.

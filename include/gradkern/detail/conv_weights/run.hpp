@@ -2,9 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
@@ -14,6 +17,7 @@
 #include <gradkern/detail/conv_weights/depthwise_sliding.hpp>
 #include <gradkern/detail/conv_weights/few_channels.hpp>
 #include <gradkern/detail/conv_weights/grouped.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/executor.hpp>
 
@@ -64,26 +68,81 @@ void store_task(const plan& p, const task& t, const float* sum, G* diff_weights)
                     });
 }
 
-/// Computes one task: the sums, by its path, and then the results.
-template <class T, class G>
-GRADKERN_NOINLINE void run_task(const plan& p, std::int64_t number, const T* large, const T* small, G* diff_weights,
-                                std::byte* slice) noexcept {
-    const task t(p, number);
-    p.clear_sums(slice, p.at_sum);
-    if (p.has_two_levels()) p.clear_sums(slice, p.at_total);
-    if (p.chunks.count == 0) {
-        // an empty batch has no memory: null takes no offset
-    } else if (p.rows_are_taps()) {
+/// Adds the chunks of one sum to the sums of a task in its slice.
+template <class T>
+GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_range& range, const T* large,
+                                  const T* small, std::byte* slice) noexcept {
+    if (range.first >= range.last) return;  // an empty batch has no memory: null takes no offset
+    if (p.rows_are_taps()) {
         const add_lines_function add_lines = p.path == algorithm::grouped             ? add_lines_of_groups
                                              : p.path == algorithm::depthwise_sliding ? add_lines_sliding<T>
                                                                                       : add_lines_by_channels;
-        add_tap_rows(p, t, add_lines, large, small, slice);
+        add_tap_rows(p, t, range, add_lines, large, small, slice);
     } else if (p.path != algorithm::dense_bf16) {
-        add_dense(p, t, large, small, slice);
+        add_dense(p, t, range, large, small, slice);
     } else if constexpr (has_pairs<T>) {
-        add_dense_bf16(p, t, large, small, slice);
+        add_dense_bf16(p, t, range, large, small, slice);
+    }
+}
+
+/// What the workers share where positions are cut: the sums of all tasks, and how many tasks of each part are done.
+class shared_sums {
+public:
+    /// In memory of p.shared_bytes(), aligned to a line of the cache.
+    shared_sums(const plan& p, std::byte* memory) noexcept
+        : sums_(reinterpret_cast<float*>(memory)),
+          done_(memory + p.tasks() * p.shared_pitch() * static_cast<std::int64_t>(sizeof(float))) {
+        for (std::int64_t part = 0; part < p.parts(); ++part) ::new (place(part)) counter(0);
+    }
+    [[nodiscard]] float* sums_of(const plan& p, std::int64_t part, std::int64_t sum) const noexcept {
+        return sums_ + (part * p.chunk_sums() + sum) * p.shared_pitch();
+    }
+    /// Counts a task of a part; returns whether it was the last one.
+    [[nodiscard]] bool is_last(const plan& p, std::int64_t part) const noexcept {
+        auto* const done = std::launder(reinterpret_cast<counter*>(place(part)));
+        return done->fetch_add(1, std::memory_order_acq_rel) + 1 == p.chunk_sums();
+    }
+
+private:
+    using counter = std::atomic<std::int64_t>;
+    static_assert(std::is_trivially_destructible_v<counter> && sizeof(counter) <= 64);
+    [[nodiscard]] std::byte* place(std::int64_t part) const noexcept { return done_ + part * 64; }
+
+    float* sums_;
+    std::byte* done_;
+};
+
+/// Computes one part of the weights: the sums of all chunks, and then the results.
+template <class T, class G>
+GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t part, const T* large, const T* small, G* diff_weights,
+                                std::byte* slice) noexcept {
+    const task t(p, part);
+    p.clear_sums(slice, p.at_sum);
+    if (p.has_two_levels()) p.clear_sums(slice, p.at_total);
+    for (std::int64_t sum = 0; sum < p.chunk_sums(); ++sum) {
+        add_chunks(p, t, chunk_range(p, sum), large, small, slice);
+        if (p.has_two_levels())
+            fold(array_at<float>(slice, p.at_sum), array_at<float>(slice, p.at_total), p.sum_floats());
     }
     store_task(p, t, array_at<float>(slice, p.at_total), diff_weights);
+}
+
+/// Computes one sum of a part; whoever has the last one adds them in order, and then has the results.
+template <class T, class G>
+GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums& shared, std::int64_t number, const T* large,
+                               const T* small, G* diff_weights, std::byte* slice) noexcept {
+    const std::int64_t part = number % p.parts();
+    const std::int64_t sum = number / p.parts();
+    const task t(p, part);
+    p.clear_sums(slice, p.at_sum);
+    add_chunks(p, t, chunk_range(p, sum), large, small, slice);
+    const float* const from = array_at<float>(slice, p.at_sum);
+    own::copy_n(from, p.sum_floats(), shared.sums_of(p, part, sum));
+    if (!shared.is_last(p, part)) return;
+    p.clear_sums(slice, p.at_total);
+    auto* const total = array_at<float>(slice, p.at_total);
+    for (std::int64_t i = 0; i < p.chunk_sums(); ++i) fold(shared.sums_of(p, part, i), total, p.sum_floats());
+    store_task(p, t, total, diff_weights);
 }
 
 /// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
@@ -91,10 +150,20 @@ template <class T, class G>
 void run(const plan& planned, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
          executor_ref executor) noexcept {
     if (planned.sides == sides::swapped) std::swap(large, small);
-    const slices memory(workspace, planned.slice_bytes);
-    const plan p = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
-    for_each_task(executor, p.tasks(), memory,
-                  [&](std::byte* slice, std::int64_t task) { run_task(p, task, large, small, diff_weights, slice); });
+    const slices all(workspace, planned.slice_bytes);
+    plan p = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), all.count()));
+    const std::size_t left = workspace_after(planned.slice_bytes, p.shared_bytes(), workspace.size());
+    if (p.cuts_positions && left > 0) {
+        const slices memory(workspace.first(left), planned.slice_bytes);
+        const slices shared(workspace.subspan(left), p.shared_bytes());
+        const shared_sums sums(p, shared[0]);
+        return for_each_task(executor, p.tasks(), memory, [&](std::byte* slice, std::int64_t number) {
+            run_sum(p, sums, number, large, small, diff_weights, slice);
+        });
+    }
+    p.cuts_positions = false;
+    for_each_task(executor, p.parts(), all,
+                  [&](std::byte* slice, std::int64_t part) { run_part(p, part, large, small, diff_weights, slice); });
 }
 
 }  // namespace detail::conv_weights

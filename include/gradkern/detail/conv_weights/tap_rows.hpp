@@ -210,14 +210,14 @@ void add_panels(const plan& p, add_lines_function add_lines, const T* large, con
     }
 }
 
-/// Computes the sums of one task. depthwise_sliding takes all whole panels that are read in place at once.
+/// Adds some chunks to the sums of a task. depthwise_sliding takes all whole panels that are read in place at once.
 template <class T>
-void add_tap_rows(const plan& p, const task& t, add_lines_function add_lines, const T* large, const T* small,
-                  std::byte* slice) noexcept {
+void add_tap_rows(const plan& p, const task& t, const chunk_range& range, add_lines_function add_lines, const T* large,
+                  const T* small, std::byte* slice) noexcept {
     auto* const chunk_sum = array_at<float>(slice, p.at_chunk);
     const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source::in_place;
     p.clear_sums(slice, p.at_chunk);
-    for (std::int64_t i = 0; i < p.chunks.count; ++i) {
+    for (std::int64_t i = range.first; i < range.last; ++i) {
         for (std::int64_t lane = 0, lanes = 0; lane < t.lanes; lane += lanes) {
             const std::int64_t left = t.lanes - lane;
             const std::int64_t whole = left / p.panel_width * p.panel_width;
@@ -226,7 +226,6 @@ void add_tap_rows(const plan& p, const task& t, add_lines_function add_lines, co
                        chunk_sum + lane / p.panel_width * p.panel_sums());
         }
         fold(chunk_sum, array_at<float>(slice, p.at_sum), p.sum_floats());
-        p.close_chunk(i, slice);
     }
 }
 
