@@ -98,5 +98,39 @@ TEST(bias_paths, every_row_equals_the_reference_in_bf16) {
     expect_reference_by_every_row<gk::bfloat16>("bias.paths.bf16");
 }
 
+// Positions of long sums are cut; partial sums keep their order.
+TEST(bias_paths, long_sums_have_the_bits_of_one_worker) {
+    random_source random("bias.workers");
+    for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc})
+        for (const std::int64_t channels : {1, 7, 70}) {
+            const test_tensor<gk::bfloat16> x(activation(format, 3, channels, 90, 101));
+            x.fill_random(random);
+            for (const auto& row : gk::detail::bias_paths) {
+                const auto plan = gk::plan_bias_backward<gk::bfloat16, float>(
+                    x.layout(), {.data_format = format}, gk::extents{channels}, {.algorithm = row.name});
+                if (!plan) continue;
+                test_tensor<float> expected(gk::extents{channels});
+                test_tensor<float> out(gk::extents{channels});
+                const auto run = [&](test_tensor<float>& to, std::ptrdiff_t room, auto&& executor) {
+                    to.poison();
+                    const guarded_bytes workspace(plan->workspace_bytes(room));
+                    EXPECT_TRUE(plan->run(x.data(), to.data(), {workspace.data(), workspace.size()}, executor));
+                    EXPECT_TRUE(workspace.zones_intact());
+                };
+                run(expected, 1, reversing_executor(1));
+                EXPECT_GT(plan->workspace_bytes(4), plan->workspace_bytes(1));
+                for (const std::ptrdiff_t workers : {2, 3, 7, 16, 64}) {
+                    SCOPED_TRACE(workers);
+                    run(out, workers, shuffling_executor(workers));
+                    EXPECT_TRUE(out.equals(expected));
+                    run(out, 1, shuffling_executor(workers));
+                    EXPECT_TRUE(out.equals(expected));
+                    run(out, workers, thread_executor(workers));
+                    EXPECT_TRUE(out.equals(expected));
+                }
+            }
+        }
+}
+
 }  // namespace
 }  // namespace gradkern_test

@@ -208,7 +208,7 @@ TEST(conv_weights_select, positions_are_cut_where_weights_are_few) {
     for (const std::int64_t workers : {4, 8, 16}) {
         const plan p = one.split_for(workers);
         EXPECT_GE(p.tasks(), workers);
-        EXPECT_LE(p.shared_bytes(), std::int64_t{32} << 20);
+        EXPECT_LE(p.shared().bytes(), std::int64_t{32} << 20);
         EXPECT_LE(p.makespan(workers), 1.4 / static_cast<double>(workers));
     }
 }

@@ -23,6 +23,7 @@
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
+#include <gradkern/detail/run/shared_sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
@@ -49,8 +50,23 @@ struct bias_plan : bias_problem {
     std::int64_t panels = 0;
     std::int64_t at_wide = 0;      // byte offset in a slice; the packed piece is at 0
     std::int64_t slice_bytes = 0;  // 0 where pixels are read in place
+    bool cuts_positions = false;   // whether each task has one sum of chunks alone, which are added in order in the end
 
-    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return panels; }
+    [[nodiscard]] constexpr std::int64_t chunk_sums() const noexcept {
+        return std::max<std::int64_t>(shape::ceil_div(chunks.count, chunks_per_sum), 1);
+    }
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return panels * (cuts_positions ? chunk_sums() : 1); }
+    /// What workers share where positions are cut.
+    [[nodiscard]] constexpr shared_layout shared() const noexcept {
+        return cuts_positions ? shared_layout{panels, chunk_sums(), narrow_lanes} : shared_layout{};
+    }
+    /// The same for several workers: positions are cut where panels are few.
+    [[nodiscard]] constexpr bias_plan split_for(std::int64_t workers) const noexcept {
+        bias_plan b = *this;
+        const auto rounds = [&](std::int64_t tasks) { return shape::ceil_div(tasks, workers); };
+        b.cuts_positions = workers > 1 && rounds(panels * chunk_sums()) < rounds(panels) * chunk_sums();
+        return b;
+    }
 };
 
 [[nodiscard]] constexpr bias_plan make_bias(const bias_problem& p, algorithm name) noexcept {
@@ -70,6 +86,12 @@ struct panel_sums {
     std::array<simd::vec, narrow_vectors> vectors;
 
     panel_sums() noexcept { vectors.fill(simd::zero()); }
+    explicit panel_sums(const float* from) noexcept {
+        for (std::size_t v = 0; v < vectors.size(); ++v) vectors[v] = simd::load(from + v * simd::lanes);
+    }
+    void store(float* to) const noexcept {
+        for (std::size_t v = 0; v < vectors.size(); ++v) simd::store(to + v * simd::lanes, vectors[v]);
+    }
     void add(const panel_sums& other) noexcept {
         for (std::size_t v = 0; v < vectors.size(); ++v) vectors[v] = simd::add(vectors[v], other.vectors[v]);
     }
@@ -110,17 +132,19 @@ void pack_piece(const T* source, std::int64_t channel_step, std::int64_t lanes, 
     pack_lanes(source, channel_step, lanes, step, count, packed, narrow_lanes);
 }
 
-/// The sums of a panel of `lanes` channels, the first of which is `channel`.
+/// Sum number `sum` of the chunks of a panel of `lanes` channels, the first of which is `channel`.
 template <class T>
-[[nodiscard]] panel_sums sum_panel(const bias_plan& b, const T* diff_dst, std::int64_t channel, std::int64_t lanes,
-                                   std::byte* slice) noexcept {
+[[nodiscard]] panel_sums sum_chunks(const bias_plan& b, const T* diff_dst, std::int64_t channel, std::int64_t lanes,
+                                    std::int64_t sum, std::byte* slice) noexcept {
     panel_sums total;
-    if (b.chunks.count == 0) return total;  // an empty batch has no memory: null takes no offset
+    const std::int64_t first = sum * chunks_per_sum;
+    const std::int64_t last = std::min(first + chunks_per_sum, b.chunks.count);
+    if (first >= last) return total;  // an empty batch has no memory: null takes no offset
     auto* const packed = array_at<float>(slice, 0);
     const bool packs = b.slice_bytes != 0;
-    panel_sums sum;
-    pixel_walk walk(b.batch, b.positions, b.in, 0);
-    for (std::int64_t i = 0; i < b.chunks.count; ++i) {
+    pixel_walk walk(b.batch, b.positions, b.in,
+                    b.chunks[first].first_line * b.positions[2] + b.chunks[first].first_column);
+    for (std::int64_t i = first; i < last; ++i) {
         panel_sums chunk;
         for (std::int64_t left = b.chunks[i].positions(); left > 0;) {
             const pixel_run run = walk.next(packs ? std::min(left, piece_pixels) : left);
@@ -133,28 +157,49 @@ template <class T>
             }
             left -= run.count;
         }
-        sum.add(chunk);
-        if ((i + 1) % chunks_per_sum != 0 && i + 1 != b.chunks.count) continue;
-        total.add(sum);
-        sum = {};
+        total.add(chunk);
     }
     return total;
 }
 
+/// Sends the sums of the channels from `first` on to the tensor.
+template <class G>
+void store_bias(const bias_plan& b, const panel_sums& total, std::int64_t first, G* diff_bias) noexcept {
+    std::array<float, narrow_lanes> result;
+    total.store(result.data());
+    for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes, b.channels - first); ++j)
+        store_result(diff_bias + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
+                     b.output == output_mode::accumulate);
+}
+
 /// Runs a plan over typed tensors. All checks have passed.
 template <class T, class G>
-void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
+void run_bias(const bias_plan& planned, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    for_each_task(executor, b.tasks(), slices(workspace, b.slice_bytes), [&](std::byte* slice, std::int64_t task) {
-        const std::int64_t first = task * narrow_lanes;
-        const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes, b.channels - first);
-        const panel_sums total = sum_panel(b, diff_dst, first, lanes, slice);
-        std::array<float, narrow_lanes> result;
-        for (std::size_t v = 0; v < total.vectors.size(); ++v)
-            simd::store(result.data() + v * static_cast<std::size_t>(simd::lanes), total.vectors[v]);
-        for (std::int64_t j = 0; j < lanes; ++j)
-            store_result(diff_bias + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
-                         b.output == output_mode::accumulate);
+    const slices all(workspace, planned.slice_bytes);
+    bias_plan b = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), all.count()));
+    const auto sum_of = [&](std::int64_t panel, std::int64_t sum, std::byte* slice) {
+        const std::int64_t first = panel * narrow_lanes;
+        return sum_chunks(b, diff_dst, first, std::min<std::int64_t>(narrow_lanes, b.channels - first), sum, slice);
+    };
+    const std::size_t left = workspace_beside(b.shared(), b.slice_bytes, workspace.size());
+    if (b.cuts_positions && left > 0) {
+        const shared_sums shared(b.shared(), slices(workspace.subspan(left), b.shared().bytes())[0]);
+        for_each_task(executor, b.tasks(), slices(workspace.first(left), b.slice_bytes),
+                      [&](std::byte* slice, std::int64_t task) {
+                          const std::int64_t panel = task % b.panels;
+                          sum_of(panel, task / b.panels, slice).store(shared.at(panel, task / b.panels));
+                          if (!shared.finish(panel)) return;
+                          panel_sums total;
+                          for (std::int64_t i = 0; i < b.chunk_sums(); ++i) total.add(panel_sums(shared.at(panel, i)));
+                          store_bias(b, total, panel * narrow_lanes, diff_bias);
+                      });
+        return;
+    }
+    for_each_task(executor, b.panels, all, [&](std::byte* slice, std::int64_t panel) {
+        panel_sums total;
+        for (std::int64_t i = 0; i < b.chunk_sums(); ++i) total.add(sum_of(panel, i, slice));
+        store_bias(b, total, panel * narrow_lanes, diff_bias);
     });
 }
 

@@ -32,11 +32,11 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is
     /// accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        const conv_weights::plan p = plan_.split_for(workers);
-        const std::size_t shared = workspace_for(p.shared_bytes(), 1);
-        const std::size_t slices = workspace_for(plan_.slice_bytes, std::min<std::int64_t>(workers, p.tasks()));
-        return std::max(slices > SIZE_MAX - shared ? SIZE_MAX : slices + shared,
-                        workspace_for(bias_plan_.slice_bytes, std::min<std::int64_t>(workers, bias_plan_.tasks())));
+        const conv_weights::plan weights = plan_.split_for(workers);
+        const bias_plan bias = bias_plan_.split_for(workers);
+        return std::max(
+            workspace_for(weights.shared(), weights.slice_bytes, std::min<std::int64_t>(workers, weights.tasks())),
+            workspace_for(bias.shared(), bias.slice_bytes, std::min<std::int64_t>(workers, bias.tasks())));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many

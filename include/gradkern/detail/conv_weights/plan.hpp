@@ -20,6 +20,7 @@
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/run/shared_sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -94,14 +95,9 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
         return parts() * (cuts_positions ? chunk_sums() : 1);
     }
-    /// Bytes that all workers share where positions are cut: the sums of all tasks, and how many of each part are done.
-    [[nodiscard]] constexpr std::int64_t shared_bytes() const noexcept {
-        if (!cuts_positions) return 0;
-        return (tasks() * shared_pitch() + parts() * 16) * static_cast<std::int64_t>(sizeof(float));
-    }
-    /// Floats of the sums of a task there.
-    [[nodiscard]] constexpr std::int64_t shared_pitch() const noexcept {
-        return shape::ceil_div(sum_floats(), std::int64_t{16}) * 16;
+    /// What workers share where positions are cut.
+    [[nodiscard]] constexpr shared_layout shared() const noexcept {
+        return cuts_positions ? shared_layout{parts(), chunk_sums(), sum_floats()} : shared_layout{};
     }
     /// From pixel to pixel of the small side, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
@@ -158,7 +154,7 @@ struct plan : tensors {
         for (plan p = *this;; p.halve_task()) {
             for (const bool cuts : {false, true}) {
                 p.cuts_positions = cuts;
-                if (cuts && (chunk_sums() == 1 || p.shared_bytes() > most_shared)) continue;
+                if (cuts && (chunk_sums() == 1 || p.shared().bytes() > most_shared)) continue;
                 if (p.makespan(workers) >= least) continue;
                 least = p.makespan(workers);
                 best = p;

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
@@ -18,6 +15,7 @@
 #include <gradkern/detail/conv_weights/few_channels.hpp>
 #include <gradkern/detail/conv_weights/grouped.hpp>
 #include <gradkern/detail/own.hpp>
+#include <gradkern/detail/run/shared_sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/executor.hpp>
 
@@ -85,33 +83,6 @@ GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_rang
     }
 }
 
-/// What the workers share where positions are cut: the sums of all tasks, and how many tasks of each part are done.
-class shared_sums {
-public:
-    /// In memory of p.shared_bytes(), aligned to a line of the cache.
-    shared_sums(const plan& p, std::byte* memory) noexcept
-        : sums_(reinterpret_cast<float*>(memory)),
-          done_(memory + p.tasks() * p.shared_pitch() * static_cast<std::int64_t>(sizeof(float))) {
-        for (std::int64_t part = 0; part < p.parts(); ++part) ::new (place(part)) counter(0);
-    }
-    [[nodiscard]] float* sums_of(const plan& p, std::int64_t part, std::int64_t sum) const noexcept {
-        return sums_ + (part * p.chunk_sums() + sum) * p.shared_pitch();
-    }
-    /// Counts a task of a part; returns whether it was the last one.
-    [[nodiscard]] bool is_last(const plan& p, std::int64_t part) const noexcept {
-        auto* const done = std::launder(reinterpret_cast<counter*>(place(part)));
-        return done->fetch_add(1, std::memory_order_acq_rel) + 1 == p.chunk_sums();
-    }
-
-private:
-    using counter = std::atomic<std::int64_t>;
-    static_assert(std::is_trivially_destructible_v<counter> && sizeof(counter) <= 64);
-    [[nodiscard]] std::byte* place(std::int64_t part) const noexcept { return done_ + part * 64; }
-
-    float* sums_;
-    std::byte* done_;
-};
-
 /// Computes one part of the weights: the sums of all chunks, and then the results.
 template <class T, class G>
 GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t part, const T* large, const T* small, G* diff_weights,
@@ -137,11 +108,11 @@ GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums& shared, std::in
     p.clear_sums(slice, p.at_sum);
     add_chunks(p, t, chunk_range(p, sum), large, small, slice);
     const float* const from = array_at<float>(slice, p.at_sum);
-    own::copy_n(from, p.sum_floats(), shared.sums_of(p, part, sum));
-    if (!shared.is_last(p, part)) return;
+    own::copy_n(from, p.sum_floats(), shared.at(part, sum));
+    if (!shared.finish(part)) return;
     p.clear_sums(slice, p.at_total);
     auto* const total = array_at<float>(slice, p.at_total);
-    for (std::int64_t i = 0; i < p.chunk_sums(); ++i) fold(shared.sums_of(p, part, i), total, p.sum_floats());
+    for (std::int64_t i = 0; i < p.chunk_sums(); ++i) fold(shared.at(part, i), total, p.sum_floats());
     store_task(p, t, total, diff_weights);
 }
 
@@ -152,11 +123,10 @@ void run(const plan& planned, const T* large, const T* small, G* diff_weights, s
     if (planned.sides == sides::swapped) std::swap(large, small);
     const slices all(workspace, planned.slice_bytes);
     plan p = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), all.count()));
-    const std::size_t left = workspace_after(planned.slice_bytes, p.shared_bytes(), workspace.size());
+    const std::size_t left = workspace_beside(p.shared(), planned.slice_bytes, workspace.size());
     if (p.cuts_positions && left > 0) {
         const slices memory(workspace.first(left), planned.slice_bytes);
-        const slices shared(workspace.subspan(left), p.shared_bytes());
-        const shared_sums sums(p, shared[0]);
+        const shared_sums sums(p.shared(), slices(workspace.subspan(left), p.shared().bytes())[0]);
         return for_each_task(executor, p.tasks(), memory, [&](std::byte* slice, std::int64_t number) {
             run_sum(p, sums, number, large, small, diff_weights, slice);
         });

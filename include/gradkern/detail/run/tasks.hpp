@@ -65,13 +65,6 @@ inline constexpr std::int64_t stack_slice = static_cast<std::int64_t>(stack_work
     return bytes.ok() ? static_cast<std::size_t>(bytes.value()) : SIZE_MAX;
 }
 
-/// Bytes of a workspace that are left for slices beside `shared` bytes in memory of any alignment; 0 where there is no room for two.
-[[nodiscard]] constexpr std::size_t workspace_after(std::int64_t slice_bytes, std::int64_t shared,
-                                                    std::size_t workspace) noexcept {
-    const std::size_t beside = workspace_for(shared, 1);
-    return workspace >= beside && workspace - beside >= workspace_for(slice_bytes, 2) ? workspace - beside : 0;
-}
-
 /// A caller's workspace cut into equal slices.
 class slices {
 public:
