@@ -47,7 +47,7 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const max_pool::maxima_plan& w = windows();
-        return workspace_for(w.slice_bytes, std::min<std::int64_t>(workers, w.tasks()));
+        return workspace_for(w.slice_bytes, std::min(std::int64_t{workers}, w.boxes_of(workers).count() * w.panels));
     }
 
 protected:

@@ -62,6 +62,7 @@ struct maxima_plan : tensors {
     std::int64_t panels = 0;
     std::int64_t columns = 0;  // windows of a line that are computed at once
     box_grid boxes{};
+    std::int64_t least_box = 0;  // outputs that boxes for several workers have at least; 0: they are these
 
     std::int64_t at_packed = 0;  // byte offsets in a slice of the workspace
     std::int64_t at_value = 0;
@@ -81,6 +82,10 @@ struct maxima_plan : tensors {
                                            p.axes[2].small)) {}
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
+    /// The boxes of so many workers.
+    [[nodiscard]] constexpr box_grid boxes_of(std::int64_t workers) const noexcept {
+        return least_box == 0 ? boxes : boxes_for(boxes, panels, workers, least_box);
+    }
     /// Linear offsets from pixel to pixel, as the pixels of a plane of src are numbered.
     [[nodiscard]] constexpr std::array<std::int64_t, 3> plane_offsets() const noexcept {
         return {axes[1].large * axes[2].large, axes[2].large, 1};
@@ -352,8 +357,11 @@ private:
 /// Runs the tasks of a plan, each of which has run(tensors...).
 template <class Task, class Plan, class... Tensors>
 void run_plan(const Plan& p, std::span<std::byte> workspace, executor_ref executor, Tensors... tensors) noexcept {
-    for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes),
-                  [&](std::byte* slice, std::int64_t task) { Task(p, task, slice).run(tensors...); });
+    const slices memory(workspace, p.slice_bytes);
+    Plan q = p;
+    q.boxes = p.boxes_of(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
+    for_each_task(executor, q.tasks(), memory,
+                  [&](std::byte* slice, std::int64_t task) { Task(q, task, slice).run(tensors...); });
 }
 
 }  // namespace detail::max_pool

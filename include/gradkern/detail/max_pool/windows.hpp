@@ -88,6 +88,7 @@ struct windows_plan : maxima_plan {
                (!is_packed || panel.holds(packed_pixels(p, box)));
     });
     if (w.tasks() == 0) return w;
+    w.least_box = w.boxes.box(2);
     const bool is_strided = w.access == window_access::strided;
     if (!is_strided && p.plane() < offset_limit / w.index.per_offset) {
         for (std::int64_t& step : w.index.offset_steps) step *= w.index.per_offset;

@@ -102,5 +102,25 @@ private:
     std::array<std::int64_t, 3> box_{};
 };
 
+/// These boxes for so many workers, or smaller ones of `least` positions or more, where each box is some tasks: those with which the
+/// slowest worker is done soonest.
+[[nodiscard]] GRADKERN_NOINLINE constexpr box_grid boxes_for(const box_grid& boxes, std::int64_t tasks,
+                                                             std::int64_t workers, std::int64_t least) noexcept {
+    constexpr std::int64_t many = 8;    // a worker: what the last of them wait for is little
+    constexpr std::int64_t begin = 16;  // positions that beginning a task takes as long as
+    box_grid best = boxes;
+    if (workers <= 1 || boxes.count() == 0 || boxes.count() * tasks >= many * workers) return best;
+    const auto makespan = [&](const box_grid& b) {
+        const std::int64_t positions = b.images() * b.box(0) * b.box(1) * b.box(2);
+        return (b.count() * tasks + workers - 1) / workers * (positions + begin);
+    };
+    for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
+        const std::int64_t wanted = (std::max)(rounds * workers / tasks, std::int64_t{1});
+        const box_grid smaller = boxes.smaller((std::max)(boxes.positions() / wanted, least));
+        if (makespan(smaller) < makespan(best)) best = smaller;
+    }
+    return best;
+}
+
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END
