@@ -3,6 +3,7 @@
 // same error, results have the reference's bits, and no byte outside the tensors is accessed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -886,6 +887,81 @@ TEST(abuse_aclnn, phase_1_refuses_what_the_pools_refuse) {
         acl::aclDestroyIntArray(stride);
         acl::aclDestroyIntArray(padding);
     }
+}
+
+// -------------------------------------------------------------------------------------------------------- workers
+
+/// Claims any number of workers, and runs those it is given one after the other.
+struct boasting_executor {
+    std::ptrdiff_t workers;
+    template <class F>
+    void parallel_for(std::ptrdiff_t n, const F& fn) const {
+        for (std::ptrdiff_t i = 0; i < n; ++i) fn(i);
+    }
+    [[nodiscard]] std::ptrdiff_t concurrency() const { return workers; }
+};
+
+/// Calls run(plan, workspace, executor) for workers that nobody has: fewer than one count as one, and many are counted.
+template <class Plan, class Run>
+void expect_any_number_of_workers(const gradkern::result<Plan>& plan, const Run& run) {
+    ASSERT_TRUE(plan);
+    constexpr std::ptrdiff_t most = std::numeric_limits<std::ptrdiff_t>::max();
+    for (const std::ptrdiff_t few : {std::ptrdiff_t{0}, std::ptrdiff_t{-5}, std::numeric_limits<std::ptrdiff_t>::min()})
+        EXPECT_EQ(plan->workspace_bytes(few), plan->workspace_bytes(1));
+    for (const std::ptrdiff_t many : {std::ptrdiff_t{1} << 20, std::ptrdiff_t{1} << 40, most / 2, most})
+        EXPECT_GE(plan->workspace_bytes(many), plan->workspace_bytes(64));
+    for (const std::ptrdiff_t workers : {std::ptrdiff_t{1}, std::ptrdiff_t{3}, std::ptrdiff_t{1000}, most}) {
+        const gradkern_test::guarded_bytes workspace(plan->workspace_bytes(std::min<std::ptrdiff_t>(workers, 1000)));
+        boasting_executor executor{workers};
+        EXPECT_TRUE(run(*plan, std::span<std::byte>{workspace.data(), workspace.size()}, executor).ok());
+        EXPECT_TRUE(workspace.zones_intact());
+    }
+}
+
+TEST(abuse_workers, any_number_of_them) {
+    const std::vector<float> x(2 * 64 * 90 * 60, 1.0F);
+    const std::vector<float> w(64 * 64 * 9, 1.0F);
+    std::vector<float> out(x.size());
+    std::vector<std::int64_t> indices(x.size());
+    const gradkern::extents image{2, 90, 60, 64};
+    const gradkern::convolution_attributes conv{
+        .strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+    const gradkern::conv_transpose_attributes transposed{
+        .strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+    const auto ternary = [&](const float* a, const float* b) {
+        return [&out, a, b](const auto& plan, auto workspace, auto& executor) {
+            return plan.run(a, b, out.data(), workspace, executor);
+        };
+    };
+    const auto with_bias = [&](const auto& plan, auto workspace, auto& executor) {
+        return plan.run(x.data(), w.data(), nullptr, out.data(), workspace, executor);
+    };
+    const auto binary = [&](const auto& plan, auto workspace, auto& executor) {
+        return plan.run(x.data(), out.data(), workspace, executor);
+    };
+    expect_any_number_of_workers(gradkern::plan_convolution<float>(image, {3, 3, 64, 64}, {}, conv), with_bias);
+    expect_any_number_of_workers(gradkern::plan_convolution_backward_data<float>(image, {3, 3, 64, 64}, conv),
+                                 ternary(x.data(), w.data()));
+    expect_any_number_of_workers(gradkern::plan_convolution_backward_weights<float>(image, image, conv, {3, 3, 64, 64}),
+                                 ternary(x.data(), x.data()));
+    expect_any_number_of_workers(gradkern::plan_conv_transpose<float>(image, {3, 3, 64, 64}, {}, transposed),
+                                 with_bias);
+    expect_any_number_of_workers(gradkern::plan_bias_backward<float>(image, {}), binary);
+    const gradkern::extents halves{2, 45, 30, 64};
+    expect_any_number_of_workers(gradkern::plan_avg_pool<float>(image, {.kernel = {2, 2}, .strides = {2, 2}}), binary);
+    expect_any_number_of_workers(gradkern::plan_lp_pool<float>(image, {.kernel = {2, 2}, .strides = {2, 2}}), binary);
+    expect_any_number_of_workers(
+        gradkern::plan_max_pool<float>(image, {.kernel = {2, 2}, .strides = {2, 2}}, {}, halves),
+        [&](const auto& plan, auto workspace, auto& executor) {
+            return plan.run(x.data(), out.data(), indices.data(), workspace, executor);
+        });
+    expect_any_number_of_workers(
+        gradkern::plan_max_pool_backward<float>(image, halves, {.kernel = {2, 2}, .strides = {2, 2}}),
+        ternary(x.data(), x.data()));
+    expect_any_number_of_workers(gradkern::plan_max_pool_backward_from_indices<float>(halves, halves, {}, image),
+                                 [&](const auto& plan, auto workspace, auto& executor) {
+                                     return plan.run(x.data(), indices.data(), out.data(), workspace, executor);
+                                 });
 }
 
 }  // namespace

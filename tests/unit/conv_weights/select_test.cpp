@@ -200,16 +200,18 @@ TEST(conv_weights_select, workers_share_out_panels_and_channels_but_no_sum) {
     }
 }
 
-// Stems have few weights, but many positions.
-TEST(conv_weights_select, positions_are_cut_where_weights_are_few) {
-    const layer stem{.large = 3, .small = 64, .size = 224, .kernel = 7, .stride = 2, .pad = 3, .batch = 32};
-    const plan one = choose(stem.make(), {}).plan;
-    EXPECT_FALSE(one.split_for(1).cuts_positions);
-    for (const std::int64_t workers : {4, 8, 16}) {
-        const plan p = one.split_for(workers);
-        EXPECT_GE(p.tasks(), workers);
-        EXPECT_LE(p.shared().bytes(), std::int64_t{32} << 20);
-        EXPECT_LE(p.makespan(workers), 1.4 / static_cast<double>(workers));
+// Stems have few weights, but many positions and taps.
+TEST(conv_weights_select, positions_and_taps_are_cut_where_channels_are_few) {
+    for (const std::int64_t batch : {4, 32}) {
+        const layer stem{.large = 3, .small = 64, .size = 224, .kernel = 7, .stride = 2, .pad = 3, .batch = batch};
+        const plan one = choose(stem.make(), {}).plan;
+        EXPECT_FALSE(one.split_for(1).cuts_positions);
+        for (const std::int64_t workers : {4, 8, 16}) {
+            const plan p = one.split_for(workers);
+            EXPECT_GT(p.tasks(), one.tasks());
+            EXPECT_LE(p.shared().bytes(), std::int64_t{32} << 20);
+            EXPECT_LE(p.makespan(workers), 1.5 / static_cast<double>(workers));
+        }
     }
 }
 

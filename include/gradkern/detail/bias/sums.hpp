@@ -63,6 +63,7 @@ struct bias_plan : bias_problem {
     /// The same for several workers: positions are cut where panels are few.
     [[nodiscard]] constexpr bias_plan split_for(std::int64_t workers) const noexcept {
         bias_plan b = *this;
+        workers = counted_workers(workers);
         const auto rounds = [&](std::int64_t tasks) { return shape::ceil_div(tasks, workers); };
         b.cuts_positions = workers > 1 && rounds(panels * chunk_sums()) < rounds(panels) * chunk_sums();
         return b;

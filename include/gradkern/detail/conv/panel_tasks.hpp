@@ -14,6 +14,7 @@
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -86,10 +87,11 @@ struct panel_plan : conv_equation {
 /// The tasks of so many workers: those of the plan, or smaller ones, whose results have the same bits.
 [[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers) noexcept {
     const panel_tasks& tasks = g.tasks;
+    workers = counted_workers(workers);
     panel_tasks best = tasks;
-    if (workers <= 1) best.each = g.single_worker_panels;
+    if (workers == 1) best.each = g.single_worker_panels;
     constexpr std::int64_t many = 8;  // a worker: what the last of them wait for is little
-    if (workers <= 1 || tasks.count() == 0 || tasks.count() >= many * workers) return best;
+    if (workers == 1 || tasks.count() == 0 || tasks.count() >= many * workers) return best;
     double least = makespan(g, best, workers);
     for (panel_tasks t = tasks;; t.each = (t.each + 1) / 2) {
         for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {

@@ -46,6 +46,7 @@ struct plan : tensors {
     std::int64_t task_panels = 1;    // of one task
     std::int64_t task_channels = 1;  // large-side channels of one task
     std::int64_t task_taps = 1;      // column taps that are rows of one tile, at most
+    std::int64_t task_rows = 1;      // row taps of one task
     bool cuts_positions = false;  // whether each task has one sum of chunks alone, which are added in order in the end
     source small_source = source::packed;
     source large_source = source::packed;  // where no window is packed
@@ -67,6 +68,7 @@ struct plan : tensors {
           path(name),
           chunks(batch * axes[0].small * axes[1].small, axes[2].small),
           panel_width(width),
+          task_rows(axes[1].kernel),
           pixel_floats(floats) {
         panels = shape::ceil_div(lanes(), width);
     }
@@ -84,9 +86,12 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
         return shape::ceil_div(large_channels, task_channels);
     }
+    [[nodiscard]] constexpr std::int64_t row_ranges() const noexcept {
+        return shape::ceil_div(axes[1].kernel, task_rows);
+    }
     /// Parts of the weights.
     [[nodiscard]] constexpr std::int64_t parts() const noexcept {
-        return (rows_are_taps() ? 1 : groups) * panel_groups() * channel_ranges();
+        return (rows_are_taps() ? 1 : groups) * panel_groups() * channel_ranges() * row_ranges();
     }
     /// Sums of chunks (order/summation.hpp): one at least, of nothing.
     [[nodiscard]] constexpr std::int64_t chunk_sums() const noexcept {
@@ -140,15 +145,17 @@ struct plan : tensors {
         at_total = has_two_levels() ? slice.reserve<float>(sums) : at_sum;
         slice_bytes = slice.bytes();
     }
-    /// How long so many workers take, in parts of what one takes. A task of few channels packs the small side for few products.
+    /// How long so many workers take, in parts of what one takes. Tasks of few channels and lanes read both sides for few products.
     [[nodiscard]] constexpr double makespan(std::int64_t workers) const noexcept {
-        const std::int64_t products = rows_are_taps() ? task_panels * taps() : task_channels * taps();
-        const double packed = target.cost.packed_chunk / static_cast<double>(products);
+        const auto lanes_of_task = static_cast<double>(task_panels * panel_width);
+        const auto products = static_cast<double>(task_channels * taps()) / static_cast<double>(row_ranges());
+        const double packed = target.cost.packed_chunk * (1 / products + 1 / lanes_of_task);
         return static_cast<double>(shape::ceil_div(tasks(), workers)) / static_cast<double>(tasks()) * (1 + packed);
     }
-    /// The same with smaller tasks for several workers: fewer channels, which have no partial results, and then fewer positions.
+    /// The same with smaller tasks for several workers: fewer channels or taps, which have no partial results, and then fewer positions.
     [[nodiscard]] GRADKERN_NOINLINE constexpr plan split_for(std::int64_t workers) const noexcept {
         plan best = *this;
+        workers = counted_workers(workers);
         if (workers == 1 || tasks() == 0) return best;
         double least = makespan(workers);
         for (plan p = *this;; p.halve_task()) {
@@ -173,16 +180,23 @@ private:
     /// Bytes that workers may share.
     static constexpr std::int64_t most_shared = std::int64_t{32} << 20;
 
-    /// Halves a task along its panels where rows are taps, or along its channels: to the rows of a tile.
-    [[nodiscard]] constexpr bool is_smallest_task() const noexcept {
-        return rows_are_taps() ? task_panels == 1 : task_channels <= std::min<std::int64_t>(large_channels, tile_rows);
+    [[nodiscard]] constexpr bool has_few_channels() const noexcept {
+        return rows_are_taps() || task_channels <= std::min<std::int64_t>(large_channels, tile_rows);
     }
+    /// Where rows are taps, row taps are cut last, but for windows that slide over them.
+    [[nodiscard]] constexpr bool is_smallest_task() const noexcept {
+        const bool has_rows = rows_are_taps() && path != algorithm::depthwise_sliding && task_rows > 1;
+        return task_panels == 1 && has_few_channels() && !has_rows;
+    }
+    /// Halves a task along its panels or its channels, whichever are more.
     constexpr void halve_task() noexcept {
-        if (rows_are_taps()) {
+        if (task_panels > 1 && (has_few_channels() || task_panels * panel_width >= task_channels)) {
             task_panels = shape::even_part(panels, (task_panels + 1) / 2);
-        } else {
+        } else if (!has_few_channels()) {
             const std::int64_t half = std::max<std::int64_t>((task_channels + 1) / 2, tile_rows);
             task_channels = shape::ceil_div(large_channels, shape::ceil_div(large_channels, half));
+        } else {
+            task_rows = shape::even_part(axes[1].kernel, (task_rows + 1) / 2);
         }
     }
 };
@@ -204,10 +218,15 @@ struct task {
     std::int64_t first_lane = 0;  // of the small side, in the group, or of all where rows are taps
     std::int64_t lanes = 0;
     std::int64_t group = 0;
+    std::int64_t first_row = 0;  // row taps
+    std::int64_t last_row = 0;
     std::int64_t large = 0;  // to the first element of each side, where there is one
     std::int64_t small = 0;
 
     constexpr task(const plan& p, std::int64_t number) noexcept {
+        first_row = number % p.row_ranges() * p.task_rows;
+        last_row = std::min(first_row + p.task_rows, p.axes[1].kernel);
+        number /= p.row_ranges();
         first_channel = number % p.channel_ranges() * p.task_channels;
         channels = std::min(p.task_channels, p.large_channels - first_channel);
         number /= p.channel_ranges();

@@ -51,12 +51,12 @@ void store_task(const plan& p, const task& t, const float* sum, G* diff_weights)
     // Where lanes are neighbours, the rows of a few channels are written over all panels at a time. No CPU fetches the
     // next ones by itself: they lie far behind.
     const std::int64_t some = p.weights[0] == 1 ? 4 : t.channels;
-    std::int64_t tap = 0;
     for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
-        for (std::int64_t h = 0; h < kh; ++h)
-            for (std::int64_t x = 0; x < kw; ++x, ++tap)
+        for (std::int64_t h = t.first_row; h < t.last_row; ++h)
+            for (std::int64_t x = 0; x < kw; ++x)
                 for (std::int64_t l = 0; l < t.channels; l += some)
                     for_each_panel([&](const float* from, std::int64_t lanes, G* dw) {
+                        const std::int64_t tap = (d * kh + h) * kw + x;
                         G* const row = dw + d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1];
                         for (std::int64_t next = some; next < std::min(2 * some, t.channels - l); ++next)
                             for (std::int64_t j = 0; j < lanes; j += simd::line_elements<G>)

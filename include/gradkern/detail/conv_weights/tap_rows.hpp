@@ -75,6 +75,8 @@ struct plane_lines {
     std::int64_t column_step = 0;
     std::int64_t line_step = 0;
     k_segment* list = nullptr;
+    std::int64_t first_row = 0;  // row taps of the task
+    std::int64_t last_row = 0;
 };
 
 /// A path's own step: adds the products of some lines to the sums of a panel, [tap][l][lane].
@@ -99,7 +101,12 @@ GRADKERN_NOINLINE inline void add_lines_by_rows(const plan& p, const plane_lines
     const std::int64_t first_read = l.at.n * l.stride[0] - l.origin;
     shape::tap_class_walk classes(p.axes[1], shape::side::small, l.at.h, l.at.h + l.lines);
     for (shape::tap_class h; planes.count > 0 && classes.next(h);) {
-        if (h.taps == 0) continue;
+        const std::int64_t first_row = std::max(h.first_tap, l.first_row);
+        const std::int64_t last_row = std::min(h.first_tap + h.taps, l.last_row);
+        if (first_row >= last_row) continue;
+        h.first_read += (first_row - h.first_tap) * h.read_per_tap;
+        h.first_tap = first_row;
+        h.taps = last_row - first_row;
         for_each_tap_group(p, l.chunk, [&](const tap_group& w) {
             // the pixels of all taps of this class and this group: one segment a line
             const std::int64_t b_first =
@@ -167,7 +174,7 @@ void pack_box(const plan& p, const T* large, const packed_box& box, std::int64_t
 
 /// Adds the products of one chunk to the sums of `panels` panels of `lanes` lanes, the first of which is `first_lane`.
 template <class T>
-void add_panels(const plan& p, add_lines_function add_lines, const T* large, const T* small,
+void add_panels(const plan& p, const task& t, add_lines_function add_lines, const T* large, const T* small,
                 const chunk_grid::chunk& chunk, std::int64_t first_lane, std::int64_t lanes, std::byte* slice,
                 float* sum) noexcept {
     auto* const packed_small = array_at<float>(slice, p.at_small);
@@ -188,7 +195,9 @@ void add_panels(const plan& p, add_lines_function add_lines, const T* large, con
                   .stride = p.large,
                   .column_step = packs_small ? p.panel_width : p.small[4],
                   .line_step = packs_small ? chunk.columns() * p.panel_width : p.small[3],
-                  .list = array_at<k_segment>(slice, p.at_list)};
+                  .list = array_at<k_segment>(slice, p.at_list),
+                  .first_row = t.first_row,
+                  .last_row = t.last_row};
     for (std::int64_t line = chunk.first_line; line < chunk.last_line;) {
         l.lines = std::min(chunk.last_line - line, p.axes[1].small - l.at.h);  // of this plane
         if (packs_large) {
@@ -222,7 +231,7 @@ void add_tap_rows(const plan& p, const task& t, const chunk_range& range, add_li
             const std::int64_t left = t.lanes - lane;
             const std::int64_t whole = left / p.panel_width * p.panel_width;
             lanes = whole == 0 ? left : fuses ? whole : p.panel_width;
-            add_panels(p, add_lines, large, small, p.chunks[i], t.first_lane + lane, lanes, slice,
+            add_panels(p, t, add_lines, large, small, p.chunks[i], t.first_lane + lane, lanes, slice,
                        chunk_sum + lane / p.panel_width * p.panel_sums());
         }
         fold(chunk_sum, array_at<float>(slice, p.at_sum), p.sum_floats());

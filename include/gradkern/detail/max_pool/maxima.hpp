@@ -84,7 +84,7 @@ struct maxima_plan : tensors {
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
     /// The boxes of so many workers.
     [[nodiscard]] constexpr box_grid boxes_of(std::int64_t workers) const noexcept {
-        return least_box == 0 ? boxes : boxes_for(boxes, panels, workers, least_box);
+        return least_box == 0 ? boxes : boxes_for(boxes, panels, counted_workers(workers), least_box);
     }
     /// Linear offsets from pixel to pixel, as the pixels of a plane of src are numbered.
     [[nodiscard]] constexpr std::array<std::int64_t, 3> plane_offsets() const noexcept {

@@ -109,7 +109,7 @@ private:
     constexpr std::int64_t many = 8;    // a worker: what the last of them wait for is little
     constexpr std::int64_t begin = 16;  // positions that beginning a task takes as long as
     box_grid best = boxes;
-    if (workers <= 1 || boxes.count() == 0 || boxes.count() * tasks >= many * workers) return best;
+    if (workers == 1 || boxes.count() == 0 || boxes.count() * tasks >= many * workers) return best;
     const auto makespan = [&](const box_grid& b) {
         const std::int64_t positions = b.images() * b.box(0) * b.box(1) * b.box(2);
         return (b.count() * tasks + workers - 1) / workers * (positions + begin);

@@ -13,6 +13,11 @@
 #include <gradkern/executor.hpp>
 #include <gradkern/shape/checked.hpp>
 
+// Whenever a worker asks for a task; bench/scaling.cpp takes the time.
+#if !defined(GRADKERN_DETAIL_NEXT_TASK)
+#define GRADKERN_DETAIL_NEXT_TASK() static_cast<void>(0)
+#endif
+
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
@@ -65,6 +70,11 @@ inline constexpr std::int64_t stack_slice = static_cast<std::int64_t>(stack_work
     return bytes.ok() ? static_cast<std::size_t>(bytes.value()) : SIZE_MAX;
 }
 
+/// Workers as plans count them: one for any number below, and no more than there ever are tasks of use.
+[[nodiscard]] constexpr std::int64_t counted_workers(std::int64_t workers) noexcept {
+    return std::clamp<std::int64_t>(workers, 1, std::int64_t{1} << 20);
+}
+
 /// A caller's workspace cut into equal slices.
 class slices {
 public:
@@ -96,6 +106,7 @@ void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, 
     std::atomic<std::int64_t> counter{0};
     auto body = [&](std::ptrdiff_t i) {
         worker(memory[i], [&]() -> std::int64_t {
+            GRADKERN_DETAIL_NEXT_TASK();
             const std::int64_t t = counter.fetch_add(1, std::memory_order_relaxed);
             return t < tasks ? t : -1;
         });
