@@ -52,20 +52,19 @@ struct bias_plan : bias_problem {
     std::int64_t slice_bytes = 0;  // 0 where pixels are read in place
     bool cuts_positions = false;   // whether each task has one sum of chunks alone, which are added in order in the end
 
-    [[nodiscard]] constexpr std::int64_t chunk_sums() const noexcept {
-        return std::max<std::int64_t>(shape::ceil_div(chunks.count, chunks_per_sum), 1);
+    [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
+        return panels * (cuts_positions ? chunks.sums() : 1);
     }
-    [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return panels * (cuts_positions ? chunk_sums() : 1); }
     /// What workers share where positions are cut.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
-        return cuts_positions ? shared_layout{panels, chunk_sums(), narrow_lanes} : shared_layout{};
+        return cuts_positions ? shared_layout{panels, chunks.sums(), narrow_lanes} : shared_layout{};
     }
     /// The same for several workers: positions are cut where panels are few.
     [[nodiscard]] constexpr bias_plan split_for(std::int64_t workers) const noexcept {
         bias_plan b = *this;
         workers = counted_workers(workers);
         const auto rounds = [&](std::int64_t tasks) { return shape::ceil_div(tasks, workers); };
-        b.cuts_positions = workers > 1 && rounds(panels * chunk_sums()) < rounds(panels) * chunk_sums();
+        b.cuts_positions = workers > 1 && rounds(panels * chunks.sums()) < rounds(panels) * chunks.sums();
         return b;
     }
 };
@@ -138,8 +137,7 @@ template <class T>
 [[nodiscard]] panel_sums sum_chunks(const bias_plan& b, const T* diff_dst, std::int64_t channel, std::int64_t lanes,
                                     std::int64_t sum, std::byte* slice) noexcept {
     panel_sums total;
-    const std::int64_t first = sum * chunks_per_sum;
-    const std::int64_t last = std::min(first + chunks_per_sum, b.chunks.count);
+    const auto [first, last] = b.chunks.of_sum(sum);
     if (first >= last) return total;  // an empty batch has no memory: null takes no offset
     auto* const packed = array_at<float>(slice, 0);
     const bool packs = b.slice_bytes != 0;
@@ -192,14 +190,14 @@ void run_bias(const bias_plan& planned, const T* diff_dst, G* diff_bias, std::sp
                           sum_of(panel, task / b.panels, slice).store(shared.at(panel, task / b.panels));
                           if (!shared.finish(panel)) return;
                           panel_sums total;
-                          for (std::int64_t i = 0; i < b.chunk_sums(); ++i) total.add(panel_sums(shared.at(panel, i)));
+                          for (std::int64_t i = 0; i < b.chunks.sums(); ++i) total.add(panel_sums(shared.at(panel, i)));
                           store_bias(b, total, panel * narrow_lanes, diff_bias);
                       });
         return;
     }
     for_each_task(executor, b.panels, all, [&](std::byte* slice, std::int64_t panel) {
         panel_sums total;
-        for (std::int64_t i = 0; i < b.chunk_sums(); ++i) total.add(sum_of(panel, i, slice));
+        for (std::int64_t i = 0; i < b.chunks.sums(); ++i) total.add(sum_of(panel, i, slice));
         store_bias(b, total, panel * narrow_lanes, diff_bias);
     });
 }

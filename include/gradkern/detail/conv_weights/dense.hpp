@@ -224,7 +224,7 @@ GRADKERN_NOINLINE inline void add_packed_taps(const dense_tiles& tiles, const ch
 }
 
 template <class T>
-void add_dense(const plan& p, const task& t, const chunk_range& range, const T* large, const T* small,
+void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const T* large, const T* small,
                std::byte* slice) noexcept {
     const T* const from = large + t.large;
     // packed with a stride, each segment stays in its line

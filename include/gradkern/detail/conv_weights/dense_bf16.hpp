@@ -145,7 +145,7 @@ void add_pairs(const dense_tiles& tiles, const chunk_grid::chunk& c, const T* fr
 }
 
 template <class T>
-void add_dense_bf16(const plan& p, const task& t, const chunk_range& range, const T* large, const T* small,
+void add_dense_bf16(const plan& p, const task& t, const chunk_grid::range& range, const T* large, const T* small,
                     std::byte* slice) noexcept {
     const dense_tiles tiles(p, t, slice);
     for (std::int64_t i = range.first; i < range.last; ++i) {

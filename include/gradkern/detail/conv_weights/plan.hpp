@@ -93,16 +93,12 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t parts() const noexcept {
         return (rows_are_taps() ? 1 : groups) * panel_groups() * channel_ranges() * row_ranges();
     }
-    /// Sums of chunks (order/summation.hpp): one at least, of nothing.
-    [[nodiscard]] constexpr std::int64_t chunk_sums() const noexcept {
-        return std::max<std::int64_t>(shape::ceil_div(chunks.count, chunks_per_sum), 1);
-    }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
-        return parts() * (cuts_positions ? chunk_sums() : 1);
+        return parts() * (cuts_positions ? chunks.sums() : 1);
     }
     /// What workers share where positions are cut.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
-        return cuts_positions ? shared_layout{parts(), chunk_sums(), sum_floats()} : shared_layout{};
+        return cuts_positions ? shared_layout{parts(), chunks.sums(), sum_floats()} : shared_layout{};
     }
     /// From pixel to pixel of the small side, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
@@ -161,7 +157,7 @@ struct plan : tensors {
         for (plan p = *this;; p.halve_task()) {
             for (const bool cuts : {false, true}) {
                 p.cuts_positions = cuts;
-                if (cuts && (chunk_sums() == 1 || p.shared().bytes() > most_shared)) continue;
+                if (cuts && (chunks.sums() == 1 || p.shared().bytes() > most_shared)) continue;
                 if (p.makespan(workers) >= least) continue;
                 least = p.makespan(workers);
                 best = p;
@@ -199,15 +195,6 @@ private:
             task_rows = shape::even_part(axes[1].kernel, (task_rows + 1) / 2);
         }
     }
-};
-
-/// The chunks [first, last) of a sum of a plan.
-struct chunk_range {
-    std::int64_t first;
-    std::int64_t last;
-
-    constexpr chunk_range(const plan& p, std::int64_t sum) noexcept
-        : first(sum * chunks_per_sum), last(std::min(first + chunks_per_sum, p.chunks.count)) {}
 };
 
 /// Which part of the sums a task has.

@@ -68,7 +68,7 @@ void store_task(const plan& p, const task& t, const float* sum, G* diff_weights)
 
 /// Adds the chunks of one sum to the sums of a task in its slice.
 template <class T>
-GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_range& range, const T* large,
+GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, const T* large,
                                   const T* small, std::byte* slice) noexcept {
     if (range.first >= range.last) return;  // an empty batch has no memory: null takes no offset
     if (p.rows_are_taps()) {
@@ -90,8 +90,8 @@ GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t part, const T* large
     const task t(p, part);
     p.clear_sums(slice, p.at_sum);
     if (p.has_two_levels()) p.clear_sums(slice, p.at_total);
-    for (std::int64_t sum = 0; sum < p.chunk_sums(); ++sum) {
-        add_chunks(p, t, chunk_range(p, sum), large, small, slice);
+    for (std::int64_t sum = 0; sum < p.chunks.sums(); ++sum) {
+        add_chunks(p, t, p.chunks.of_sum(sum), large, small, slice);
         if (p.has_two_levels())
             fold(array_at<float>(slice, p.at_sum), array_at<float>(slice, p.at_total), p.sum_floats());
     }
@@ -106,13 +106,13 @@ GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums& shared, std::in
     const std::int64_t sum = number / p.parts();
     const task t(p, part);
     p.clear_sums(slice, p.at_sum);
-    add_chunks(p, t, chunk_range(p, sum), large, small, slice);
+    add_chunks(p, t, p.chunks.of_sum(sum), large, small, slice);
     const float* const from = array_at<float>(slice, p.at_sum);
     own::copy_n(from, p.sum_floats(), shared.at(part, sum));
     if (!shared.finish(part)) return;
     p.clear_sums(slice, p.at_total);
     auto* const total = array_at<float>(slice, p.at_total);
-    for (std::int64_t i = 0; i < p.chunk_sums(); ++i) fold(shared.at(part, i), total, p.sum_floats());
+    for (std::int64_t i = 0; i < p.chunks.sums(); ++i) fold(shared.at(part, i), total, p.sum_floats());
     store_task(p, t, total, diff_weights);
 }
 

@@ -221,8 +221,8 @@ void add_panels(const plan& p, const task& t, add_lines_function add_lines, cons
 
 /// Adds some chunks to the sums of a task. depthwise_sliding takes all whole panels that are read in place at once.
 template <class T>
-void add_tap_rows(const plan& p, const task& t, const chunk_range& range, add_lines_function add_lines, const T* large,
-                  const T* small, std::byte* slice) noexcept {
+void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, add_lines_function add_lines,
+                  const T* large, const T* small, std::byte* slice) noexcept {
     auto* const chunk_sum = array_at<float>(slice, p.at_chunk);
     const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source::in_place;
     p.clear_sums(slice, p.at_chunk);

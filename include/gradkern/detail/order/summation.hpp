@@ -64,6 +64,18 @@ struct chunk_grid {
           pieces(shape::ceil_div(line_width, chunk_positions)),
           count(shape::ceil_div(line_count, lines_per_chunk) * pieces) {}
 
+    /// Sums of chunks, which are added in order: one at least, of nothing.
+    [[nodiscard]] constexpr std::int64_t sums() const noexcept {
+        return (std::max)(shape::ceil_div(count, chunks_per_sum), std::int64_t{1});
+    }
+    /// The chunks [first, last) of one of them.
+    struct range {
+        std::int64_t first, last;
+    };
+    [[nodiscard]] constexpr range of_sum(std::int64_t sum) const noexcept {
+        return {sum * chunks_per_sum, (std::min)((sum + 1) * chunks_per_sum, count)};
+    }
+
     /// One chunk: lines [first_line, last_line), columns [first_column, last_column) of each.
     struct chunk {
         std::int64_t first_line, last_line, first_column, last_column;

@@ -10,7 +10,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/run/tasks.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -25,9 +25,11 @@ struct shared_layout {
     [[nodiscard]] constexpr std::int64_t pitch() const noexcept {
         return shape::ceil_div(floats, std::int64_t{16}) * 16;
     }
-    /// Bytes of them all, and of a line of the cache for each part.
+    /// Bytes of them all, and of a line of the cache for each part; INT64_MAX where they cannot be counted.
     [[nodiscard]] constexpr std::int64_t bytes() const noexcept {
-        return parts * (sums * pitch() * static_cast<std::int64_t>(sizeof(float)) + cache_line);
+        const shape::checked bytes =
+            (shape::checked(pitch()) * sums * static_cast<std::int64_t>(sizeof(float)) + cache_line) * parts;
+        return bytes.ok() ? bytes.value() : INT64_MAX;
     }
 };
 

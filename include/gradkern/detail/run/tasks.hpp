@@ -13,7 +13,7 @@
 #include <gradkern/executor.hpp>
 #include <gradkern/shape/checked.hpp>
 
-// Whenever a worker asks for a task; bench/scaling.cpp takes the time.
+// Before a worker takes a task; bench/scaling.cpp takes the time.
 #if !defined(GRADKERN_DETAIL_NEXT_TASK)
 #define GRADKERN_DETAIL_NEXT_TASK() static_cast<void>(0)
 #endif
