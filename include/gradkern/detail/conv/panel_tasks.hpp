@@ -61,7 +61,6 @@ struct panel_plan : conv_equation {
     std::int64_t at_packed = 0;
     term_list_layout terms{};
     std::int64_t slice_bytes = 0;
-
     std::int64_t position_pixels = 1;  // pixels of a position of the blocks
     std::int64_t least_block = 64;     // positions that blocks are not cut below
 
@@ -90,21 +89,16 @@ struct panel_plan : conv_equation {
     workers = counted_workers(workers);
     panel_tasks best = tasks;
     if (workers == 1) best.each = g.single_worker_panels;
-    constexpr std::int64_t many = 8;  // a worker: what the last of them wait for is little
-    if (workers == 1 || tasks.count() == 0 || tasks.count() >= many * workers) return best;
+    if (workers == 1 || tasks.count() == 0 || has_many_tasks(tasks.count(), workers)) return best;
     double least = makespan(g, best, workers);
     for (panel_tasks t = tasks;; t.each = (t.each + 1) / 2) {
-        for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
-            const std::int64_t wanted = rounds * workers / t.per_block();
-            const std::int64_t most =
-                std::max(tasks.blocks.positions() / std::max<std::int64_t>(wanted, 1), g.least_block);
-            t.blocks = tasks.blocks.smaller(most);
+        for_smaller_boxes(tasks.blocks, t.per_block(), workers, g.least_block, [&](const box_grid& blocks) {
+            t.blocks = blocks;
             const double time = makespan(g, t, workers);
-            if (time < least) {
-                least = time;
-                best = t;
-            }
-        }
+            if (time >= least) return;
+            least = time;
+            best = t;
+        });
         if (t.each == 1) return best;
     }
 }

@@ -102,23 +102,36 @@ private:
     std::array<std::int64_t, 3> box_{};
 };
 
+/// Whether workers have so many tasks each that what the last of them wait for is little.
+[[nodiscard]] constexpr bool has_many_tasks(std::int64_t tasks, std::int64_t workers) noexcept {
+    return tasks >= 8 * workers;
+}
+
+/// Calls f(boxes) for these boxes cut to one task, two tasks ... for each of so many workers, but to no less than `least` positions. Each
+/// box is some tasks.
+template <class F>
+constexpr void for_smaller_boxes(const box_grid& boxes, std::int64_t tasks, std::int64_t workers, std::int64_t least,
+                                 const F& f) noexcept {
+    for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
+        const std::int64_t wanted = (std::max)(rounds * workers / tasks, std::int64_t{1});
+        f(boxes.smaller((std::max)(boxes.positions() / wanted, least)));
+    }
+}
+
 /// These boxes for so many workers, or smaller ones of `least` positions or more, where each box is some tasks: those with which the
 /// slowest worker is done soonest.
 [[nodiscard]] GRADKERN_NOINLINE constexpr box_grid boxes_for(const box_grid& boxes, std::int64_t tasks,
                                                              std::int64_t workers, std::int64_t least) noexcept {
-    constexpr std::int64_t many = 8;    // a worker: what the last of them wait for is little
     constexpr std::int64_t begin = 16;  // positions that beginning a task takes as long as
     box_grid best = boxes;
-    if (workers == 1 || boxes.count() == 0 || boxes.count() * tasks >= many * workers) return best;
+    if (workers == 1 || boxes.count() == 0 || has_many_tasks(boxes.count() * tasks, workers)) return best;
     const auto makespan = [&](const box_grid& b) {
         const std::int64_t positions = b.images() * b.box(0) * b.box(1) * b.box(2);
         return (b.count() * tasks + workers - 1) / workers * (positions + begin);
     };
-    for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
-        const std::int64_t wanted = (std::max)(rounds * workers / tasks, std::int64_t{1});
-        const box_grid smaller = boxes.smaller((std::max)(boxes.positions() / wanted, least));
+    for_smaller_boxes(boxes, tasks, workers, least, [&](const box_grid& smaller) {
         if (makespan(smaller) < makespan(best)) best = smaller;
-    }
+    });
     return best;
 }
 
