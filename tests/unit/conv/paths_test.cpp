@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <map>
+#include <string>
 #include <string_view>
 
 #include "support/conv_cases.hpp"
@@ -68,6 +69,45 @@ TYPED_TEST(conv_paths, every_row_gives_the_integers_of_the_reference) {
     for (const auto& path : gk::detail::conv_paths) {
         const bool has_none = path.name == gk::algorithm::dense && !std::is_same_v<TypeParam, float>;
         EXPECT_EQ(runs[gk::name_of(path.name)] == 0, has_none) << gk::name_of(path.name);
+    }
+}
+
+// Tasks, and with them the scratch of a worker, follow the workers; fewer of these work where the workspace is smaller.
+TYPED_TEST(conv_paths, every_row_has_the_bits_of_one_worker_with_any_workspace) {
+    random_source random("conv.paths.workers");
+    const conv_row larger[]{
+        {{}, 2, 1, 17, 70, {29, 23}, 3, 1, 1, 1},   {{}, 2, 1, 40, 70, {31, 20}, 3, 2, 1, 1},
+        {{}, 3, 1, 70, 140, {25, 20}, 1, 1, 1, 0},  {{}, 1, 1, 24, 3, {40, 37}, 5, 1, 1, 2},
+        {{}, 2, 40, 1, 1, {30, 33}, 3, 1, 1, 1},    {{}, 2, 17, 2, 2, {29, 30}, 3, 2, 1, 1},
+        {{}, 1, 1, 24, 48, {9, 14, 13}, 2, 2, 1, 0}};
+    for (conv_row row : larger) {
+        for (const conv_operator op : operators) {
+            const gk::data_format format = random.pick({gk::data_format::ncx, gk::data_format::nxc});
+            row.op = op;
+            const conv_case c = make_case(row, format, gk::weights_format::oix);
+            SCOPED_TRACE(c.text());
+            const conv_tensors<TypeParam> t(random, c, false);
+            t.fill_reals(random);
+            for (const auto& path : gk::detail::conv_paths) {
+                SCOPED_TRACE(gk::name_of(path.name));
+                test_tensor<TypeParam> expected(c.result());
+                if (refuses_algorithm(t.run(c, expected, path.name))) continue;
+                test_tensor<TypeParam> out(c.result());
+                const planned p = t.plan(c, out, path.name);
+                for (const std::ptrdiff_t workers : {2, 7, 64, 1000})
+                    for (const std::ptrdiff_t room : {workers, workers / 2, std::ptrdiff_t{1}}) {
+                        SCOPED_TRACE(std::to_string(workers) + " workers, memory for " + std::to_string(room));
+                        t.prepare(out);
+                        const guarded_bytes workspace(p.workspace_bytes(room));
+                        shuffling_executor executor(workers);
+                        ASSERT_TRUE(p.run({workspace.data(), workspace.size()}, executor).ok());
+                        ASSERT_TRUE(out.equals(expected));
+                        ASSERT_TRUE(out.surroundings_intact());
+                        ASSERT_TRUE(workspace.zones_intact());
+                        ASSERT_GE(workspace.size(), p.workspace_bytes(1));
+                    }
+            }
+        }
     }
 }
 

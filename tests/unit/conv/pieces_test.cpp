@@ -234,7 +234,8 @@ TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {
             }
             EXPECT_EQ(outputs, e.pixels());
             EXPECT_LE(blocks.images() * blocks.box(1) * blocks.box(2), pixels);
-            EXPECT_LE(detail::buffer_floats(e, budget, blocks), floats);
+            EXPECT_LE(detail::buffer_floats(e, budget, blocks.images(), {blocks.box(0), blocks.box(1), blocks.box(2)}),
+                      floats);
         }
 }
 

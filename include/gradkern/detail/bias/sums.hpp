@@ -132,10 +132,12 @@ void pack_piece(const T* source, std::int64_t channel_step, std::int64_t lanes, 
     pack_lanes(source, channel_step, lanes, step, count, packed, narrow_lanes);
 }
 
-/// Sum number `sum` of the chunks of a panel of `lanes` channels, the first of which is `channel`.
+/// Sum number `sum` of the chunks of a panel.
 template <class T>
-[[nodiscard]] panel_sums sum_chunks(const bias_plan& b, const T* diff_dst, std::int64_t channel, std::int64_t lanes,
-                                    std::int64_t sum, std::byte* slice) noexcept {
+[[nodiscard]] panel_sums sum_chunks(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum,
+                                    std::byte* slice) noexcept {
+    const std::int64_t channel = panel * narrow_lanes;
+    const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes, b.channels - channel);
     panel_sums total;
     const auto [first, last] = b.chunks.of_sum(sum);
     if (first >= last) return total;  // an empty batch has no memory: null takes no offset
@@ -147,7 +149,7 @@ template <class T>
         panel_sums chunk;
         for (std::int64_t left = b.chunks[i].positions(); left > 0;) {
             const pixel_run run = walk.next(packs ? std::min(left, piece_pixels) : left);
-            const T* const from = diff_dst + channel * b.in[1] + run.offset;
+            const T* const from = static_cast<const T*>(diff_dst) + channel * b.in[1] + run.offset;
             if (packs) {
                 pack_piece(from, b.in[1], lanes, walk.step(), run.count, packed, array_at<float>(slice, b.at_wide));
                 add_rows<float>(packed, narrow_lanes, run.count, lanes, chunk);
@@ -161,45 +163,58 @@ template <class T>
     return total;
 }
 
-/// Sends the sums of the channels from `first` on to the tensor.
+/// Sends the sums of a panel to the tensor.
 template <class G>
-void store_bias(const bias_plan& b, const panel_sums& total, std::int64_t first, G* diff_bias) noexcept {
+void store_bias(const bias_plan& b, const panel_sums& total, std::int64_t panel, void* diff_bias) noexcept {
+    const std::int64_t first = panel * narrow_lanes;
     std::array<float, narrow_lanes> result;
     total.store(result.data());
     for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes, b.channels - first); ++j)
-        store_result(diff_bias + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
+        store_result(static_cast<G*>(diff_bias) + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
                      b.output == output_mode::accumulate);
 }
 
-/// Runs a plan over typed tensors. All checks have passed.
-template <class T, class G>
-void run_bias(const bias_plan& planned, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
-              executor_ref executor) noexcept {
+/// The tensors of a run, and the functions of their types.
+struct bias_operands {
+    const void* diff_dst;
+    void* diff_bias;
+    panel_sums (*sum_chunks)(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum,
+                             std::byte* slice) noexcept;
+    void (*store)(const bias_plan& b, const panel_sums& total, std::int64_t panel, void* diff_bias) noexcept;
+};
+
+/// Runs a plan. All checks have passed.
+GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_operands& o, std::span<std::byte> workspace,
+                                       executor_ref executor) noexcept {
     const slices all(workspace, planned.slice_bytes);
-    bias_plan b = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), all.count()));
-    const auto sum_of = [&](std::int64_t panel, std::int64_t sum, std::byte* slice) {
-        const std::int64_t first = panel * narrow_lanes;
-        return sum_chunks(b, diff_dst, first, std::min<std::int64_t>(narrow_lanes, b.channels - first), sum, slice);
-    };
-    const std::size_t left = workspace_beside(b.shared(), b.slice_bytes, workspace.size());
-    if (b.cuts_positions && left > 0) {
+    const bias_plan b = planned.split_for(std::min<std::int64_t>(executor.concurrency(), all.count()));
+    const std::size_t left = b.cuts_positions ? workspace_beside(b.shared(), b.slice_bytes, workspace.size()) : 0;
+    if (left > 0) {
         const shared_sums shared(b.shared(), slices(workspace.subspan(left), b.shared().bytes())[0]);
-        for_each_task(executor, b.tasks(), slices(workspace.first(left), b.slice_bytes),
-                      [&](std::byte* slice, std::int64_t task) {
-                          const std::int64_t panel = task % b.panels;
-                          sum_of(panel, task / b.panels, slice).store(shared.at(panel, task / b.panels));
-                          if (!shared.finish(panel)) return;
-                          panel_sums total;
-                          for (std::int64_t i = 0; i < b.chunks.sums(); ++i) total.add(panel_sums(shared.at(panel, i)));
-                          store_bias(b, total, panel * narrow_lanes, diff_bias);
-                      });
-        return;
+        return for_each_task(executor, b.tasks(), slices(workspace.first(left), b.slice_bytes),
+                             [&](std::byte* slice, std::int64_t task) {
+                                 const std::int64_t panel = task % b.panels;
+                                 const std::int64_t sum = task / b.panels;
+                                 o.sum_chunks(b, o.diff_dst, panel, sum, slice).store(shared.at(panel, sum));
+                                 if (!shared.finish(panel)) return;
+                                 panel_sums total;
+                                 for (std::int64_t i = 0; i < b.chunks.sums(); ++i)
+                                     total.add(panel_sums(shared.at(panel, i)));
+                                 o.store(b, total, panel, o.diff_bias);
+                             });
     }
     for_each_task(executor, b.panels, all, [&](std::byte* slice, std::int64_t panel) {
         panel_sums total;
-        for (std::int64_t i = 0; i < b.chunks.sums(); ++i) total.add(sum_of(panel, i, slice));
-        store_bias(b, total, panel * narrow_lanes, diff_bias);
+        for (std::int64_t i = 0; i < b.chunks.sums(); ++i) total.add(o.sum_chunks(b, o.diff_dst, panel, i, slice));
+        o.store(b, total, panel, o.diff_bias);
     });
+}
+
+/// Runs a plan over typed tensors.
+template <class T, class G>
+void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
+              executor_ref executor) noexcept {
+    run_bias(b, {diff_dst, diff_bias, sum_chunks<T>, store_bias<G>}, workspace, executor);
 }
 
 }  // namespace detail

@@ -91,7 +91,8 @@ struct depthwise_lines_plan : panel_plan {
     std::int64_t pitch = 0;   // from line to line
     std::int64_t block_floats = 0;
     std::int64_t channel_floats = 0;  // of the weights of a channel
-    std::int64_t at_results = 0;      // byte offsets in a slice
+    std::int64_t at_block = 0;        // byte offsets in a slice
+    std::int64_t at_results = 0;
     std::int64_t at_steps = 0;
 };
 
@@ -141,14 +142,13 @@ struct depthwise_lines_path {
         g.parts = choose_blocks(
             image, {.pixels = INT64_MAX, .floats = most_block_floats, .pixel_floats = 1, .pads_rows = true});
         const box_grid& parts = g.parts;
-        slice_layout slice;
+        slice_layout& slice = g.fixed;
         g.block_floats = block_floats(p, {parts.box(0), parts.box(1), parts.box(2)});
-        g.at_packed = slice.reserve<float>(g.block_floats);
-        g.at_weights = slice.reserve<float>(g.tasks.each * g.channel_floats);
+        g.at_block = slice.reserve<float>(g.block_floats);
         g.at_results = slice.reserve<float>(lines_rows * g.vectors.count * vector_lanes);
         g.terms.at_segments = slice.reserve<k_segment>(parts.box(0) * p.axes[0].kernel);
         g.at_steps = slice.reserve<line_step>(parts.box(0) * shape::ceil_div(parts.box(1), std::int64_t{lines_rows}));
-        g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
+        g.panel_floats = g.channel_floats;
         return g;
     }
 
@@ -180,10 +180,10 @@ private:
 /// What a worker keeps from task to task, whatever the types of the tensors.
 class line_tiles {
 public:
-    GRADKERN_NOINLINE line_tiles(const depthwise_lines_plan& g, std::byte* slice) noexcept
+    GRADKERN_NOINLINE line_tiles(const depthwise_lines_plan& g, const task_scratch& scratch, std::byte* slice) noexcept
         : g_(g),
-          packed_(array_at<float>(slice, g.at_packed)),
-          weights_(array_at<float>(slice, g.at_weights)),
+          packed_(array_at<float>(slice, g.at_block)),
+          weights_(array_at<float>(slice, scratch.at_weights)),
           results_(array_at<float>(slice, g.at_results)),
           planes_(array_at<k_segment>(slice, g.terms.at_segments)),
           steps_(array_at<line_step>(slice, g.at_steps)),
@@ -304,7 +304,7 @@ void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::in
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    line_tiles tiles(g, slice);
+    line_tiles tiles(g, call.tasks.scratch, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool) {
         for (std::int64_t j = 0; new_weights && j < t.panels; ++j) {

@@ -56,21 +56,20 @@ struct narrow_output_path {
     [[nodiscard]] static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
         narrow_output_plan g{{{p}}};
         choose_pixel_panels(g, p);
-        const block_budget budget{
+        g.budget = {
             .pixels = block_pixels, .floats = most_packed_floats, .pixel_floats = g.panels.terms, .pads_rows = true};
-        g.tasks.blocks = choose_blocks(g, budget);
+        g.tasks.blocks = choose_blocks(g, g.budget);
         g.tasks.share_out();
         const box_grid& blocks = g.tasks.blocks;
         const bool rows_adjoin = !p.is_forward() || p.axes[1].stride == 1;
-        slice_layout slice;
         if (2 * blocks.box(1) >= vector_lanes && rows_adjoin) {
             g.transposes_columns = true;
             const std::int64_t lines = blocks.images() * reads_at_most(p.axes[0], p.outputs, blocks.box(0)) *
                                        std::min(p.axes[2].kernel, reads_at_most(p.axes[2], p.outputs, 1));
             const std::int64_t pitch = row_pitch(reads_at_most(p.axes[1], p.outputs, blocks.box(1)));
-            g.at_transposed = slice.reserve<float>(lines * g.panels.terms * pitch + most_tile_columns);
+            g.at_transposed = g.fixed.reserve<float>(lines * g.panels.terms * pitch + most_tile_columns);
         }
-        lay_out_pixels(g, slice, buffer_floats(g, budget, blocks), source_kind::packed);
+        lay_out_pixels(g, source_kind::packed);
         return g;
     }
 
@@ -186,8 +185,8 @@ GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_pa
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const weights = array_at<float>(slice, g.at_weights);
-    auto* const packed = array_at<float>(slice, g.at_packed);
+    auto* const weights = array_at<float>(slice, call.tasks.scratch.at_weights);
+    auto* const packed = array_at<float>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         if (new_weights) pack_row_weights(g, t, call.weights, weights);

@@ -41,9 +41,11 @@ template <class T>
 void run_conv(const conv_plan& plan, conv_call<T> call, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
     const panel_plan& common = panel_plan_of(plan);
-    const slices memory(workspace, common.slice_bytes);
-    call.tasks = tasks_for(common, std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
-    run_tasks(executor, call.tasks.count(), memory, [&](std::byte* slice, auto&& next) {
+    const std::int64_t workers = executor.concurrency();
+    call.tasks = tasks_for(common, workers);
+    const auto cut = [&] { return slices(workspace, call.tasks.scratch.slice_bytes); };
+    if (const std::int64_t count = cut().count(); count < workers) call.tasks = tasks_for(common, count);
+    run_tasks(executor, call.tasks.count(), cut(), [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
     });
 }
@@ -54,7 +56,9 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const panel_plan& g = panel_plan_of(plan_);
-        return workspace_for(g.slice_bytes, std::min<std::int64_t>(workers, tasks_for(g, workers).count()));
+        const panel_tasks tasks = tasks_for(g, workers);
+        return std::max(workspace_for(tasks_for(g, 1).scratch.slice_bytes, 1),
+                        workspace_for(tasks.scratch.slice_bytes, std::min<std::int64_t>(workers, tasks.count())));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: no more products per output than
@@ -67,8 +71,8 @@ public:
         text_writer out(text);
         out << op_ << ": " << name_of(path_) << (g.panels.has_pairs() ? ", dot_bf16" : "") << ", activations "
             << (g.in_place() ? "in place" : "packed") << ", " << g.group_panels << " panels of " << g.panel_channels
-            << " channels, " << g.tasks.blocks.count() << " blocks, " << g.tasks.count() << " tasks, " << g.slice_bytes
-            << " bytes a worker, " << isa_name;
+            << " channels, " << g.tasks.blocks.count() << " blocks, " << g.tasks.count() << " tasks, "
+            << tasks_for(g, 1).scratch.slice_bytes << " bytes a worker, " << isa_name;
         return out.size();
     }
 

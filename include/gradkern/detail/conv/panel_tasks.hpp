@@ -21,9 +21,18 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Byte offsets in a slice of the arrays that grow with a task.
+struct task_scratch {
+    std::int64_t at_packed = 0;   // activations
+    std::int64_t at_results = 0;  // of a block
+    std::int64_t at_weights = 0;
+    std::int64_t slice_bytes = 0;
+};
+
 /// Blocks x panels, numbered by blocks.
 struct panel_tasks {
     box_grid blocks{};
+    task_scratch scratch{};
     std::int64_t panels = 0;  // over all groups
     std::int64_t fused = 0;   // those that share tasks: all, or all but the last one
     std::int64_t each = 1;    // panels of a task
@@ -49,6 +58,14 @@ struct panel_tasks {
     }
 };
 
+/// Limits of blocks of outputs, and floats of the arrays for them.
+struct block_budget {
+    std::int64_t pixels = 0;        // of the outputs, at most
+    std::int64_t floats = 0;        // of a buffer for what a block reads, at most
+    std::int64_t pixel_floats = 0;  // of it for each pixel; 0: nothing is packed
+    bool pads_rows = false;         // whether a row of it is one of row_pitch()
+};
+
 /// What the plans of all paths have in common.
 struct panel_plan : conv_equation {
     weight_panels panels{};
@@ -57,10 +74,12 @@ struct panel_plan : conv_equation {
     std::int64_t group_panels = 0;             // of one group, or of all where lanes run across them
     panel_tasks tasks{};
     std::int64_t single_worker_panels = 1;  // of a task, where one worker has all tasks
-    std::int64_t at_weights = 0;            // byte offsets in a slice
-    std::int64_t at_packed = 0;
+    block_budget budget{};
+    std::int64_t spare_floats = 0;     // behind what a block packs
+    std::int64_t result_floats = 0;    // of the buffer for results, for each output of a block
+    std::int64_t panel_floats = 0;     // packed weights of a panel
+    slice_layout fixed{};              // the arrays before those that grow with a task
     term_list_layout terms{};
-    std::int64_t slice_bytes = 0;
     std::int64_t position_pixels = 1;  // pixels of a position of the blocks
     std::int64_t least_block = 64;     // positions that blocks are not cut below
 
@@ -71,11 +90,40 @@ struct panel_plan : conv_equation {
     }
 };
 
+/// Floats of a buffer for what a block of outputs reads.
+[[nodiscard]] constexpr std::int64_t buffer_floats(const conv_equation& e, const block_budget& b, std::int64_t images,
+                                                   const std::array<std::int64_t, 3>& box) noexcept {
+    const std::int64_t columns = reads_at_most(e.axes[2], e.outputs, box[2]);
+    return images * b.pixel_floats * reads_at_most(e.axes[0], e.outputs, box[0]) *
+           reads_at_most(e.axes[1], e.outputs, box[1]) * (b.pads_rows ? row_pitch(columns) : columns);
+}
+
+/// Outputs of the largest block.
+[[nodiscard]] constexpr std::int64_t block_outputs(const panel_plan& g, const box_grid& b) noexcept {
+    return positions_of(b) * g.position_pixels;
+}
+
+/// The scratch of such tasks.
+[[nodiscard]] GRADKERN_NOINLINE constexpr task_scratch lay_out(const panel_plan& g, const panel_tasks& t) noexcept {
+    task_scratch s;
+    if (t.count() == 0) return s;
+    const box_grid& b = t.blocks;
+    const std::int64_t outputs = block_outputs(g, b);
+    slice_layout slice = g.fixed;
+    // A block of several pixels a position reads those that it writes.
+    s.at_packed = slice.reserve<float>(g.spare_floats +
+                                       (g.position_pixels > 1
+                                            ? row_pitch(outputs) * g.budget.pixel_floats
+                                            : buffer_floats(g, g.budget, b.images(), {b.box(0), b.box(1), b.box(2)})));
+    s.at_results = slice.reserve<float>(outputs * g.result_floats);
+    s.at_weights = slice.reserve<float>(t.each * g.panel_floats);
+    s.slice_bytes = slice.bytes();
+    return s;
+}
+
 /// How long so many workers take, counted in pixels of a panel: as long as the one that has the most tasks.
 [[nodiscard]] constexpr double makespan(const panel_plan& g, const panel_tasks& t, std::int64_t workers) noexcept {
-    const box_grid& blocks = t.blocks;
-    const auto pixels =
-        static_cast<double>(blocks.images() * blocks.box(0) * blocks.box(1) * blocks.box(2) * g.position_pixels);
+    const auto pixels = static_cast<double>(block_outputs(g, t.blocks));
     const auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
     const auto terms = static_cast<double>(std::max<std::int64_t>(g.panels.terms * g.taps(), 1));
     const double packed = g.in_place() ? 0 : target.cost.packed_pixel / static_cast<double>(g.taps());
@@ -83,24 +131,43 @@ struct panel_plan : conv_equation {
     return static_cast<double>(shape::ceil_div(t.count(), workers)) * task;
 }
 
+/// Bytes that the slices of all workers keep to where they can.
+inline constexpr std::int64_t most_scratch = std::int64_t{60} << 20;
+
 /// The tasks of so many workers: those of the plan, or smaller ones, whose results have the same bits.
 [[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers) noexcept {
-    const panel_tasks& tasks = g.tasks;
     workers = counted_workers(workers);
-    panel_tasks best = tasks;
+    panel_tasks best = g.tasks;
     if (workers == 1) best.each = g.single_worker_panels;
-    if (workers == 1 || tasks.count() == 0 || has_many_tasks(tasks.count(), workers)) return best;
+    best.scratch = lay_out(g, best);
+    if (workers == 1 || best.count() == 0) return best;
+    // So small that the scratch of all workers stays within its limit.
+    const auto is_large = [&] {
+        return best.scratch.slice_bytes > most_scratch / std::min<std::int64_t>(workers, best.count());
+    };
+    while (is_large() && (best.each > 1 || positions_of(best.blocks) > g.least_block)) {
+        if (best.each > 1) {
+            best.each = (best.each + 1) / 2;
+        } else {
+            best.blocks = best.blocks.smaller(std::max(positions_of(best.blocks) / 2, g.least_block));
+        }
+        best.scratch = lay_out(g, best);
+    }
+    if (has_many_tasks(best.count(), workers)) return best;
     double least = makespan(g, best, workers);
-    for (panel_tasks t = tasks;; t.each = (t.each + 1) / 2) {
-        for_smaller_boxes(tasks.blocks, t.per_block(), workers, g.least_block, [&](const box_grid& blocks) {
-            t.blocks = blocks;
+    const box_grid blocks = best.blocks;
+    for (panel_tasks t = best;; t.each = (t.each + 1) / 2) {
+        for_smaller_boxes(blocks, t.per_block(), workers, g.least_block, [&](const box_grid& smaller) {
+            t.blocks = smaller;
             const double time = makespan(g, t, workers);
             if (time >= least) return;
             least = time;
             best = t;
         });
-        if (t.each == 1) return best;
+        if (t.each == 1) break;
     }
+    best.scratch = lay_out(g, best);
+    return best;
 }
 
 /// One task.
@@ -112,6 +179,7 @@ struct panel_task {
     std::int64_t first_channel;  // of the first panel: in its group, or in all where lanes run across them
     std::int64_t channels;       // of all panels, where they are of one group or lanes run across groups
     std::int64_t source_key;     // tasks that read the same channels of a group for the same outputs have the same
+    task_scratch scratch;
 
     GRADKERN_NOINLINE panel_task(const panel_plan& g, const panel_tasks& tasks, std::int64_t task) noexcept {
         const std::int64_t block = task / tasks.per_block();
@@ -123,32 +191,12 @@ struct panel_task {
         first_channel = first % g.group_panels * g.panel_channels;
         channels = std::min(panels * g.panel_channels, g.panels.lane_channels(g) - first_channel);
         source_key = g.panels.across_groups() ? task : block * g.groups + group;
+        scratch = tasks.scratch;
     }
 };
 
 /// Outputs of a block at most: packing weights costs about 1 % of their use.
 inline constexpr std::int64_t block_pixels = 4096;
-
-/// Limits of blocks of outputs.
-struct block_budget {
-    std::int64_t pixels;        // of the outputs
-    std::int64_t floats;        // of a buffer for what a block reads
-    std::int64_t pixel_floats;  // of them for each pixel; 0: nothing is packed
-    bool pads_rows = false;     // whether a row of the buffer is one of row_pitch()
-};
-
-/// Floats of a buffer for what a block of outputs reads.
-[[nodiscard]] constexpr std::int64_t buffer_floats(const conv_equation& e, const block_budget& b, std::int64_t images,
-                                                   const std::array<std::int64_t, 3>& box) noexcept {
-    const std::int64_t columns = reads_at_most(e.axes[2], e.outputs, box[2]);
-    return images * b.pixel_floats * reads_at_most(e.axes[0], e.outputs, box[0]) *
-           reads_at_most(e.axes[1], e.outputs, box[1]) * (b.pads_rows ? row_pitch(columns) : columns);
-}
-/// The same of the largest block.
-[[nodiscard]] constexpr std::int64_t buffer_floats(const conv_equation& e, const block_budget& b,
-                                                   const box_grid& blocks) noexcept {
-    return buffer_floats(e, b, blocks.images(), {blocks.box(0), blocks.box(1), blocks.box(2)});
-}
 
 /// The largest blocks within the limits.
 [[nodiscard]] GRADKERN_COLD constexpr box_grid choose_blocks(const conv_equation& e, const block_budget& b) noexcept {

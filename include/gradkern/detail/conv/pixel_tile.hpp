@@ -50,15 +50,12 @@ constexpr void choose_pixel_panels(panel_plan& g, const conv_problem& p) noexcep
     if (p.groups == 1) g.tasks.fuse(g.panel_channels * g.panels.floats);
 }
 
-/// The scratch of a worker: an array of the path's own, and room for packed activations and weights.
-constexpr void lay_out_pixels(panel_plan& g, slice_layout slice, std::int64_t packed_floats,
-                              source_kind weights) noexcept {
-    const std::int64_t panels = weights == source_kind::packed ? g.tasks.each : 0;
+/// The scratch of a worker, beside packed activations.
+constexpr void lay_out_pixels(panel_plan& g, source_kind weights) noexcept {
     g.single_worker_panels = g.tasks.each;
-    g.at_packed = slice.reserve<float>(packed_floats + most_tile_columns);
-    g.terms = reserve_terms(slice, g, g.panels.blocks());
-    g.at_weights = slice.reserve<float>(panels * g.panel_channels * g.panels.floats);
-    g.slice_bytes = g.tasks.count() == 0 ? 0 : slice.bytes();
+    g.terms = reserve_terms(g.fixed, g, g.panels.blocks());
+    g.spare_floats += most_tile_columns;
+    g.panel_floats = weights == source_kind::packed ? g.panel_channels * g.panels.floats : 0;
 }
 
 /// Packs the weights of the task's output channels, one panel of one row each.

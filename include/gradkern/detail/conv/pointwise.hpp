@@ -72,7 +72,12 @@ struct pointwise_path {
         g.position_pixels = g.segment;
         g.least_block = 1;
         g.tasks.share_out();
-        lay_out_pixels(g, {}, g.packed_floats(g.in_place() ? 1 : g.tasks.blocks.box(2)), g.weights_source);
+        if (g.in_place()) {
+            g.spare_floats = g.packed_floats(1);
+        } else {
+            g.budget.pixel_floats = g.panels.terms;
+        }
+        lay_out_pixels(g, g.weights_source);
         return g;
     }
 
@@ -130,8 +135,8 @@ inline void compute_pixels(const pixel_panel<T>& panel, std::int64_t segment, co
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const packed_weights = array_at<float>(slice, g.at_weights);
-    auto* const packed = array_at<float>(slice, g.at_packed);
+    auto* const packed_weights = array_at<float>(slice, call.tasks.scratch.at_weights);
+    auto* const packed = array_at<float>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         const float* weights = packed_weights;

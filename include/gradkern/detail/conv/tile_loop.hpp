@@ -108,7 +108,7 @@ struct tile_task : panel_task {
     }
     /// Where a panel is packed: bias, then weights.
     [[nodiscard]] float* weights_of(std::int64_t panel) const noexcept {
-        return array_at<float>(slice, plan.at_weights) + panel * plan.panels.floats;
+        return array_at<float>(slice, scratch.at_weights) + panel * plan.panels.floats;
     }
 
     GRADKERN_NOINLINE void read_packed(const packed_box& read, const float* packed) noexcept {
@@ -151,7 +151,7 @@ public:
                   task.in_16bit              ? tile_results::native_16bit
                   : task.plan.rounds_pairs() ? tile_results::rounded
                                              : tile_results::sums) {
-        if (g_.buffers_box) out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, g_.at_results), g_.taps() == 1);
+        if (g_.buffers_box) out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
         begin_panel(0, t_.group, t_.first_channel, t_.first_used);
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
         fused_ = t_.panels > 1 && (g_.groups == 1 || g_.panels.across_groups()) &&
@@ -387,7 +387,7 @@ void run_path(const tile_plan& g, const conv_call<T>& call, std::byte* slice, co
         if (t.in_place()) {
             t.read_in_place(call.src, sizeof(T));
         } else {
-            auto* const packed = array_at<float>(slice, g.at_packed);
+            auto* const packed = array_at<float>(slice, t.scratch.at_packed);
             const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels());
             if (new_source) pack_task_activations(t, read, call.src, packed);
             t.read_packed(read, packed);

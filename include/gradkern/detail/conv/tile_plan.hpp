@@ -38,7 +38,6 @@ struct tile_plan : panel_plan {
     /// together.
     bool buffers_box = false;
     prefetch prefetching = prefetch::ahead;  // none: activations are likely to be in the last cache
-    std::int64_t at_results = 0;             // byte offset in a slice
 
     [[nodiscard]] constexpr bool in_16bit() const noexcept { return panels.numbers == tile_numbers::native_16bit; }
     [[nodiscard]] constexpr std::int64_t lane_channels() const noexcept { return panels.lane_channels(*this); }
@@ -137,22 +136,19 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     const std::int64_t most_panels = t.tasks.each;
     t.tasks.blocks = choose_blocks(t, tile_budget(t, least));
     t.tasks.share_out();
+    t.budget = tile_budget(t, least);
     // The scratch of a worker.
-    const box_grid& blocks = t.tasks.blocks;
-    const std::int64_t outputs = blocks.images() * blocks.box(0) * blocks.box(1) * blocks.box(2);
-    slice_layout slice(least);
-    t.at_packed = slice.reserve<float>(buffer_floats(t, tile_budget(t, least), blocks));
-    t.at_results = slice.reserve<float>(t.buffers_box ? outputs * t.panels.width : 0);
-    t.terms = reserve_terms(slice, t, t.panels.blocks());
+    t.fixed = slice_layout(least);
+    t.terms = reserve_terms(t.fixed, t, t.panels.blocks());
+    t.result_floats = t.buffers_box ? t.panels.width : 0;
+    const std::int64_t rest = lay_out(t, t.tasks).slice_bytes;
     // One worker: at least as many panels as fit beside the rest into the workspace that callers need not give.
-    const std::int64_t room = slice.bytes() < stack_slice ? stack_slice - slice.bytes() : stack_slice / 2;
+    const std::int64_t room = rest < stack_slice ? stack_slice - rest : stack_slice / 2;
     const std::int64_t fit = room / (t.panels.floats * static_cast<std::int64_t>(sizeof(float)));
     t.single_worker_panels = t.in_place() ? std::clamp(fit, t.tasks.each, most_panels) : t.tasks.each;
     // Least scratch is counted in vectors of 16.
-    t.at_weights =
-        slice.reserve<float>(least ? make_weight_panels(t, t.panels.inputs, t.panels.numbers, least_lanes).floats
-                                   : t.single_worker_panels * t.panels.floats);
-    t.slice_bytes = t.tasks.count() == 0 ? 0 : slice.bytes();
+    t.panel_floats =
+        least ? make_weight_panels(t, t.panels.inputs, t.panels.numbers, least_lanes).floats : t.panels.floats;
     return t;
 }
 

@@ -162,8 +162,10 @@ struct plan : tensors {
                 least = p.makespan(workers);
                 best = p;
             }
-            if (p.is_smallest_task()) return best;
+            if (p.is_smallest_task()) break;
         }
+        best.lay_out();
+        return best;
     }
 
     /// Sets one level of the sums of a task to zero.

@@ -24,13 +24,13 @@ namespace detail::conv_weights {
 
 /// Sends the sums of a task to the tensor.
 template <class G>
-void store_task(const plan& p, const task& t, const float* sum, G* diff_weights) noexcept {
+void store_task(const plan& p, const task& t, const float* sum, void* diff_weights) noexcept {
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
     const std::int64_t tap_sums = (p.rows_are_taps() ? t.channels : 1) * p.panel_width;
-    G* const to =
-        diff_weights + (t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1];
+    G* const to = static_cast<G*>(diff_weights) +
+                  (t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1];
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
         for (std::int64_t panel = 0; panel < t.panels; ++panel)
@@ -68,8 +68,10 @@ void store_task(const plan& p, const task& t, const float* sum, G* diff_weights)
 
 /// Adds the chunks of one sum to the sums of a task in its slice.
 template <class T>
-GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, const T* large,
-                                  const T* small, std::byte* slice) noexcept {
+void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, const void* large_side,
+                const void* small_side, std::byte* slice) noexcept {
+    const T* const large = static_cast<const T*>(large_side);
+    const T* const small = static_cast<const T*>(small_side);
     if (range.first >= range.last) return;  // an empty batch has no memory: null takes no offset
     if (p.rows_are_taps()) {
         const add_lines_function add_lines = p.path == algorithm::grouped             ? add_lines_of_groups
@@ -83,57 +85,76 @@ GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_grid
     }
 }
 
+/// The tensors of a run, and the functions of their types.
+struct operands {
+    const void* large;
+    const void* small;
+    void* diff_weights;
+    void (*add_chunks)(const plan& p, const task& t, const chunk_grid::range& range, const void* large,
+                       const void* small, std::byte* slice) noexcept;
+    void (*store_task)(const plan& p, const task& t, const float* sum, void* diff_weights) noexcept;
+};
+
 /// Computes one part of the weights: the sums of all chunks, and then the results.
-template <class T, class G>
-GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t part, const T* large, const T* small, G* diff_weights,
-                                std::byte* slice) noexcept {
+GRADKERN_NOINLINE inline void run_part(const plan& p, std::int64_t part, const operands& o, std::byte* slice) noexcept {
     const task t(p, part);
     p.clear_sums(slice, p.at_sum);
     if (p.has_two_levels()) p.clear_sums(slice, p.at_total);
     for (std::int64_t sum = 0; sum < p.chunks.sums(); ++sum) {
-        add_chunks(p, t, p.chunks.of_sum(sum), large, small, slice);
+        o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
         if (p.has_two_levels())
             fold(array_at<float>(slice, p.at_sum), array_at<float>(slice, p.at_total), p.sum_floats());
     }
-    store_task(p, t, array_at<float>(slice, p.at_total), diff_weights);
+    o.store_task(p, t, array_at<float>(slice, p.at_total), o.diff_weights);
 }
 
 /// Computes one sum of a part; whoever has the last one adds them in order, and then has the results.
-template <class T, class G>
-GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums& shared, std::int64_t number, const T* large,
-                               const T* small, G* diff_weights, std::byte* slice) noexcept {
+GRADKERN_NOINLINE inline void run_sum(const plan& p, const shared_sums& shared, std::int64_t number, const operands& o,
+                                      std::byte* slice) noexcept {
     const std::int64_t part = number % p.parts();
     const std::int64_t sum = number / p.parts();
     const task t(p, part);
     p.clear_sums(slice, p.at_sum);
-    add_chunks(p, t, p.chunks.of_sum(sum), large, small, slice);
+    o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
     const float* const from = array_at<float>(slice, p.at_sum);
     own::copy_n(from, p.sum_floats(), shared.at(part, sum));
     if (!shared.finish(part)) return;
     p.clear_sums(slice, p.at_total);
     auto* const total = array_at<float>(slice, p.at_total);
     for (std::int64_t i = 0; i < p.chunks.sums(); ++i) fold(shared.at(part, i), total, p.sum_floats());
-    store_task(p, t, total, diff_weights);
+    o.store_task(p, t, total, o.diff_weights);
 }
 
-/// Runs a plan over typed tensors. G is the type of the weight gradient: T or float. All checks have passed.
-template <class T, class G>
-void run(const plan& planned, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
-         executor_ref executor) noexcept {
-    if (planned.sides == sides::swapped) std::swap(large, small);
-    const slices all(workspace, planned.slice_bytes);
-    plan p = planned.split_for(std::min(static_cast<std::int64_t>(executor.concurrency()), all.count()));
-    const std::size_t left = workspace_beside(p.shared(), planned.slice_bytes, workspace.size());
-    if (p.cuts_positions && left > 0) {
-        const slices memory(workspace.first(left), planned.slice_bytes);
+/// The plan for these workers, or for as many as have memory.
+[[nodiscard]] GRADKERN_NOINLINE constexpr plan split_for(const plan& planned, std::int64_t workers,
+                                                         std::span<std::byte> workspace) noexcept {
+    const plan p = planned.split_for(workers);
+    const std::int64_t used = std::min(counted_workers(workers), p.tasks());
+    if (workspace.size() >= workspace_for(p.shared(), p.slice_bytes, used)) return p;
+    return planned.split_for(slices(workspace, planned.slice_bytes).count());
+}
+
+/// Runs a plan. All checks have passed.
+GRADKERN_NOINLINE inline void run(const plan& planned, operands o, std::span<std::byte> workspace,
+                                  executor_ref executor) noexcept {
+    if (planned.sides == sides::swapped) std::swap(o.large, o.small);
+    plan p = split_for(planned, executor.concurrency(), workspace);
+    const std::size_t left = p.cuts_positions ? workspace_beside(p.shared(), p.slice_bytes, workspace.size()) : 0;
+    if (left > 0) {
         const shared_sums sums(p.shared(), slices(workspace.subspan(left), p.shared().bytes())[0]);
-        return for_each_task(executor, p.tasks(), memory, [&](std::byte* slice, std::int64_t number) {
-            run_sum(p, sums, number, large, small, diff_weights, slice);
-        });
+        return for_each_task(executor, p.tasks(), slices(workspace.first(left), p.slice_bytes),
+                             [&](std::byte* slice, std::int64_t number) { run_sum(p, sums, number, o, slice); });
     }
     p.cuts_positions = false;
-    for_each_task(executor, p.parts(), all,
-                  [&](std::byte* slice, std::int64_t part) { run_part(p, part, large, small, diff_weights, slice); });
+    for_each_task(executor, p.parts(), slices(workspace, p.slice_bytes),
+                  [&](std::byte* slice, std::int64_t part) { run_part(p, part, o, slice); });
+}
+
+/// Runs a plan over typed tensors. G is the type of the weight gradient: T or float.
+template <class T, class G>
+void run(const plan& p, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
+         executor_ref executor) noexcept {
+    run(p, {large, small, diff_weights, add_chunks<T>, store_task<G>}, workspace, executor);
 }
 
 }  // namespace detail::conv_weights

@@ -102,6 +102,11 @@ private:
     std::array<std::int64_t, 3> box_{};
 };
 
+/// Positions of the largest box.
+[[nodiscard]] constexpr std::int64_t positions_of(const box_grid& b) noexcept {
+    return b.images() * b.box(0) * b.box(1) * b.box(2);
+}
+
 /// Whether workers have so many tasks each that what the last of them wait for is little.
 [[nodiscard]] constexpr bool has_many_tasks(std::int64_t tasks, std::int64_t workers) noexcept {
     return tasks >= 8 * workers;
@@ -126,8 +131,7 @@ constexpr void for_smaller_boxes(const box_grid& boxes, std::int64_t tasks, std:
     box_grid best = boxes;
     if (workers == 1 || boxes.count() == 0 || has_many_tasks(boxes.count() * tasks, workers)) return best;
     const auto makespan = [&](const box_grid& b) {
-        const std::int64_t positions = b.images() * b.box(0) * b.box(1) * b.box(2);
-        return (b.count() * tasks + workers - 1) / workers * (positions + begin);
+        return (b.count() * tasks + workers - 1) / workers * (positions_of(b) + begin);
     };
     for_smaller_boxes(boxes, tasks, workers, least, [&](const box_grid& smaller) {
         if (makespan(smaller) < makespan(best)) best = smaller;
