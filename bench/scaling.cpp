@@ -1,9 +1,9 @@
 // How operators would scale over cores that this machine does not have: every task of the plan for P workers is timed alone on one core,
 // and P workers take them in turn, as the library hands them out, in a simulation.
 //
-//     bench_scaling [regular expression of layers [images]]
+//     bench_scaling [regular expression of layers [images [every]]]
 //
-// For each operator of the zoo: time of one worker / (P * time of P workers), where the latter is the simulated makespan and 5 us for
+// With `images`, layers have so many; with `every` n, one layer of n is measured. For each operator of the zoo: time of one worker / (P * time of P workers), where the latter is the simulated makespan and 5 us for
 // fork and join. What workers share is not simulated: memory bandwidth, the last-level cache, the clock.
 #include <chrono>
 #include <cstddef>
@@ -104,11 +104,15 @@ struct summary {
 int main(int argc, char** argv) {
     const std::regex wanted(argc > 1 ? argv[1] : ".*");
     const std::int64_t images = argc > 2 ? std::atoll(argv[2]) : 0;
+    const std::int64_t every = argc > 3 ? std::max(1LL, std::atoll(argv[3])) : 1;
+    std::int64_t number = 0;
     gradkern_cases::zoo zoo(GRADKERN_ZOO);
     std::map<std::string, summary> groups;
     const auto measure = [&](auto c, role what, gradkern::data_format format) {
         if (!std::regex_search(name_of(c, what, format), wanted)) return;
-        if (images > 0) c.batch = std::min(c.batch, images);
+        if (what == role::forward) ++number;
+        if (number % every != 0) return;
+        if (images > 0) c.batch = images;
         const double one = makespan(time_tasks(c, what, format, 1), 1);
         summary& s = groups[std::string(role_names[static_cast<int>(what)]) +
                             (format == gradkern::data_format::ncx ? "/NCX" : "/NXC")];
