@@ -128,7 +128,7 @@ private:
         return mutexes_[reinterpret_cast<std::uintptr_t>(this) / 64 % mutex_count];
     }
     static constexpr std::size_t mutex_count = 16;
-    static constinit inline std::mutex mutexes_[mutex_count]{};
+    static inline std::mutex mutexes_[mutex_count]{};  // not constinit: on Windows it has a constructor that runs
     // True on a thread that runs a task of any pool: a nested call must not wait for threads that may wait for it.
     static constinit inline thread_local bool inside_ = false;
 
