@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -100,13 +101,106 @@ TEST(thread_pool, visits_every_index_once) {
 }
 
 TEST(thread_pool, tasks_run_at_the_same_time) {
-    gk::thread_pool pool(4);
-    std::atomic<int> here{0};
-    pool.parallel_for(4, [&](std::ptrdiff_t) {  // ends only if four threads meet
-        ++here;
-        while (here.load() < 4) std::this_thread::yield();
-    });
-    EXPECT_EQ(here.load(), 4);
+    for (const std::ptrdiff_t threads : {std::ptrdiff_t{4}, 4 * gk::thread_pool::hardware_threads()}) {
+        gk::thread_pool pool(threads);
+        for (int call = 0; call < 20; ++call) {
+            std::atomic<std::ptrdiff_t> here{0};
+            pool.parallel_for(threads, [&](std::ptrdiff_t) {  // ends only if all threads meet
+                ++here;
+                while (here.load() < threads) std::this_thread::yield();
+            });
+            EXPECT_EQ(here.load(), threads);
+        }
+    }
+}
+
+// Calls fn `rounds` times for each n up to 40. Tasks and caller write and read plain numbers, so that ThreadSanitizer sees
+// whether a call is ordered after what its caller did before, and before what the caller does next.
+template <class Gap>
+void expect_each_index_once(gk::thread_pool& pool, int rounds, const Gap& gap) {
+    std::vector<int> counts(40);
+    int expected = 0;
+    for (int round = 0; round < rounds; ++round)
+        for (std::ptrdiff_t n = 1; n <= 40; ++n) {
+            ++expected;
+            pool.parallel_for(n, [&](std::ptrdiff_t i) {
+                int& count = counts[static_cast<std::size_t>(i)];
+                count = count == expected - 1 ? expected : -1;
+                if (i == 0) std::this_thread::yield();  // or one thread would do nearly all
+            });
+            for (std::ptrdiff_t i = 0; i < 40; ++i) {
+                int& count = counts[static_cast<std::size_t>(i)];
+                ASSERT_EQ(count, i < n ? expected : expected - 1) << "task " << i << " of " << n;
+                count = expected;
+            }
+            gap(n);
+        }
+}
+
+std::vector<std::ptrdiff_t> pool_sizes() { return {2, 3, 16, 4 * gk::thread_pool::hardware_threads()}; }
+
+TEST(thread_pool, short_calls_visit_every_index_once) {
+    for (const std::ptrdiff_t threads : pool_sizes()) {
+        gk::thread_pool pool(threads);
+        expect_each_index_once(pool, 50, [](std::ptrdiff_t) {});
+    }
+}
+
+// Gaps of about the time that threads spin: calls meet threads that spin, that are about to sleep, and that sleep.
+TEST(thread_pool, short_calls_with_gaps_visit_every_index_once) {
+    for (const std::ptrdiff_t threads : pool_sizes()) {
+        gk::thread_pool pool(threads);
+        expect_each_index_once(pool, 5, [](std::ptrdiff_t n) {
+            const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(5 * (n % 25));
+            while (std::chrono::steady_clock::now() < end) {
+            }
+        });
+    }
+}
+
+TEST(thread_pool, slow_tasks_are_waited_for) {
+    gk::thread_pool pool(3);
+    for (int slow = 0; slow < 5; ++slow) {
+        std::vector<int> done(5);
+        std::atomic<int> begun{0};
+        pool.parallel_for(5, [&](std::ptrdiff_t i) {
+            ++begun;
+            while (begun.load() < 3) std::this_thread::yield();  // on three threads
+            // Longer than the caller spins.
+            if (i == slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            done[static_cast<std::size_t>(i)] = 1;
+        });
+        EXPECT_EQ(done, std::vector<int>(5, 1));
+    }
+}
+
+TEST(thread_pool, few_tasks_use_few_threads) {
+    gk::thread_pool pool(6);
+    std::set<std::thread::id> threads;
+    for (int call = 0; call < 100; ++call) {
+        std::vector<std::thread::id> ids(3);
+        pool.parallel_for(3, [&](std::ptrdiff_t i) {
+            ids[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+            std::this_thread::yield();
+        });
+        threads.insert(ids.begin(), ids.end());
+    }
+    EXPECT_LE(threads.size(), 3U);
+}
+
+TEST(thread_pool, ends_at_any_time) {
+    for (const std::ptrdiff_t threads : pool_sizes())
+        for (int i = 0; i < 30; ++i) {
+            std::vector<int> counts(static_cast<std::size_t>(threads));
+            {
+                gk::thread_pool pool(threads);
+                // Threads that start, that wait for another call, and that sleep.
+                if (i % 3 != 0)
+                    pool.parallel_for(threads, [&](std::ptrdiff_t k) { ++counts[static_cast<std::size_t>(k)]; });
+                if (i % 3 == 2) std::this_thread::sleep_for(std::chrono::microseconds(100 * (i % 4)));
+            }
+            EXPECT_EQ(counts, std::vector<int>(static_cast<std::size_t>(threads), i % 3 != 0 ? 1 : 0));
+        }
 }
 
 TEST(thread_pool, nested_calls_run_where_they_are) {
@@ -125,16 +219,30 @@ TEST(thread_pool, nested_calls_run_where_they_are) {
     EXPECT_EQ(visits(pool, 10), std::vector<int>(10, 1)) << "the pool is as before";
 }
 
-TEST(thread_pool, calls_from_several_threads_do_not_wait_for_ever) {
+TEST(thread_pool, calls_from_several_threads_visit_every_index_once) {
+    for (const std::ptrdiff_t threads : pool_sizes()) {
+        gk::thread_pool pool(threads);
+        std::vector<std::thread> callers;
+        for (int t = 0; t < 4; ++t)
+            callers.emplace_back([&] { expect_each_index_once(pool, 10, [](std::ptrdiff_t) {}); });
+        for (std::thread& t : callers) t.join();
+    }
+}
+
+TEST(thread_pool, nested_calls_from_several_threads_visit_every_index_once) {
     gk::thread_pool pool(3);
-    std::atomic<int> sum{0};
+    gk::thread_pool other(2);
     std::vector<std::thread> callers;
+    std::atomic<int> sum{0};
     for (int t = 0; t < 4; ++t)
-        callers.emplace_back([&] {
-            for (int k = 0; k < 200; ++k) pool.parallel_for(5, [&](std::ptrdiff_t) { ++sum; });
+        callers.emplace_back([&, t] {
+            gk::thread_pool& outer = t % 2 == 0 ? pool : other;
+            gk::thread_pool& inner = t < 2 ? pool : other;
+            for (int call = 0; call < 100; ++call)
+                outer.parallel_for(5, [&](std::ptrdiff_t) { inner.parallel_for(4, [&](std::ptrdiff_t) { ++sum; }); });
         });
     for (std::thread& t : callers) t.join();
-    EXPECT_EQ(sum.load(), 4 * 200 * 5);
+    EXPECT_EQ(sum.load(), 4 * 100 * 5 * 4);
 }
 
 TEST(openmp_executor, visits_every_index_once) {
