@@ -46,7 +46,7 @@ public:
 
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
-        const avg_pool::plan_size size = avg_pool::size_of(plan_);
+        const avg_pool::plan_size size = avg_pool::size_of(plan_, workers);
         return workspace_for(size.slice_bytes, std::min<std::int64_t>(workers, size.tasks));
     }
 

@@ -647,6 +647,35 @@ TEST(AvgPool, threads_and_workspaces_do_not_matter) {
     }
 }
 
+/// One image is work for many workers, with the bits of one.
+TEST(AvgPool, tasks_of_one_image_follow_the_workers) {
+    random_source random("avg_pool.tasks");
+    for (const data_format f : {data_format::ncx, data_format::nxc})
+        for (const std::int64_t stride : {1, 2, 3}) {
+            const avg_pool_attributes a{
+                .kernel = {3, 3}, .strides = {stride, stride}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .data_format = f};
+            const extents src = f == data_format::ncx ? extents{1, 16, 128, 128} : extents{1, 128, 128, 16};
+            const extents dst = *gradkern::infer_avg_pool(src, a);
+            const auto compare = [&](const auto& plan, const extents& from, const extents& to) {
+                ASSERT_TRUE(plan.has_value());
+                test_tensor<float> in(from);
+                in.fill_random(random);
+                test_tensor<float> expected(to);
+                test_tensor<float> out(to);
+                out.poison();
+                const gradkern_test::guarded_bytes workspace(plan->workspace_bytes(16));
+                gradkern_test::shuffling_executor sixteen(16);
+                const std::span<std::byte> scratch(workspace.data(), workspace.size());
+                ASSERT_TRUE(plan->run(in.data(), expected.data(), scratch).ok());
+                ASSERT_TRUE(plan->run(in.data(), out.data(), scratch, sixteen).ok());
+                EXPECT_GE(sixteen.calls(), 12);
+                EXPECT_TRUE(out.equals(expected));
+            };
+            compare(gradkern::plan_avg_pool<float>(src, a, dst), src, dst);
+            compare(gradkern::plan_avg_pool_backward<float>(dst, a, src), dst, src);
+        }
+}
+
 /// Work is bounded by the taps inside: kernels far larger than the input take little time.
 TEST(AvgPool, enormous_kernels_take_little_time) {
     constexpr std::int64_t huge = std::int64_t{1} << 40;

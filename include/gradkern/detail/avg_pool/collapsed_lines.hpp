@@ -74,6 +74,11 @@ struct collapsed_lines_plan : block_plan {
     std::int64_t at_counts = 0;
     std::int64_t at_inside = 0;  // of the taps
     std::int64_t at_lines = 0;
+
+    /// Planes of a block are not cut.
+    [[nodiscard]] constexpr std::int64_t least_rows(std::int64_t outputs_of_row) const noexcept {
+        return block == collapsed_block::planes ? line_block : block_plan::least_rows(outputs_of_row);
+    }
 };
 
 /// Whether windows of a gradient do not overlap and lie side by side, with no column between or before them.

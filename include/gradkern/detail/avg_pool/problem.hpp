@@ -4,6 +4,7 @@
 // in memory, else 1. Axes are collapsed so that lines are long. Nothing here changes an order of summation.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,8 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/run/boxes.hpp>
+#include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -106,7 +109,35 @@ struct block_plan : problem {
     }
     [[nodiscard]] constexpr std::int64_t groups() const noexcept { return shape::ceil_div(items(), group); }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return groups(); }
+    /// Outputs of a row of an item.
+    [[nodiscard]] constexpr std::int64_t row_outputs() const noexcept { return out_extent(2) * inner; }
+    /// Rows that an item is not cut below: what it reads beside its own is little.
+    [[nodiscard]] constexpr std::int64_t least_rows(std::int64_t outputs_of_row) const noexcept {
+        constexpr std::int64_t least_outputs = 2048;
+        // forward: windows that read what the next one reads, too
+        const std::int64_t halo = is_backward() ? span_at_most(axes[1], outputs, 1) : axes[1].reach() / axes[1].stride;
+        return std::max(
+            {shape::ceil_div(least_outputs, outputs_of_row), 2 * std::min(halo, out_extent(1)), std::int64_t{1}});
+    }
 };
+
+/// The plan for so many workers: tasks of fewer items, then of fewer rows, where there are not many tasks.
+template <class Plan>
+[[nodiscard]] constexpr Plan plan_for(const Plan& planned, std::int64_t workers) noexcept {
+    Plan g = planned;
+    if (workers <= 1 || g.tasks() == 0) return g;
+    const std::int64_t least = g.least_rows(g.row_outputs());
+    while (!has_many_tasks(g.tasks(), counted_workers(workers))) {
+        if (g.group > 1) {
+            g.group = (g.group + 1) / 2;
+        } else if (g.line_block / 2 >= least) {
+            g.line_block = shape::even_part(g.out_extent(1), (g.line_block + 1) / 2);
+        } else {
+            break;
+        }
+    }
+    return g;
+}
 
 /// A plan that holds these facts, and nothing else yet.
 template <class Plan>

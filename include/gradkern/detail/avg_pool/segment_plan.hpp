@@ -61,6 +61,7 @@ struct segment_plan : block_plan {
     [[nodiscard]] constexpr std::int64_t strips() const noexcept { return shape::ceil_div(inner, inner_block); }
     [[nodiscard]] constexpr std::int64_t segments() const noexcept { return shape::ceil_div(out_extent(2), segment); }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return strips() * segments() * groups(); }
+    [[nodiscard]] constexpr std::int64_t row_outputs() const noexcept { return segment * inner_block; }
 };
 
 /// Whether planes of channels far apart in memory, with lines of few columns, are faster transposed on the way in and out, so

@@ -9,6 +9,7 @@
 // zeros of a scratch line, or masked: adding +0 changes no sum.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -65,28 +66,29 @@ GRADKERN_NOINLINE inline void describe(const plan& chosen, text_writer& out) noe
     });
 }
 
-/// Tasks of a plan, and bytes that a worker takes.
+/// Tasks of a plan for some workers, and bytes that each of these takes.
 struct plan_size {
     std::int64_t tasks = 0;
     std::int64_t slice_bytes = 0;
 };
-[[nodiscard]] constexpr plan_size size_of(const plan& chosen) noexcept {
+[[nodiscard]] constexpr plan_size size_of(const plan& chosen, std::int64_t workers) noexcept {
     plan_size size;
-    with_plan(chosen, [&](const auto& p) { size = {p.tasks(), p.slice_bytes}; });
+    with_plan(chosen, [&](const auto& p) { size = {plan_for(p, workers).tasks(), p.slice_bytes}; });
     return size;
 }
 
 /// Runs a plan.
 template <class T, shape::side Outputs>
 void run_plan(const plan& chosen, const T* in, T* out, std::span<std::byte> workspace, executor_ref executor) noexcept {
-    const plan_size size = size_of(chosen);
-    run_tasks(executor, size.tasks, slices(workspace, size.slice_bytes), [&](std::byte* slice, const auto& next) {
-        with_plan(chosen, [&]<class Plan>(const Plan& p) {
-            if constexpr (requires { sizeof(worker<Plan::name, T, Outputs>); }) {
+    with_plan(chosen, [&]<class Plan>(const Plan& planned) {
+        if constexpr (requires { sizeof(worker<Plan::name, T, Outputs>); }) {
+            const slices memory(workspace, planned.slice_bytes);
+            const Plan p = plan_for(planned, std::min<std::int64_t>(executor.concurrency(), memory.count()));
+            run_tasks(executor, p.tasks(), memory, [&](std::byte* slice, const auto& next) {
                 worker<Plan::name, T, Outputs> w(p, in, out, slice);
                 for (std::int64_t t = next(); t >= 0; t = next()) w.run(t);
-            }
-        });
+            });
+        }
     });
 }
 
