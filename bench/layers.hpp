@@ -52,6 +52,7 @@ struct layer {
     elements<T> a, b, out;
     elements<std::int64_t> indices;  // of max pools
     std::vector<std::byte> workspace;
+    std::string plan;                             // what it says of itself
     std::function<gradkern::status()> run;        // plan made beforehand
     std::function<gradkern::status()> reference;  // plain loops
 };
@@ -82,6 +83,8 @@ void attach(layer<T>& l, const gradkern::result<Plan>& made) {
         std::exit(1);
     }
     l.workspace.resize(made->workspace_bytes(l.executor.concurrency()));
+    l.plan.resize(made->describe({}));
+    made->describe(l.plan);
     // called with whatever comes before the workspace
     const auto runs = [&l, plan = *made](const auto... tensors) {
         return plan.run(tensors..., l.workspace, l.executor);

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <cases/zoo.hpp>
+
 #include "../layers.hpp"
 
 namespace {
@@ -37,6 +39,7 @@ struct job {
     openmp_executor threads{1};
     void *a = nullptr, *b = nullptr, *out = nullptr, *indices = nullptr;
     std::int64_t a_bytes = 0, b_bytes = 0, out_bytes = 0, indices_bytes = 0;
+    std::string plan;
     std::function<bool()> run, reference;
     std::function<void()> stream;
 };
@@ -89,6 +92,7 @@ job* make_job(const auto& c, role what, data_format format, int threads,
     place(l.b, h->b, h->b_bytes);
     place(l.out, h->out, h->out_bytes);
     place(l.indices, h->indices, h->indices_bytes);
+    h->plan = l.plan;
     h->run = [&l] { return static_cast<bool>(l.run()); };
     h->reference = [&l] { return static_cast<bool>(l.reference()); };
     h->stream = [&l, what] { stream_of(l, what == role::forward); };
@@ -101,36 +105,57 @@ std::string list(const gradkern::extents& v) {
     return s + "]";
 }
 
+std::string lists(std::initializer_list<std::pair<const char*, gradkern::extents>> fields) {
+    std::string s;
+    for (const auto& [key, value] : fields) s += std::string(", \"") + key + "\": " + list(value);
+    return s;
+}
+
 std::string numbers(std::initializer_list<std::pair<const char*, std::int64_t>> fields) {
     std::string s;
     for (const auto& [key, value] : fields) s += std::string(", \"") + key + "\": " + std::to_string(value);
     return s;
 }
 
-// These layers have the same kernel, stride, pads and dilation on every axis.
 std::string describe(const gradkern_cases::convolution_case& c) {
-    return std::string("\"kind\": \"") + (c.transposed ? "conv_transpose" : "convolution") +
-           "\", \"size\": " + list(c.size) + ", \"out\": " + list(c.dst_size()) +
+    return std::string("\"kind\": \"") + (c.transposed ? "conv_transpose" : "convolution") + '"' +
            numbers({{"batch", c.batch},
                     {"in_channels", c.in_channels},
                     {"out_channels", c.out_channels},
-                    {"groups", c.groups},
-                    {"kernel", c.kernel[0]},
-                    {"stride", c.strides[0]},
-                    {"pad", c.pads_begin[0]},
-                    {"dilation", c.dilations[0]}});
+                    {"groups", c.groups}}) +
+           lists({{"size", c.size},
+                  {"out", c.dst_size()},
+                  {"kernel", c.kernel},
+                  {"strides", c.strides},
+                  {"dilations", c.dilations},
+                  {"pads_begin", c.pads_begin},
+                  {"pads_end", c.pads_end},
+                  {"output_padding", c.output_padding}});
 }
 
 std::string describe(const gradkern_cases::pool_case& c) {
-    return std::string("\"kind\": \"") + (c.maximum ? "max_pool" : "avg_pool") + "\", \"size\": " + list(c.size) +
-           ", \"out\": " + list(c.dst_size()) +
+    return std::string("\"kind\": \"") +
+           (c.maximum ? "max_pool"
+            : c.norm  ? "lp_pool"
+                      : "avg_pool") +
+           '"' +
            numbers({{"batch", c.batch},
                     {"in_channels", c.channels},
                     {"out_channels", c.channels},
-                    {"kernel", c.kernel[0]},
-                    {"stride", c.strides[0]},
-                    {"pad", c.pads_begin[0]},
-                    {"exclude_pad", c.exclude_pad}});
+                    {"exclude_pad", c.exclude_pad}}) +
+           lists({{"size", c.size},
+                  {"out", c.dst_size()},
+                  {"kernel", c.kernel},
+                  {"strides", c.strides},
+                  {"pads_begin", c.pads_begin},
+                  {"pads_end", c.pads_end}});
+}
+
+/// Calls f(list, case, role, format) for every layer: those of the project's lists, then those of the zoo.
+void for_each_listed(const auto& f) {
+    static const gradkern_cases::zoo zoo(GRADKERN_ZOO);
+    for_each_layer([&](const auto&... layer) { f("project", layer...); });
+    for_each_layer_of([&](const auto&... layer) { f("zoo", layer...); }, zoo.convolutions, zoo.pools);
 }
 
 }  // namespace
@@ -141,11 +166,11 @@ extern "C" {
 const char* gradkern_layers() {
     static const std::string text = [] {
         std::string s;
-        for_each_layer([&](const auto& c, role what, data_format format) {
+        for_each_listed([&](const char* from, const auto& c, role what, data_format format) {
             double flops = 0;
             if constexpr (requires { c.useful_flops(); }) flops = c.useful_flops();
-            s += std::string(s.empty() ? "[" : ",\n") + "{\"name\": \"" + std::string(c.name) + "\", \"role\": \"" +
-                 role_names[static_cast<int>(what)] + "\", \"format\": \"" +
+            s += std::string(s.empty() ? "[" : ",\n") + "{\"list\": \"" + from + "\", \"name\": \"" +
+                 std::string(c.name) + "\", \"role\": \"" + role_names[static_cast<int>(what)] + "\", \"format\": \"" +
                  (format == data_format::ncx ? "NCX" : "NXC") + "\", \"flops\": " + std::to_string(flops) + ", " +
                  describe(c) + "}";
         });
@@ -158,7 +183,7 @@ const char* gradkern_layers() {
 /// other channels, where these are not 0.
 void* gradkern_make(int index, int type, int threads, int batch, int channels) {
     job* made = nullptr;
-    for_each_layer([&](auto c, role what, data_format format) {
+    for_each_listed([&](const char*, auto c, role what, data_format format) {
         if (index-- != 0) return;
         if constexpr (requires { c.channels; }) {
             if (batch > 0) c.batch = batch;
@@ -171,6 +196,9 @@ void* gradkern_make(int index, int type, int threads, int batch, int channels) {
     });
     return made;
 }
+
+/// What the plan says of itself.
+const char* gradkern_plan(void* p) { return static_cast<job*>(p)->plan.c_str(); }
 
 /// Address and bytes of a tensor: 0 and 1 inputs, 2 output, 3 indices.
 void* gradkern_tensor(void* p, int which, std::int64_t* bytes) {

@@ -31,7 +31,7 @@ struct problem {
     std::int64_t kind;  // 0 convolution, 1 conv_transpose, 2 avg_pool, 3 max_pool
     std::int64_t role;  // 0 forward, 1 backward data, 2 backward weights
     std::int64_t ncx, type, rank, batch, in_channels, out_channels, groups, exclude_pad;
-    std::int64_t size[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+    std::int64_t size[3], out[3], kernel[3], strides[3], pads_begin[3], pads_end[3], dilations[3];
 
     [[nodiscard]] dims spatial(const std::int64_t* v) const { return {v, v + rank}; }
     [[nodiscard]] memory::data_type element() const {
@@ -40,12 +40,12 @@ struct problem {
     [[nodiscard]] memory::desc activation(std::int64_t channels, const std::int64_t* s) const {
         dims d{batch, channels};
         d.insert(d.end(), s, s + rank);
-        dims strides(d.size());
+        dims steps(d.size());
         std::int64_t run = ncx != 0 ? 1 : channels;
-        for (std::size_t i = d.size(); i-- > 2; run *= d[i]) strides[i] = run;
-        strides[1] = ncx != 0 ? run : 1;
-        strides[0] = ncx != 0 ? run * channels : run;
-        return {d, element(), strides};
+        for (std::size_t i = d.size(); i-- > 2; run *= d[i]) steps[i] = run;
+        steps[1] = ncx != 0 ? run : 1;
+        steps[0] = ncx != 0 ? run * channels : run;
+        return {d, element(), steps};
     }
     /// OIX beside NCX, XIO beside NXC: O counts all groups of a convolution, I all groups of a conv_transpose.
     [[nodiscard]] memory::desc weights() const {
@@ -57,13 +57,13 @@ struct problem {
         if (groups > 1) d.insert(d.begin(), groups);
         d.insert(d.end(), kernel, kernel + rank);
         const std::size_t at = groups > 1 ? 1 : 0;
-        dims strides(d.size());
+        dims steps(d.size());
         std::int64_t taps = ncx != 0 ? 1 : all_o * all_i;
-        for (std::size_t x = d.size(); x-- > at + 2; taps *= d[x]) strides[x] = taps;
-        strides[at] = ncx != 0 ? taps * all_i : 1;
-        strides[at + 1] = ncx != 0 ? taps : all_o;
-        if (groups > 1) strides[0] = kind == 1 ? i * strides[at + 1] : o * strides[at];
-        return {d, element(), strides};
+        for (std::size_t x = d.size(); x-- > at + 2; taps *= d[x]) steps[x] = taps;
+        steps[at] = ncx != 0 ? taps * all_i : 1;
+        steps[at + 1] = ncx != 0 ? taps : all_o;
+        if (groups > 1) steps[0] = kind == 1 ? i * steps[at + 1] : o * steps[at];
+        return {d, element(), steps};
     }
 };
 
@@ -122,14 +122,16 @@ void add_convolution(variant& v, const problem& p, freedom f, algorithm how, voi
     const memory::desc dst = p.activation(p.out_channels, p.out);
     const memory::desc w = p.weights();
     const bool all = f == freedom::all;
-    dims dilation = p.spatial(p.dilation);
-    for (auto& d : dilation) --d;
-    const dims stride = p.spatial(p.stride);
-    const dims pad = p.spatial(p.pad);
+    dims dilations = p.spatial(p.dilations);
+    for (auto& d : dilations) --d;
+    const dims strides = p.spatial(p.strides);
+    const dims pads_begin = p.spatial(p.pads_begin);
+    const dims pads_end = p.spatial(p.pads_end);
     const auto at = [](const memory::desc& d, void* data) { return memory(d, cpu(), data); };
     const typename Forward::primitive_desc forward(
         cpu(), prop_kind::forward_training, how, choose(src, all || p.role != 0),
-        choose(w, f != freedom::none || p.role != 0), choose(dst, all || p.role != 0), stride, dilation, pad, pad);
+        choose(w, f != freedom::none || p.role != 0), choose(dst, all || p.role != 0), strides, dilations, pads_begin,
+        pads_end);
     if (p.role == 0) {
         v.name += forward.impl_info_str();
         add(v, Forward(forward),
@@ -138,7 +140,7 @@ void add_convolution(variant& v, const problem& p, freedom f, algorithm how, voi
              {DNNL_ARG_DST, forward.dst_desc(), at(dst, out), true}});
     } else if (p.role == 1) {
         const typename Data::primitive_desc d(cpu(), how, choose(src, all), choose(w, f != freedom::none),
-                                              choose(dst, all), stride, dilation, pad, pad, forward);
+                                              choose(dst, all), strides, dilations, pads_begin, pads_end, forward);
         v.name += d.impl_info_str();
         add(v, Data(d),
             {{DNNL_ARG_DIFF_DST, d.diff_dst_desc(), at(dst, a)},
@@ -146,7 +148,7 @@ void add_convolution(variant& v, const problem& p, freedom f, algorithm how, voi
              {DNNL_ARG_DIFF_SRC, d.diff_src_desc(), at(src, out), true}});
     } else {
         const typename Weights::primitive_desc d(cpu(), how, choose(src, all), choose(w, f != freedom::none),
-                                                 choose(dst, all), stride, dilation, pad, pad, forward);
+                                                 choose(dst, all), strides, dilations, pads_begin, pads_end, forward);
         v.name += d.impl_info_str();
         add(v, Weights(d),
             {{DNNL_ARG_SRC, d.src_desc(), at(src, a)},
@@ -173,13 +175,14 @@ void add_pool(variant& v, const problem& p, freedom f, void* a, void* b, void* o
     const auto layout = [&](const memory::desc& d) {
         return f == freedom::none ? d : memory::desc(d.get_dims(), d.get_data_type(), blocked);
     };
-    const dims stride = p.spatial(p.stride);
+    const dims strides = p.spatial(p.strides);
     const dims kernel = p.spatial(p.kernel);
-    const dims pad = p.spatial(p.pad);
-    const dims dilation(static_cast<std::size_t>(p.rank), 0);
+    const dims pads_begin = p.spatial(p.pads_begin);
+    const dims pads_end = p.spatial(p.pads_end);
+    const dims dilations(static_cast<std::size_t>(p.rank), 0);
     const auto at = [](const memory::desc& d, void* data) { return memory(d, cpu(), data); };
     const pooling_forward::primitive_desc forward(cpu(), prop_kind::forward_training, how, layout(src), layout(dst),
-                                                  stride, kernel, dilation, pad, pad);
+                                                  strides, kernel, dilations, pads_begin, pads_end);
     if (p.role == 0) {
         v.name += forward.impl_info_str();
         std::vector<argument> arguments{{DNNL_ARG_SRC, forward.src_desc(), at(src, a)},
@@ -188,8 +191,8 @@ void add_pool(variant& v, const problem& p, freedom f, void* a, void* b, void* o
         add(v, pooling_forward(forward), arguments);
         return;
     }
-    const pooling_backward::primitive_desc d(cpu(), how, layout(src), layout(dst), stride, kernel, dilation, pad, pad,
-                                             forward);
+    const pooling_backward::primitive_desc d(cpu(), how, layout(src), layout(dst), strides, kernel, dilations,
+                                             pads_begin, pads_end, forward);
     v.name += d.impl_info_str();
     std::vector<argument> arguments{{DNNL_ARG_DIFF_DST, d.diff_dst_desc(), at(dst, max ? b : a)},
                                     {DNNL_ARG_DIFF_SRC, d.diff_src_desc(), at(src, out), true}};
@@ -272,8 +275,9 @@ std::unique_ptr<graph_job> make_graph(const problem& p, void* a, void* b, void* 
                                               : p.role == 1 && !max ? a
                                                                     : b);
     graph::op op(0, graph_kind(p), "job");
-    op.set_attr<dims>(attribute::strides, p.spatial(p.stride));
-    op.set_attr<dims>(attribute::pads_begin, p.spatial(p.pad)).set_attr<dims>(attribute::pads_end, p.spatial(p.pad));
+    op.set_attr<dims>(attribute::strides, p.spatial(p.strides));
+    op.set_attr<dims>(attribute::pads_begin, p.spatial(p.pads_begin));
+    op.set_attr<dims>(attribute::pads_end, p.spatial(p.pads_end));
     op.set_attr<std::string>(attribute::data_format, p.ncx != 0 ? "NCX" : "NXC");
     std::vector<graph_tensor> tensors;  // inputs, then the output
     if (pool) {
@@ -287,7 +291,7 @@ std::unique_ptr<graph_job> make_graph(const problem& p, void* a, void* b, void* 
             tensors = {src, dst, graph_activation(p, p.in_channels, p.size, out)};
         }
     } else {
-        op.set_attr<dims>(attribute::dilations, p.spatial(p.dilation));
+        op.set_attr<dims>(attribute::dilations, p.spatial(p.dilations));
         op.set_attr<std::int64_t>(attribute::groups, p.groups);
         const char* const formats[2][2]{{"XIO", "OIX"}, {"XOI", "IOX"}};
         op.set_attr<std::string>(attribute::weights_format, formats[p.kind][p.ncx]);
@@ -327,7 +331,7 @@ extern "C" {
 void* onednn_make(const std::int64_t* numbers, void* a, void* b, void* out) {
     auto made = std::make_unique<job>();
     problem p{};
-    static_assert(sizeof p == 28 * sizeof *numbers);
+    static_assert(sizeof p == 31 * sizeof *numbers);
     __builtin_memcpy(&p, numbers, sizeof p);
     const bool pool = p.kind >= 2;
     for (const freedom f : {freedom::none, freedom::weights, freedom::all}) {
@@ -362,6 +366,8 @@ void onednn_run(void* j, int i) {
     queue().wait();
 }
 
+void onednn_free(void* j) { delete static_cast<job*>(j); }
+
 /// Compiles a problem as an operator of the Graph; null where that has none.
 void* onednn_graph_make(const std::int64_t* numbers, void* a, void* b, void* out) {
     problem p{};
@@ -377,6 +383,7 @@ void onednn_graph_run(void* j) {
     job->compiled.execute(queue(), job->inputs, job->outputs);
     queue().wait();
 }
+void onednn_graph_free(void* j) { delete static_cast<graph_job*>(j); }
 
 const char* onednn_version() {
     static const std::string text = std::to_string(version()->major) + "." + std::to_string(version()->minor) + "." +

@@ -8,8 +8,9 @@ import ctypes, functools, math, os, subprocess, tempfile, time
 from typing import Any, Callable, NamedTuple
 
 ROLES = {"forward": 0, "backward_data": 1, "backward_weights": 2, "backward_from_indices": 3}
-KINDS = ["convolution", "conv_transpose", "avg_pool", "max_pool"]
+KINDS = ["convolution", "conv_transpose", "avg_pool", "max_pool"]  # of layers that peers are asked for
 TYPES = ["f32", "f16", "bf16"]
+SLOW = 20  # times gradkern's: a peer that takes longer is called once, whatever the number of rounds
 HERE = os.path.dirname(os.path.abspath(__file__))
 # those that --also takes
 NAMES = {"onednn-graph": "oneDNN Graph", "onnxruntime": "ONNX Runtime", "tensorflow": "TensorFlow"}
@@ -17,11 +18,18 @@ NAMES = {"onednn-graph": "oneDNN Graph", "onnxruntime": "ONNX Runtime", "tensorf
 HELD = {"onednn-graph": "held", "onnxruntime": "not held", "tensorflow": "oneDNN inside held"}
 
 
+def seconds(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
 class Way(NamedTuple):
     """How a library computes a job."""
     call: Callable  # computes the operator once
     numbers: Callable  # what `call` returned as a torch tensor, its axes in the order of Job.result
     how: str = ""
+    free: Callable = lambda: None  # gives back what Python does not
 
 
 class Peer(NamedTuple):
@@ -73,34 +81,47 @@ def load_torch(opt):
 
 
 def torch_peer(torch, job):
-    return Way(torch_call(torch, job), lambda result: result)
+    call = torch_call(torch, job) if job.layer["kind"] in KINDS else None
+    return call and Way(call, lambda result: result)
 
 
 def torch_call(torch, job):
-    """NXC is its channels_last; results of NXC come back in whatever order it likes."""
+    """NXC is its channels_last; results of NXC come back in whatever order it likes. Its operators pad both ends of an axis
+    alike: F.pad, which is timed, does the rest. None for transposed convolutions and pools of such pads, which no layer has."""
     l, aten, rank = job.layer, torch.ops.aten, job.rank
     nxc = l["format"] == "NXC"
     role, pool = l["role"], l["kind"].endswith("pool")
     flatten = rank == 1 and (nxc or pool)  # one axis has no channels_last, and its pools are those of a plane
     two = (lambda t: t.unsqueeze(2)) if flatten else (lambda t: t)
     n = max(rank, 2) if flatten else rank
-    spread = lambda v, one: ([one] if flatten else []) + [v] * rank
+    spread = lambda v, one: ([one] if flatten else []) + v
     memory = (torch.channels_last_3d if n == 3 else torch.channels_last) if nxc else torch.contiguous_format
     own = lambda t: t.clone(memory_format=memory)
-    kernel, stride, pad = spread(l["kernel"], 1), spread(l["stride"], 1), spread(l["pad"], 0)
+    kernel, stride = spread(l["kernel"], 1), spread(l["strides"], 1)
+    pad = spread(list(map(min, l["pads_begin"], l["pads_end"])), 0)
+    # what is left to F.pad: begin and end of each axis, the last one first
+    more = [p - q for begin, end, q in reversed(list(zip(spread(l["pads_begin"], 0), spread(l["pads_end"], 0), pad)))
+            for p in (begin, end)]
+    uneven = any(more)
+    if uneven and l["kind"] != "convolution":
+        return None
     if not pool:
         transposed = l["kind"] == "conv_transpose"
-        dilation, zero = spread(l["dilation"], 1), [0] * n
+        dilation, extra = spread(l["dilations"], 1), spread(l["output_padding"], 0)
+        padded = (lambda t: torch.nn.functional.pad(t, more)) if uneven else (lambda t: t)
+        cropped = (lambda t: torch.nn.functional.pad(t, [-p for p in more])) if uneven else (lambda t: t)  # as autograd does
         if role == "forward":
             x, w = own(two(job.activation(0, True))), own(two(job.weights(1)))
-            return lambda: aten.convolution(x, w, None, stride, pad, dilation, transposed, zero, l["groups"])
+            return lambda: aten.convolution(padded(x), w, None, stride, pad, dilation, transposed, extra, l["groups"])
         data = role == "backward_data"
         y = own(two(job.activation(0 if data else 1, False)))
         x = own(two(job.activation(2 if data else 0, True)))
         w = own(two(job.weights(1 if data else 2)))
-        mask = [data, not data, False]
-        return lambda: aten.convolution_backward(y, x, w, None, stride, pad, dilation, transposed, zero, l["groups"],
-                                                 mask)[0 if data else 1]
+        rest = None, stride, pad, dilation, transposed, extra, l["groups"], [data, not data, False]
+        if data:
+            x = padded(x)  # only its shape counts
+            return lambda: cropped(aten.convolution_backward(y, x, w, *rest)[0])
+        return lambda: aten.convolution_backward(y, padded(x), w, *rest)[1]
     dilation = [1] * n
     if l["kind"] == "avg_pool":
         forward, backward = ((aten.avg_pool3d, aten.avg_pool3d_backward) if n == 3 else
@@ -141,6 +162,7 @@ def onednn_library(path):
                           "-ldnnl", "-Wl,-rpath-link," + os.path.join(prefix, "lib"))
     for make in (lib.onednn_make, lib.onednn_graph_make):
         make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_void_p] * 4
+    lib.onednn_free.argtypes = lib.onednn_graph_free.argtypes = [ctypes.c_void_p]
     lib.onednn_run.argtypes = lib.onednn_name.argtypes = [ctypes.c_void_p, ctypes.c_int]
     lib.onednn_variants.argtypes = lib.onednn_graph_run.argtypes = [ctypes.c_void_p]
     lib.onednn_name.restype = lib.onednn_version.restype = ctypes.c_char_p
@@ -160,14 +182,15 @@ def load_onednn_graph(opt):
 def onednn_make(make, job):
     """What `make` makes of a job; None for pools with indices, in whose place oneDNN has a workspace of its own."""
     l = job.layer
-    if l["role"] == "backward_from_indices" or (l["kind"] == "max_pool" and l["role"] == "forward"):
+    if (l["kind"] not in KINDS or l["role"] == "backward_from_indices"
+            or (l["kind"] == "max_pool" and l["role"] == "forward")):
         return None
-    three = lambda v: (v + [1, 1, 1])[:3]
-    same = lambda v: three([v] * job.rank)
+    ones, zeros = [1] * job.rank, [0] * job.rank
+    pads_end = [p - q for p, q in zip(l["pads_end"], l.get("output_padding", zeros))]  # it has no output padding
     code = [KINDS.index(l["kind"]), ROLES[l["role"]], int(l["format"] == "NCX"), TYPES.index(job.dtype), job.rank,
             l["batch"], l["in_channels"], l["out_channels"], l.get("groups", 1), l.get("exclude_pad", 0)]
-    code += three(l["size"]) + three(l["out"]) + same(l["kernel"]) + same(l["stride"]) + same(l["pad"])
-    code += same(l.get("dilation", 1))
+    for axes in l["size"], l["out"], l["kernel"], l["strides"], l["pads_begin"], pads_end, l.get("dilations", ones):
+        code += (axes + [1, 1, 1])[:3]
     packed = (ctypes.c_int64 * len(code))(*code)
     made = make(packed, *[ctypes.c_void_p(a or 0) for a, _ in job.address[:3]])
     return made and ctypes.c_void_p(made)
@@ -184,21 +207,25 @@ def onednn_peer(lib, job):
     if any("ref" not in n for n in names):
         ways = [i for i in ways if "ref" not in names[i]]
     for i in ways:
-        lib.onednn_run(handle, i)
-        start = time.perf_counter()
-        lib.onednn_run(handle, i)
-        taken = time.perf_counter() - start
+        taken = seconds(lambda: lib.onednn_run(handle, i))
+        if taken < SLOW * job.seconds:
+            taken = seconds(lambda: lib.onednn_run(handle, i))
         if taken < fastest:
             best, fastest = i, taken
+        if "ref" in names[i] and fastest > SLOW * job.seconds:
+            break  # other layouts do not help it
+    free = lambda: lib.onednn_free(handle)
     if best is None:
+        free()
         return None
-    return Way(lambda: lib.onednn_run(handle, best), lambda _: job.result(), names[best])
+    return Way(lambda: lib.onednn_run(handle, best), lambda _: job.result(), names[best], free)
 
 
 def onednn_graph_peer(lib, job):
     """A graph of the one operator."""
     handle = onednn_make(lib.onednn_graph_make, job)
-    return handle and Way(lambda: lib.onednn_graph_run(handle), lambda _: job.result(), "graph")
+    return handle and Way(lambda: lib.onednn_graph_run(handle), lambda _: job.result(), "graph",
+                          lambda: lib.onednn_graph_free(handle))
 
 
 def load_onnxruntime(opt):
@@ -217,8 +244,8 @@ def load_onnxruntime(opt):
 
 def onnxruntime_peer(onnx, onnxruntime, options, job):
     """A model of one operator, or two; inputs and output are bound beforehand, so that nothing is copied for a call."""
-    l, rank = job.layer, job.rank
-    if l["format"] == "NXC" or job.dtype == "bf16":
+    l = job.layer
+    if l["format"] == "NXC" or job.dtype == "bf16" or l["kind"] not in KINDS:
         return None
     if l["kind"].endswith("pool"):
         steps, inputs = onnxruntime_pool(job)
@@ -236,8 +263,8 @@ def onnxruntime_peer(onnx, onnxruntime, options, job):
     describe = lambda tensors: [onnx.helper.make_tensor_value_info(name, types[t.dtype], list(t.shape))
                                 for name, t in tensors.items()]
     nodes = [onnx.helper.make_node(op, takes, gives, domain="com.microsoft" if op == "ConvGrad" else "",
-                                   kernel_shape=[l["kernel"]] * rank, strides=[l["stride"]] * rank,
-                                   pads=[l["pad"]] * 2 * rank, **more) for op, takes, gives, more in steps]
+                                   kernel_shape=l["kernel"], strides=l["strides"],
+                                   pads=l["pads_begin"] + l["pads_end"], **more) for op, takes, gives, more in steps]
     graph = onnx.helper.make_graph(nodes, "job", describe(inputs), describe(outputs))
     model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 15),
                                                                        onnx.helper.make_opsetid("com.microsoft", 1)])
@@ -254,16 +281,23 @@ def onnxruntime_peer(onnx, onnxruntime, options, job):
 def onnxruntime_convolution(job):
     """Steps, each an operator, what it takes, what it gives, attributes; and the inputs."""
     l, role = job.layer, job.layer["role"]
-    more = {"dilations": [l["dilation"]] * job.rank, "group": l["groups"]}
+    more = {"dilations": l["dilations"], "group": l["groups"]}
     transposed = l["kind"] == "conv_transpose"
+    lines_of_groups = job.rank == 1 and l["groups"] > 1  # their ConvGrad writes beyond its memory
     if role == "backward_weights":  # a ConvTranspose, for which there is no gradient, goes the other way
         x, y = job.activation(0, True), job.activation(1, False)
         x, y = (y, x) if transposed else (x, y)
+        if lines_of_groups:
+            return [], {}
         return [("ConvGrad", ["y", "x", "w"], ["", "out"], more)], {"y": y, "x": x, "w": job.weights(2).clone()}
     inputs = {"a": job.activation(0, role == "forward"), "w": job.weights(1)}
     if transposed or role == "forward":
-        op = "ConvTranspose" if transposed and role == "forward" else "Conv"
-        return [(op, ["a", "w"], ["out"], more)], inputs
+        if role == "backward_data":
+            return [("Conv", ["a", "w"], ["out"], more)], inputs
+        op, extra = ("ConvTranspose", {"output_padding": l["output_padding"]}) if transposed else ("Conv", {})
+        return [(op, ["a", "w"], ["out"], {**more, **extra})], inputs
+    if lines_of_groups:
+        return [], {}
     return [("ConvGrad", ["a", "x", "w"], ["out"], more)], {**inputs, "x": job.activation(2, True).clone()}
 
 
@@ -301,9 +335,10 @@ def tensorflow_refusals(tf):
 
 def tensorflow_peer(tf, job):
     """Eager calls of the raw operators; lines are planes of height 1. Weights are XIO beside either layout."""
-    frame = TensorFlowFrame(tf, job)
-    pool = {"avg_pool": tensorflow_average, "max_pool": tensorflow_maximum}
-    return pool.get(job.layer["kind"], tensorflow_convolution)(frame)
+    kinds = {"convolution": tensorflow_convolution, "conv_transpose": tensorflow_convolution,
+             "avg_pool": tensorflow_average, "max_pool": tensorflow_maximum}
+    way = kinds.get(job.layer["kind"])
+    return way and way(TensorFlowFrame(tf, job))
 
 
 class TensorFlowFrame:
@@ -314,11 +349,11 @@ class TensorFlowFrame:
         self.nxc, self.line = job.layer["format"] == "NXC", job.rank == 1
         self.planes = 3 if job.rank == 3 else 2
         self.format = {2: "NHWC", 3: "NDHWC"}[self.planes] if self.nxc else {2: "NCHW", 3: "NCDHW"}[self.planes]
-        self.stride = self.window(job.layer["stride"])
+        self.stride = self.window(job.layer["strides"])
 
     def window(self, v, other=1):
         """One number for each axis of an activation."""
-        spatial = [other] * self.line + [v] * self.job.rank
+        spatial = [other] * self.line + v
         return [other, *spatial, other] if self.nxc else [other, other, *spatial]
 
     def tensor(self, t):
@@ -357,26 +392,26 @@ class TensorFlowFrame:
         """Arguments for the pads of the layer; None where they are not SAME and the operator takes no others."""
         l = self.layer
         large, small = (l["out"], l["size"]) if l["kind"] == "conv_transpose" else (l["size"], l["out"])
-        reach = (l["kernel"] - 1) * l.get("dilation", 1) + 1
-        if l["pad"] == 0:
+        if not any(l["pads_begin"] + l["pads_end"]):
             return {"padding": "VALID"}
-        if all(n == -(-m // l["stride"]) and (n - 1) * l["stride"] + reach - m == 2 * l["pad"]
-               for m, n in zip(large, small)):
+        dilations = l.get("dilations", [1] * self.job.rank)
+        axes = zip(large, small, l["kernel"], l["strides"], dilations, l["pads_begin"], l["pads_end"])
+        if all(n == -(-m // s) and begin + end == max(0, (n - 1) * s + (k - 1) * d + 1 - m) and end - begin in (0, 1)
+               for m, n, k, s, d, begin, end in axes):
             return {"padding": "SAME"}
         pads = [p for n in self.pads() for p in n]
         return {"padding": "EXPLICIT", "explicit_paddings": pads} if explicit else None
 
     def pads(self):
         """Pads of each axis before and after."""
-        return [[n, n] for n in self.window(self.layer["pad"], 0)]
+        return list(zip(self.window(self.layer["pads_begin"], 0), self.window(self.layer["pads_end"], 0)))
 
     def padded(self, t):
         return self.tf.pad(t, self.pads())
 
     def cropped(self, t):
         """What `padded` was given."""
-        first = [p for p, _ in self.pads()]
-        return self.tf.slice(t, first, [n - 2 * p for n, p in zip(t.shape, first)])
+        return self.tf.slice(t, [p for p, _ in self.pads()], [n - p - q for n, (p, q) in zip(t.shape, self.pads())])
 
 
 def tensorflow_convolution(f):
@@ -405,7 +440,7 @@ def tensorflow_convolution_padded(f, padding):
     if l["kind"] == "conv_transpose":  # the gradients of a convolution, and the other way about
         role = {"forward": "backward_data", "backward_data": "forward"}.get(role, role)
     padded, cropped = (f.padded, f.cropped) if padding is None else [lambda t: t] * 2
-    more = {"strides": f.stride, "dilations": f.window(l["dilation"]), "data_format": f.format,
+    more = {"strides": f.stride, "dilations": f.window(l["dilations"]), "data_format": f.format,
             **(padding or {"padding": "VALID"})}
     name, version = ("DepthwiseConv2dNative", "") if f.depthwise() else ("Conv%dD" % f.planes, "V2" * (f.planes == 3))
     how = " " + (padding or {"padding": "padded first"})["padding"]
@@ -428,7 +463,7 @@ def tensorflow_convolution_padded(f, padding):
 def tensorflow_average(f):
     """Averages divide by the taps inside; where pads count as zeros, zeros are put there first."""
     l, raw = f.layer, f.tf.raw_ops
-    zeros = l["pad"] > 0 and not l["exclude_pad"]
+    zeros = any(l["pads_begin"] + l["pads_end"]) and not l["exclude_pad"]
     padding = {"padding": "VALID"} if zeros else f.padding(explicit=False)
     if padding is None:
         return None
