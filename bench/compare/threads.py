@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Times gradkern on one thread and on several, and prints how many times faster it becomes.
 
-    python3 bench/compare/threads.py [--threads 2] [--arch haswell] [--types f32] [--only TEXT]
+    python3 bench/compare/threads.py [--threads 2] [--arch haswell] [--types f32] [--only TEXT] [--layers zoo --sample 10]
 
-Needs g++ and xsimd. The layers are those of tests/cases. On a shared machine the second core is not always there: in each
+Needs g++ and xsimd. The layers are those of tests/cases, with --layers zoo or all those of its zoo.json. On a shared machine the second core is not always there: in each
 round a loop of multiply-adds runs on one thread and on all of them, too, and rounds where it did not scale well (by
-`--least`, 0.975 times the threads, at least, and no further above) do not count. A layer with fewer than `--counted` such
-rounds is "not measured". speed-up = the median over the rounds that count. Times are wall times.
+`--least`, 0.975 times the threads, at least, and no further above) do not count. speed-up = the median over the rounds that
+count. Where fewer than `--counted` rounds count, all of them are taken and the speed-up has a "*": the cores may have been
+busy, or share their units. Times are wall times.
 """
-import argparse, ctypes, json, math, os, statistics, sys, time
+import argparse, ctypes, os, statistics, sys, time
 
 import compare
+from peers import seconds
 
 
 def arguments():
@@ -19,18 +21,14 @@ def arguments():
     a.add_argument("--arch", default="native", help="-march of gradkern")
     a.add_argument("--types", default="f32")
     a.add_argument("--only", default="", help="layers whose name, e.g. mbv2_dw3x3_144_56/forward/NCX, contains one of these words")
+    a.add_argument("--layers", default="project", choices=["project", "zoo", "all"])
+    a.add_argument("--sample", type=int, default=1, metavar="N", help="only one of N rows")
     a.add_argument("--rounds", type=int, default=60, help="at most")
     a.add_argument("--counted", type=int, default=9, help="rounds that count, after which a layer is done")
     a.add_argument("--least", type=float, default=0.975, help="of the calibration loop's scaling, by thread")
     a.add_argument("--channels", type=int, default=0, help="channels of pools, instead of those of the layer")
     a.add_argument("--xsimd", default="", help="include folder of xsimd, if not a system one")
     return a.parse_args()
-
-
-def seconds(call):
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def main():
@@ -43,12 +41,13 @@ def main():
     print("gradkern (%s), %d threads beside one, %s\n" % (lib.gradkern_isa().decode(), opt.threads, time.strftime("%Y-%m-%d")))
     print("| case | operator | layout | type | one thread ms | %d threads ms | speed-up | rounds that count |" % opt.threads)
     print("|---|---|---|---|---|---|---|---|")
+    words = opt.only.split(",")
+    chosen = [(i, layer) for i, layer in compare.layers_of(lib, opt.layers)
+              if any(word in compare.name_of(layer) for word in words)]
+    chosen = compare.sample(chosen, opt.sample)
     groups = {}
     for dtype in opt.types.split(","):
-        for index, layer in enumerate(json.loads(lib.gradkern_layers())):
-            name = "%s/%s/%s" % (layer["name"], layer["role"], layer["format"])
-            if not any(word in name for word in opt.only.split(",")):
-                continue
+        for index, layer in chosen:
             one, all_threads = (
                 ctypes.c_void_p(lib.gradkern_make(index, compare.TYPES.index(dtype), n, 0, opt.channels))
                 for n in (1, opt.threads))
@@ -58,28 +57,29 @@ def main():
                 for _ in range(repeat):
                     lib.gradkern_run(job)
             run(all_threads)
-            times, rounds = [], 0
-            while rounds < opt.rounds and len(times) < opt.counted:
-                rounds += 1
+            times, counted = [], []
+            while len(times) < opt.rounds and len(counted) < opt.counted:
                 alone = seconds(lambda: lib.gradkern_spin(1))
-                pair = seconds(lambda: run(one)), seconds(lambda: run(all_threads))
+                times.append((seconds(lambda: run(one)), seconds(lambda: run(all_threads))))
                 scaled = alone / seconds(lambda: lib.gradkern_spin(opt.threads))
                 if opt.least <= scaled <= 2 - opt.least:
-                    times.append(pair)
-            measured = len(times) >= opt.counted
-            speedup = statistics.median(a / b for a, b in times) if measured else 0
-            cells = ["%.3f" % (statistics.median(t[i] for t in times) / repeat * 1e3) if measured else "" for i in (0, 1)]
-            print("| %s | %s | %s | %s | %s | %s | %s | %d of %d |" % (
-                layer["name"], layer["role"], layer["format"], dtype, *cells,
-                "%.2f" % speedup if measured else "not measured", len(times), rounds), flush=True)
-            if measured:
-                groups.setdefault((compare.group_of(layer), layer["format"], dtype), []).append(speedup)
+                    counted.append(times[-1])
+            idle = len(counted) >= opt.counted
+            taken = counted if idle else times
+            speedup = statistics.median(a / b for a, b in taken)
+            cells = ["%.3f" % (statistics.median(t[i] for t in taken) / repeat * 1e3) for i in (0, 1)]
+            print("| %s | %s | %s | %s | %s | %s | %.2f%s | %d of %d |" % (
+                layer["name"], layer["role"], layer["format"], dtype, *cells, speedup, "*" * (not idle), len(counted),
+                len(times)), flush=True)
+            groups.setdefault((compare.group_of(layer), layer["format"], dtype), []).append((speedup, idle))
             for job in (one, all_threads):
                 lib.gradkern_free(job)
-    print("\n| group | layout | type | operators | geometric mean | least |\n|---|---|---|---|---|---|")
-    for key, values in sorted(groups.items()):
-        mean = math.exp(sum(map(math.log, values)) / len(values))
-        print("| %s | %s | %s | %d | %.2f | %.2f |" % (*key, len(values), mean, min(values)))
+    print()
+    for line in compare.table_of(
+            ["group", "layout", "type", "operators", "geometric mean", "least", "with *"],
+            [(*key, len(of), compare.geometric_mean([v for v, _ in of]), min(v for v, _ in of),
+              sum(not idle for _, idle in of)) for key, of in sorted(groups.items())]):
+        print(line)
 
 
 if __name__ == "__main__":
