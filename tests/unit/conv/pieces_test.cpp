@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradkern/detail/conv/dense.hpp>
 #include <gradkern/detail/conv/panel_tasks.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
+#include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/simd.hpp>
 
@@ -237,6 +239,31 @@ TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {
             EXPECT_LE(detail::buffer_floats(e, budget, blocks.images(), {blocks.box(0), blocks.box(1), blocks.box(2)}),
                       floats);
         }
+}
+
+// Windows that reach far: blocks pack what they share with others only a few times, whatever the dilation.
+TEST(conv_blocks, pack_far_windows_a_few_times) {
+    for (const std::int64_t channels : {256, 2048})
+        for (const std::int64_t extent : {19, 33, 60})
+            for (const std::int64_t dilation : {1, 3, 6, 12, 18}) {
+                detail::conv_problem p{};
+                static_cast<conv_equation&>(p) = small_equation(side::small, 1, channels, 64);
+                p.axes = {};
+                p.axes[1] = p.axes[2] = {.large = extent,
+                                         .small = extent,
+                                         .kernel = 3,
+                                         .stride = 1,
+                                         .dilation = dilation,
+                                         .pad_begin = dilation,
+                                         .pad_end = dilation};
+                const detail::tile_plan g = detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
+                for (const std::int64_t workers : {1, 4}) {
+                    const detail::panel_tasks t = detail::tasks_for(g, workers);
+                    const auto all = static_cast<double>(p.batch * channels * extent * extent);
+                    const auto packed = static_cast<double>(t.blocks.count() * detail::packed_floats(g, t.blocks));
+                    EXPECT_LE(packed, (workers == 1 ? 2.5 : 8) * all) << channels << ' ' << extent << ' ' << dilation << ' ' << workers;
+                }
+            }
 }
 
 }  // namespace

@@ -103,19 +103,19 @@ struct panel_plan : conv_equation {
     return positions_of(b) * g.position_pixels;
 }
 
+/// Floats of the buffer for what the largest block reads. A block of several pixels a position reads those that it writes.
+[[nodiscard]] constexpr std::int64_t packed_floats(const panel_plan& g, const box_grid& b) noexcept {
+    if (g.position_pixels > 1) return row_pitch(block_outputs(g, b)) * g.budget.pixel_floats;
+    return buffer_floats(g, g.budget, b.images(), {b.box(0), b.box(1), b.box(2)});
+}
+
 /// The scratch of such tasks.
 [[nodiscard]] GRADKERN_NOINLINE constexpr task_scratch lay_out(const panel_plan& g, const panel_tasks& t) noexcept {
     task_scratch s;
     if (t.count() == 0) return s;
-    const box_grid& b = t.blocks;
-    const std::int64_t outputs = block_outputs(g, b);
     slice_layout slice = g.fixed;
-    // A block of several pixels a position reads those that it writes.
-    s.at_packed = slice.reserve<float>(g.spare_floats +
-                                       (g.position_pixels > 1
-                                            ? row_pitch(outputs) * g.budget.pixel_floats
-                                            : buffer_floats(g, g.budget, b.images(), {b.box(0), b.box(1), b.box(2)})));
-    s.at_results = slice.reserve<float>(outputs * g.result_floats);
+    s.at_packed = slice.reserve<float>(g.spare_floats + packed_floats(g, t.blocks));
+    s.at_results = slice.reserve<float>(block_outputs(g, t.blocks) * g.result_floats);
     s.at_weights = slice.reserve<float>(t.each * g.panel_floats);
     s.slice_bytes = slice.bytes();
     return s;
@@ -126,8 +126,11 @@ struct panel_plan : conv_equation {
     const auto pixels = static_cast<double>(block_outputs(g, t.blocks));
     const auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
     const auto terms = static_cast<double>(std::max<std::int64_t>(g.panels.terms * g.taps(), 1));
-    const double packed = g.in_place() ? 0 : target.cost.packed_pixel / static_cast<double>(g.taps());
-    const double task = panels * (pixels + target.cost.packed_weights) + pixels * packed + target.cost.task / terms;
+    // Nothing is packed, or each channel of each pixel that is read.
+    const auto channels = static_cast<double>(std::max<std::int64_t>(g.budget.pixel_floats, 1));
+    const double packed = target.cost.packed_pixel / static_cast<double>(g.taps()) *
+                          static_cast<double>(packed_floats(g, t.blocks)) / channels;
+    const double task = panels * (pixels + target.cost.packed_weights) + packed + target.cost.task / terms;
     return static_cast<double>(shape::ceil_div(t.count(), workers)) * task;
 }
 
@@ -141,17 +144,18 @@ inline constexpr std::int64_t most_scratch = std::int64_t{60} << 20;
     if (workers == 1) best.each = g.single_worker_panels;
     best.scratch = lay_out(g, best);
     if (workers == 1 || best.count() == 0) return best;
-    // So small that the scratch of all workers stays within its limit.
-    const auto is_large = [&] {
-        return best.scratch.slice_bytes > most_scratch / std::min<std::int64_t>(workers, best.count());
-    };
-    while (is_large() && (best.each > 1 || positions_of(best.blocks) > g.least_block)) {
+    // Smaller while all slices exceed their limit, and smaller tasks have much smaller ones: windows that reach far read as much for
+    // a part of a block.
+    while (best.scratch.slice_bytes > most_scratch / std::min<std::int64_t>(workers, best.count())) {
+        panel_tasks smaller = best;
         if (best.each > 1) {
-            best.each = (best.each + 1) / 2;
-        } else {
-            best.blocks = best.blocks.smaller(std::max(positions_of(best.blocks) / 2, g.least_block));
+            smaller.each = (best.each + 1) / 2;
+        } else if (positions_of(best.blocks) > g.least_block) {
+            smaller.blocks = best.blocks.smaller(std::max(positions_of(best.blocks) / 2, g.least_block));
         }
-        best.scratch = lay_out(g, best);
+        smaller.scratch = lay_out(g, smaller);
+        if (smaller.scratch.slice_bytes > best.scratch.slice_bytes / 4 * 3) break;
+        best = smaller;
     }
     if (has_many_tasks(best.count(), workers)) return best;
     double least = makespan(g, best, workers);
