@@ -36,15 +36,16 @@ struct panel_tasks {
     std::int64_t panels = 0;  // over all groups
     std::int64_t fused = 0;   // those that share tasks: all, or all but the last one
     std::int64_t each = 1;    // panels of a task
+    std::int64_t joined = 0;  // 1: the last panel goes with the one before it, whose lanes it shares
 
     [[nodiscard]] constexpr std::int64_t per_block() const noexcept {
-        return shape::ceil_div(fused, each) + panels - fused;
+        return shape::ceil_div(fused - joined, each) + panels - fused;
     }
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return blocks.count() * per_block(); }
     /// The panels [first, last) of a task.
     [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task) const noexcept {
         const std::int64_t first = task % per_block() * each;
-        if (first < fused) return {first, std::min(first + each, fused)};
+        if (first < fused) return {first, first + each + joined < fused ? first + each : fused};
         return {fused, fused + 1};
     }
     /// Gives tasks as many panels of so many floats as stay in L2.
@@ -116,7 +117,7 @@ struct panel_plan : conv_equation {
     slice_layout slice = g.fixed;
     s.at_packed = slice.reserve<float>(g.spare_floats + packed_floats(g, t.blocks));
     s.at_results = slice.reserve<float>(block_outputs(g, t.blocks) * g.result_floats);
-    s.at_weights = slice.reserve<float>(t.each * g.panel_floats);
+    s.at_weights = slice.reserve<float>((t.each + t.joined) * g.panel_floats);
     s.slice_bytes = slice.bytes();
     return s;
 }

@@ -97,7 +97,9 @@ struct tile_task : panel_task {
         std::int64_t of = group;
         std::int64_t lane = first_channel;
         for (std::int64_t p = 0; p < panels;) {
-            const std::int64_t served = f(p, of, lane, std::min(plan.panels.width, lanes - lane));
+            const std::int64_t used = std::min(plan.panels.width, lanes - lane);
+            const std::int64_t overlap = used < plan.panels.width ? plan.overlap : 0;
+            const std::int64_t served = f(p, of, lane - overlap, used + overlap);
             p += served;
             lane += served * plan.panels.width;
             if (lane >= lanes) {
@@ -154,7 +156,7 @@ public:
         if (g_.buffers_box) out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
         begin_panel(0, t_.group, t_.first_channel, t_.first_used);
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
-        fused_ = t_.panels > 1 && (g_.groups == 1 || g_.panels.across_groups()) &&
+        fused_ = t_.panels > 1 && g_.overlap == 0 && (g_.groups == 1 || g_.panels.across_groups()) &&
                  output_.fuse(t_.panels, t_.channels, g_.panels.floats, g_.slides ? most_sliding_rows : most_rows);
     }
 

@@ -38,11 +38,13 @@ struct tile_plan : panel_plan {
     /// together.
     bool buffers_box = false;
     prefetch prefetching = prefetch::ahead;  // none: activations are likely to be in the last cache
+    /// Lanes that the last panel shares with the one before, so that its vectors are whole: both compute the same.
+    std::int64_t overlap = 0;
 
     [[nodiscard]] constexpr bool in_16bit() const noexcept { return panels.numbers == tile_numbers::native_16bit; }
     [[nodiscard]] constexpr std::int64_t lane_channels() const noexcept { return panels.lane_channels(*this); }
     [[nodiscard]] constexpr std::int64_t last_lanes() const noexcept {
-        return lane_channels() - (group_panels - 1) * panels.width;
+        return lane_channels() - (group_panels - 1) * panels.width + overlap;
     }
     /// Whether tiles of a panel touch the lanes it uses alone. Panels whose lanes share numbers are packed for the whole width.
     [[nodiscard]] constexpr bool is_whole(std::int64_t used) const noexcept {
@@ -75,6 +77,12 @@ struct tile_choice {
 /// Floats of a buffer of packed activations where scratch is the least, but for single pixels that read more.
 inline constexpr std::int64_t least_packed_floats = 1024;
 
+/// Whether a last panel may share lanes with the one before: tiles read and write the tensors themselves, and add nothing to them.
+[[nodiscard]] constexpr bool may_overlap(const conv_problem& p, const tile_choice& c) noexcept {
+    return c.inputs == lane_inputs::own && c.source == source_kind::in_place && c.numbers != tile_numbers::bf16_pairs &&
+           p.in[1] == 1 && p.out[1] == 1 && !p.accumulates();
+}
+
 [[nodiscard]] constexpr std::int64_t panel_width(const conv_problem& p, const tile_choice& c) noexcept {
     const bool pairs = c.numbers == tile_numbers::bf16_pairs;
     if (p.takes_least_scratch()) return vector_lanes;
@@ -86,7 +94,8 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     }
     if (c.numbers == tile_numbers::native_16bit) return native_16bit_lanes;
     if (pairs) return 2 * vector_lanes;  // of outputs, for each vector of pairs
-    return p.total_out_channels() <= vector_lanes ? vector_lanes : narrow_lanes;
+    const std::int64_t channels = p.total_out_channels();
+    return channels <= vector_lanes || (channels < narrow_lanes && may_overlap(p, c)) ? vector_lanes : narrow_lanes;
 }
 
 [[nodiscard]] constexpr panel_fusion choose_fusion(const conv_problem& p, const tile_choice& c) noexcept {
@@ -144,7 +153,12 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.prefetching = p.is_cached() ? prefetch::none : prefetch::ahead;
     t.panel_channels = t.panels.width;
     t.group_panels = shape::ceil_div(t.lane_channels(), t.panels.width);
+    if (t.group_panels > 1 && may_overlap(p, c)) {
+        const std::int64_t whole = t.in_16bit() ? t.panels.width : vector_lanes;
+        t.overlap = shape::ceil_div(t.last_lanes(), whole) * whole - t.last_lanes();
+    }
     // Blocks, and how many panels a task has then.
+    t.tasks.joined = t.overlap > 0 ? 1 : 0;
     t.tasks.panels = t.tasks.fused = t.group_panels * (t.panels.across_groups() ? 1 : t.groups);
     if (t.fusion != panel_fusion::none) {
         if (t.in_place() && t.packs(t.last_lanes())) --t.tasks.fused;  // a last one is packed on its own
