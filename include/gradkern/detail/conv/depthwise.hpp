@@ -3,7 +3,7 @@
 // Loops          depthwise: those of conv/tile_loop.hpp. depthwise_sliding, of column stride 1: class of planes > class of rows > line >
 //                tile of neighbouring columns > panel of channels
 // Lanes          channels; a row of the tile is a vector of activations, which depthwise_sliding reads once for all column taps
-// Taken          depthwise_sliding: windows of five or seven columns, in one part. depthwise: all others
+// Taken          depthwise_sliding: windows of five or seven columns, in one part, and with AVX-512 of three in NXC. depthwise: all others
 // Gains          depthwise over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids,
 //                AVX-512, f32, rows forced, alternating). depthwise_sliding over depthwise: 0.85 (six layers, 0.70 to 0.95)
 // Used by        depthwise: 32 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet. depthwise_sliding: 14: 5x5 windows of
@@ -24,9 +24,14 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// In place where channels are neighbours; then 16 bits are read and written as they are, in one part.
+/// Whether 16 bits are read and written as they are: where channels are neighbours, in one part.
+[[nodiscard]] constexpr bool depthwise_in_16bit(const conv_problem& p) noexcept {
+    return p.native_16bit && p.in[1] == 1 && p.out[1] == 1 && p.taps() <= part_terms;
+}
+
+/// In place where channels are neighbours.
 [[nodiscard]] constexpr tile_choice depthwise_choice(const conv_problem& p, bool slides) noexcept {
-    const bool in_16bit = p.native_16bit && p.in[1] == 1 && p.out[1] == 1 && p.taps() <= part_terms;
+    const bool in_16bit = depthwise_in_16bit(p);
     const bool in_place = in_16bit || (p.is_f32 && p.in[1] == 1);
     return {.inputs = lane_inputs::own,
             .numbers = in_16bit ? tile_numbers::native_16bit : tile_numbers::f32,
@@ -48,10 +53,13 @@ struct depthwise_sliding_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
         constexpr std::int64_t farthest = std::int64_t{1} << 31;
         const shape::axis& columns = p.axes[2];
-        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 && can_slide(columns.kernel) &&
+        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 && can_slide(columns.kernel, depthwise_in_16bit(p)) &&
                p.taps() <= part_terms && columns.pad_begin < farthest && p.in[4] < farthest && p.in[4] > -farthest;
     }
-    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
+    /// Short lines of channels that have to be packed take longer to pack than they save.
+    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
+        return p.groups > 1 && (p.axes[2].kernel > 3 || p.in[1] == 1);
+    }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         return depthwise_choice(p, true);
     }

@@ -171,7 +171,7 @@ private:
     [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p) noexcept {
         const auto columns = static_cast<double>(p.extent(2));
         const double filled = static_cast<double>(line_vectors(p).count * vector_lanes) / columns;
-        const double term = can_slide(p.axes[2].kernel) ? 1 : target.cost.depthwise_term;
+        const double term = p.axes[2].kernel > 3 ? 1 : target.cost.depthwise_term;  // of windows that slide
         const auto taps = static_cast<double>(p.taps());
         return target.cost.line_term * taps * filled < term * taps + target.cost.transposed_output;
     }

@@ -21,8 +21,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Numbers of column taps for which there are kernels. Lines of three are too short: it takes longer to tell which columns are inside than it saves.
-[[nodiscard]] constexpr bool can_slide(std::int64_t taps) noexcept { return taps == 5 || taps == 7; }
+/// Numbers of column taps for which there are kernels. Lines of three gain less than it takes to tell which columns are inside, but in
+/// f32 where registers hold a long line.
+inline constexpr bool has_sliding_threes = most_sliding_rows > 8;
+[[nodiscard]] constexpr bool can_slide(std::int64_t taps, bool in_16bit) noexcept {
+    return taps == 5 || taps == 7 || (has_sliding_threes && taps == 3 && !in_16bit);
+}
 
 /// Rows of a tile at most: with the weights of a line, and a number, they stay in registers. 14 divide the lines of most networks
 /// evenly.
@@ -106,11 +110,11 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
     }
 }
 
-/// Rows of the kernel for so many: few kernels, since each is compiled for three types. Of seven taps one kernel serves fewer
-/// rows as fast, since columns that are outside are left out.
+/// Rows of the kernel for so many: few kernels, since each is compiled for three types. Of three and of seven taps one kernel serves
+/// fewer rows about as fast, since columns that are outside are left out.
 [[nodiscard]] constexpr int sliding_kernel_rows(int rows, int taps) noexcept {
     const int most = sliding_rows(taps);
-    return taps < 7 && rows <= most / 2 ? most / 2 : most;
+    return taps == 5 && rows <= most / 2 ? most / 2 : most;
 }
 
 /// Kernels for 1 row to the most.
@@ -122,6 +126,8 @@ inline constexpr auto sliding_tiles_of = []<int... I>(std::integer_sequence<int,
 
 template <operand A>
 [[nodiscard]] inline const tile_function* sliding_tiles_for(std::int64_t taps) noexcept {
+    if constexpr (has_sliding_threes && !is_native_16bit<A>)
+        if (taps == 3) return sliding_tiles_of<A, 3>.data();
     return taps == 5 ? sliding_tiles_of<A, 5>.data() : sliding_tiles_of<A, 7>.data();
 }
 
