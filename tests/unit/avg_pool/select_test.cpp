@@ -143,7 +143,8 @@ TEST(avg_pool_paths, collapsed_lines_take_short_lines_that_follow_one_another) {
 TEST(avg_pool_paths, windows_take_windows_of_few_rows_whose_channels_are_neighbours) {
     EXPECT_EQ(forward(pool(nxc, 2, 64, {28, 28}, 2, 2, 0)), "windows");
     EXPECT_EQ(forward(pool(nxc, 2, 64, {7, 7}, 7, 1, 0)), "windows");
-    const problem overlap = pool(nxc, 2, 64, {28, 28}, 3, 1, 1);  // fits, but is not profitable
+    EXPECT_EQ(forward(pool(nxc, 2, 64, {28, 28}, 3, 1, 1)), "windows");
+    const problem overlap = pool(nxc, 2, 64, {28, 28}, 5, 1, 2);  // fits, but is not profitable
     EXPECT_EQ(forward(overlap), "lines");
     EXPECT_EQ(forward(overlap, algorithm::windows), "windows");
     EXPECT_EQ(backward(overlap, algorithm::windows), "algorithm");

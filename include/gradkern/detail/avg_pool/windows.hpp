@@ -2,7 +2,7 @@
 //
 //     loops         task > item > row > columns with one divisor > run > column > vector of channels > tap
 //     lanes         channels, which are neighbours in memory
-//     taken when    windows share few columns and read few rows
+//     taken when    windows share few columns and read few rows, or are small: 2x2, 3x3
 //     gain          over lines: 2x2 s2 of 3 x 256 x 56x56 NXC 468 -> 404 us, global pools of 32 x 1280 x 7x7 334 -> 280 us (Sapphire
 //                   Rapids, one core, g++ 12 -O2, f32, both forced by `algorithm`); 1-d 0.58 -> 0.40 ms, 2x2x2 0.20 -> 0.18
 //                   ms (Zen 5, dda7a0c)
@@ -57,7 +57,13 @@ struct windows_plan : segment_plan {
     const shape::axis& w = p.axes[2];
     if (is_profitable_to_transpose(p)) return false;  // vectors of one lane
     if (w.small == 1 || !windows_overlap(w)) return true;
-    return w.kernel / 2 < w.stride && (p.elements == element_kind::floats || window_rows(p) <= 4);
+    const bool floats = p.elements == element_kind::floats;
+    if (w.kernel / 2 < w.stride && (floats || window_rows(p) <= 4)) return true;
+    // Floats of whole vectors, where windows are about as few loads as sums of rows and then of columns, which are stored between.
+    const std::int64_t rows = window_rows(p);
+    const std::int64_t columns = std::min(w.kernel, w.large);
+    const bool whole = p.inner % simd::lanes == 0 || p.inner >= 8 * std::int64_t{simd::lanes};
+    return floats && whole && columns <= 8 && rows * columns <= rows + columns + 4;
 }
 
 /// Whether rows are prefetched: those that are read from memory, by CPUs that are faster for it.
