@@ -652,8 +652,11 @@ TEST(AvgPool, tasks_of_one_image_follow_the_workers) {
     random_source random("avg_pool.tasks");
     for (const data_format f : {data_format::ncx, data_format::nxc})
         for (const std::int64_t stride : {1, 2, 3}) {
-            const avg_pool_attributes a{
-                .kernel = {3, 3}, .strides = {stride, stride}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .data_format = f};
+            const avg_pool_attributes a{.kernel = {3, 3},
+                                        .strides = {stride, stride},
+                                        .pads_begin = {1, 1},
+                                        .pads_end = {1, 1},
+                                        .data_format = f};
             const extents src = f == data_format::ncx ? extents{1, 16, 128, 128} : extents{1, 128, 128, 16};
             const extents dst = *gradkern::infer_avg_pool(src, a);
             const auto compare = [&](const auto& plan, const extents& from, const extents& to) {

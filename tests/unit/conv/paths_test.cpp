@@ -75,11 +75,10 @@ TYPED_TEST(conv_paths, every_row_gives_the_integers_of_the_reference) {
 // Tasks, and with them the scratch of a worker, follow the workers; fewer of these work where the workspace is smaller.
 TYPED_TEST(conv_paths, every_row_has_the_bits_of_one_worker_with_any_workspace) {
     random_source random("conv.paths.workers");
-    const conv_row larger[]{
-        {{}, 2, 1, 17, 70, {29, 23}, 3, 1, 1, 1},   {{}, 2, 1, 40, 70, {31, 20}, 3, 2, 1, 1},
-        {{}, 3, 1, 70, 140, {25, 20}, 1, 1, 1, 0},  {{}, 1, 1, 24, 3, {40, 37}, 5, 1, 1, 2},
-        {{}, 2, 40, 1, 1, {30, 33}, 3, 1, 1, 1},    {{}, 2, 17, 2, 2, {29, 30}, 3, 2, 1, 1},
-        {{}, 1, 1, 24, 48, {9, 14, 13}, 2, 2, 1, 0}};
+    const conv_row larger[]{{{}, 2, 1, 17, 70, {29, 23}, 3, 1, 1, 1},   {{}, 2, 1, 40, 70, {31, 20}, 3, 2, 1, 1},
+                            {{}, 3, 1, 70, 140, {25, 20}, 1, 1, 1, 0},  {{}, 1, 1, 24, 3, {40, 37}, 5, 1, 1, 2},
+                            {{}, 2, 40, 1, 1, {30, 33}, 3, 1, 1, 1},    {{}, 2, 17, 2, 2, {29, 30}, 3, 2, 1, 1},
+                            {{}, 1, 1, 24, 48, {9, 14, 13}, 2, 2, 1, 0}};
     for (conv_row row : larger) {
         for (const conv_operator op : operators) {
             const gk::data_format format = random.pick({gk::data_format::ncx, gk::data_format::nxc});

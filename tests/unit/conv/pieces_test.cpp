@@ -261,7 +261,8 @@ TEST(conv_blocks, pack_far_windows_a_few_times) {
                     const detail::panel_tasks t = detail::tasks_for(g, workers);
                     const auto all = static_cast<double>(p.batch * channels * extent * extent);
                     const auto packed = static_cast<double>(t.blocks.count() * detail::packed_floats(g, t.blocks));
-                    EXPECT_LE(packed, (workers == 1 ? 2.5 : 8) * all) << channels << ' ' << extent << ' ' << dilation << ' ' << workers;
+                    EXPECT_LE(packed, (workers == 1 ? 2.5 : 8) * all)
+                        << channels << ' ' << extent << ' ' << dilation << ' ' << workers;
                 }
             }
 }

@@ -53,8 +53,9 @@ struct depthwise_sliding_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
         constexpr std::int64_t farthest = std::int64_t{1} << 31;
         const shape::axis& columns = p.axes[2];
-        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 && can_slide(columns.kernel, depthwise_in_16bit(p)) &&
-               p.taps() <= part_terms && columns.pad_begin < farthest && p.in[4] < farthest && p.in[4] > -farthest;
+        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 &&
+               can_slide(columns.kernel, depthwise_in_16bit(p)) && p.taps() <= part_terms &&
+               columns.pad_begin < farthest && p.in[4] < farthest && p.in[4] > -farthest;
     }
     /// Short lines of channels that have to be packed take longer to pack than they save.
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {

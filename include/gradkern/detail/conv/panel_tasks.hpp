@@ -76,10 +76,10 @@ struct panel_plan : conv_equation {
     panel_tasks tasks{};
     std::int64_t single_worker_panels = 1;  // of a task, where one worker has all tasks
     block_budget budget{};
-    std::int64_t spare_floats = 0;     // behind what a block packs
-    std::int64_t result_floats = 0;    // of the buffer for results, for each output of a block
-    std::int64_t panel_floats = 0;     // packed weights of a panel
-    slice_layout fixed{};              // the arrays before those that grow with a task
+    std::int64_t spare_floats = 0;   // behind what a block packs
+    std::int64_t result_floats = 0;  // of the buffer for results, for each output of a block
+    std::int64_t panel_floats = 0;   // packed weights of a panel
+    slice_layout fixed{};            // the arrays before those that grow with a task
     term_list_layout terms{};
     std::int64_t position_pixels = 1;  // pixels of a position of the blocks
     std::int64_t least_block = 64;     // positions that blocks are not cut below

@@ -153,7 +153,8 @@ public:
                   task.in_16bit              ? tile_results::native_16bit
                   : task.plan.rounds_pairs() ? tile_results::rounded
                                              : tile_results::sums) {
-        if (g_.buffers_box) out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
+        if (g_.buffers_box)
+            out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
         begin_panel(0, t_.group, t_.first_channel, t_.first_used);
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
         fused_ = t_.panels > 1 && g_.overlap == 0 && (g_.groups == 1 || g_.panels.across_groups()) &&

@@ -136,8 +136,8 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     for (;; b.floats *= 2) {
         const box_grid blocks = choose_blocks(t, b);
         const std::array<std::int64_t, 3> box{blocks.box(0), blocks.box(1), blocks.box(2)};
-        const double packed = static_cast<double>(blocks.count()) *
-                              static_cast<double>(buffer_floats(t, b, blocks.images(), box));
+        const double packed =
+            static_cast<double>(blocks.count()) * static_cast<double>(buffer_floats(t, b, blocks.images(), box));
         if (least || packed <= most_packings * floats || b.floats >= most_floats) return blocks;
     }
 }

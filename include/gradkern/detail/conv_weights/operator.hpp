@@ -36,8 +36,9 @@ public:
         const bias_plan bias = bias_plan_.split_for(workers);
         return std::max(
             std::max(workspace_for(plan_.slice_bytes, 1), workspace_for(bias_plan_.slice_bytes, 1)),
-            std::max(workspace_for(weights.shared(), weights.slice_bytes, std::min<std::int64_t>(workers, weights.tasks())),
-            workspace_for(bias.shared(), bias.slice_bytes, std::min<std::int64_t>(workers, bias.tasks()))));
+            std::max(
+                workspace_for(weights.shared(), weights.slice_bytes, std::min<std::int64_t>(workers, weights.tasks())),
+                workspace_for(bias.shared(), bias.slice_bytes, std::min<std::int64_t>(workers, bias.tasks()))));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many

@@ -29,8 +29,8 @@ void store_task(const plan& p, const task& t, const float* sum, void* diff_weigh
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
     const std::int64_t tap_sums = (p.rows_are_taps() ? t.channels : 1) * p.panel_width;
-    G* const to = static_cast<G*>(diff_weights) +
-                  (t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1];
+    G* const to = static_cast<G*>(diff_weights) + (t.group * p.small_channels + t.first_lane) * p.weights[0] +
+                  t.first_channel * p.weights[1];
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
         for (std::int64_t panel = 0; panel < t.panels; ++panel)
