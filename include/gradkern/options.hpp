@@ -56,7 +56,7 @@ enum class algorithm : std::uint8_t {
     dense,              ///< lanes hold output channels of one group; activations are read in place
     dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
     depthwise,          ///< one channel in each group: lanes hold channels
-    depthwise_sliding,  ///< the same where windows slide along the columns: each number is read once for all column taps
+    depthwise_sliding,  ///< the same where windows slide along the columns: each number is read once for several column taps
     grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
     across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
     // Forward passes, and data gradients, of convolutions alone.

@@ -270,7 +270,7 @@ TEST(convolution, channels_that_leave_lanes_empty) {
     }
 }
 
-// Depthwise layers of five or seven column taps: tiles of neighbouring columns skip taps that are outside. Lines of one column
+// Depthwise layers of five or more column taps: tiles of neighbouring columns skip taps that are outside. Lines of one column
 // to several tiles, as many pads as taps and more, planes that are as wide as the window, volumes, partial last panels.
 TEST(convolution, windows_that_slide) {
     random_source random("convolution.sliding");
@@ -305,7 +305,33 @@ TEST(convolution, windows_that_slide) {
             }
         }
     }
-    EXPECT_FALSE(says_sliding(depthwise(conv_operator::convolution, 32, {20, 20}, 3, 1)));
+    EXPECT_FALSE(says_sliding(depthwise(conv_operator::convolution, 32, {20, 20}, 4, 1)));
+}
+
+// The same of windows of any length, whose sums have several parts: they end at other taps where windows are cut.
+TEST(convolution, wide_windows_that_slide) {
+    random_source random("convolution.wide_sliding");
+    const struct {
+        gk::extents space;
+        std::int64_t kernel, pad;
+    } rows[]{{{9}, 9, 4},       {{40}, 11, 5},      {{90}, 75, 37},     {{700}, 601, 300}, {{30}, 1301, 650},
+             {{9, 13}, 13, 6},  {{14, 14}, 27, 13}, {{7, 45}, 31, 15},  {{29, 31}, 29, 0}, {{1, 29}, 33, 16},
+             {{30, 7}, 41, 20}, {{9, 4, 15}, 9, 4}, {{9, 10, 10}, 9, 1}};
+    for (const auto& r : rows)
+        for (const conv_operator op : {conv_operator::convolution, conv_operator::convolution_backward_data}) {
+            for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+                const conv_case c =
+                    make_case({op, random.integer(1, 2), random.integer(2, 20), 1, 1, r.space, r.kernel, 1, 1, r.pad},
+                              format, random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                expect_equal_paths(random, c, random.chance(1, 4));
+                if (HasFatalFailure()) return;
+                if (op != conv_operator::convolution) continue;
+                const auto plan = gk::plan_convolution<float>(c.large, c.weights, {}, c.conv);
+                std::string text(plan->describe({}), ' ');
+                plan->describe(text);
+                EXPECT_NE(text.find("depthwise_sliding"), std::string::npos) << text << c.text();
+            }
+        }
 }
 
 // Weight gradients of depthwise layers of three column taps, whose sums stay in registers: short and long lines and pieces of

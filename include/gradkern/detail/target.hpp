@@ -88,9 +88,11 @@ struct step_costs {
     double transposed_output = 32;   ///< an output of depthwise tiles in NCX, both sides of which are transposed
     double packed_weights = 40;      ///< packing weights for a block, in pixels: 1 % of 4096
     double packed_pixel = 0.25;      ///< packing a pixel, in pixels of a 1x1 kernel
-    double packed_chunk = 2;         ///< packing a number of a chunk of the small side, in products of weight gradients
-    double task = 1500;              ///< beginning a task, in terms of a pixel
-    double phases = 1.4;  ///< times those of data gradients along an axis with a stride: classes have few taps
+    std::int64_t packed_window =
+        144;                  ///< taps of depthwise windows from which on packing costs less than lines far apart
+    double packed_chunk = 2;  ///< packing a number of a chunk of the small side, in products of weight gradients
+    double task = 1500;       ///< beginning a task, in terms of a pixel
+    double phases = 1.4;      ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 
 /// What single CPUs do otherwise than most.

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/guarded.hpp"
@@ -38,7 +39,7 @@ void fill(const guarded_buffer<T>& buffer, random_source& random) {
 }
 
 // A tile of `rows` columns of a line of outputs, the first of which meets columns from `first` on of `columns` there are, in `panels`
-// panels of `width` lanes. `lines` of the window are segments of their own, one more of them reads two lines at once.
+// panels of `width` lanes. Rows may have ends of parts behind any piece.
 template <operand A>
 void check_tile(std::ptrdiff_t taps, std::ptrdiff_t rows, std::ptrdiff_t first, std::ptrdiff_t columns,
                 std::ptrdiff_t panels, std::ptrdiff_t width, tile_mode mode, bool biased, random_source& random) {
@@ -48,8 +49,8 @@ void check_tile(std::ptrdiff_t taps, std::ptrdiff_t rows, std::ptrdiff_t first, 
     using T = element<A>;
     const auto side = random.chance(1, 2) ? touching::end : touching::begin;
     const std::ptrdiff_t a_step = panels * width;
-    const std::ptrdiff_t lines = 3;               // the last two are one segment: they follow one another in both
-    const std::ptrdiff_t a_line = taps * a_step;  // what a segment of two lines goes on by
+    const std::ptrdiff_t lines = 3;
+    const std::ptrdiff_t a_line = taps * a_step;
     guarded_buffer<T> a(static_cast<std::size_t>(columns * a_step + (lines - 1) * a_line), side);
     guarded_buffer<float> b(static_cast<std::size_t>(panels * lines * taps * width), side);
     guarded_buffer<float> bias(static_cast<std::size_t>(panels * lines * taps * width), side);
@@ -60,32 +61,45 @@ void check_tile(std::ptrdiff_t taps, std::ptrdiff_t rows, std::ptrdiff_t first, 
     guarded_buffer<T> c(static_cast<std::size_t>(rows * c_pitch), side);
     if (mode == tile_mode::add) fill(c, random);
     std::vector<T> expected(c.data(), c.data() + c.size());
+    const bool has_parts = !is_native_16bit<A> && taps != 3 && random.chance(1, 2);
+    const std::uint32_t all_rows = (std::uint32_t{1} << rows) - 1;
+    std::vector<sliding_piece> pieces;
+    for (std::ptrdiff_t line = 0; line < lines; ++line)
+        for (std::ptrdiff_t k = 0; k < taps; k += pieces.back().taps) {
+            const auto count = static_cast<std::int32_t>(piece_taps(taps - k));
+            const auto ends =
+                static_cast<std::uint32_t>(has_parts && random.chance(1, 2) ? random.integer(0, all_rows) : 0);
+            pieces.push_back({line * a_line + k * a_step, (line * taps + k) * width, k, count, ends});
+        }
+    if (has_parts) pieces.back().ends = all_rows;
     for (std::ptrdiff_t p = 0; p < panels; ++p)
         for (std::ptrdiff_t i = 0; i < rows; ++i)
             for (std::ptrdiff_t j = 0; j < width; ++j) {
                 float sum = 0.0F;
-                for (std::ptrdiff_t line = 0; line < lines; ++line)
-                    for (std::ptrdiff_t k = 0; k < taps; ++k) {
-                        const std::ptrdiff_t column = first + i + k;
+                std::vector<float> parts;
+                for (const sliding_piece& e : pieces) {
+                    for (std::ptrdiff_t k = 0; k < e.taps; ++k) {
+                        const std::ptrdiff_t column = first + i + e.first + k;
                         if (column < 0 || column >= columns) continue;
-                        sum = simd::fma(load_element(a.data() + line * a_line + column * a_step + p * width + j),
-                                        b[static_cast<std::size_t>(((p * lines + line) * taps + k) * width + j)], sum);
+                        const std::ptrdiff_t from = first * a_step + e.a + (i + k) * a_step + p * width + j;
+                        sum =
+                            simd::fma(load_element(a.data() + from),
+                                      b[static_cast<std::size_t>(p * lines * taps * width + e.b + k * width + j)], sum);
                     }
+                    if ((e.ends >> i & 1) == 0) continue;
+                    parts.push_back(std::exchange(sum, 0.0F));
+                }
+                for (std::size_t part = 0; part < parts.size(); ++part) sum = part == 0 ? parts[0] : sum + parts[part];
                 T& to = expected[static_cast<std::size_t>(i * c_pitch + p * width + j)];
                 if (biased) sum += bias[static_cast<std::size_t>(p * lines * taps * width + j)];
                 if (mode == tile_mode::add) sum = load_element(&to) + sum;
                 store_element(&to, sum);
             }
-    const std::array<k_segment, 2> list{{{0, 0, taps}, {a_line, taps * width, 2 * taps}}};
-    std::uint32_t inside = 0;
-    for (std::ptrdiff_t column = 0; column < rows + taps - 1; ++column)
-        if (first + column >= 0 && first + column < columns) inside |= std::uint32_t{1} << column;
     const auto* const row = reinterpret_cast<const float*>(a.data());
     std::array<float*, most_rows_of_any> to{};
     for (std::ptrdiff_t i = 0; i < rows; ++i)
         to[static_cast<std::size_t>(i)] = reinterpret_cast<float*>(c.data() + i * c_pitch);
-    const tile_call call{.list = list.data(),
-                         .count = static_cast<std::ptrdiff_t>(list.size()),
+    const tile_call call{.count = static_cast<std::ptrdiff_t>(pieces.size()),
                          .rows = rows,
                          .a = &row,
                          .a_step = a_step,
@@ -101,9 +115,11 @@ void check_tile(std::ptrdiff_t taps, std::ptrdiff_t rows, std::ptrdiff_t first, 
                          .b_next = lines * taps * width,
                          .c_next = width,
                          .a_first = first * a_step,
-                         .inside = inside,
-                         .lanes = width};
-    sliding_tiles_for<A>(taps)[rows - 1](call);
+                         .inside_begin = -first,
+                         .inside_end = columns - first,
+                         .lanes = width,
+                         .pieces = pieces.data()};
+    sliding_tile_for<A>(taps, lines * taps)(call);
     EXPECT_TRUE(begins_with(c, expected));
     EXPECT_TRUE(c.zones_intact());
     random.next_case();
@@ -112,10 +128,9 @@ void check_tile(std::ptrdiff_t taps, std::ptrdiff_t rows, std::ptrdiff_t first, 
 template <operand A>
 void check_tiles(const char* name) {
     random_source random(std::string("sliding_tile.") + name);
-    for (const std::ptrdiff_t taps : {5, 7}) {
-        ASSERT_TRUE(can_slide(taps));
-        for (std::ptrdiff_t rows = 1; rows <= sliding_rows(taps); ++rows)
-            for (const std::ptrdiff_t before : {0, 1, 3})  // columns of padding
+    for (const std::ptrdiff_t taps : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 31, 75}) {
+        for (std::ptrdiff_t rows = 1; rows <= most_sliding_rows; ++rows)
+            for (const std::ptrdiff_t before : {0, 1, 3, 40})  // columns of padding
                 for (const std::ptrdiff_t behind : {0, 2, 4}) {
                     const std::ptrdiff_t columns = rows + taps - 1 - before - behind;
                     if (columns < 1) continue;
@@ -132,8 +147,17 @@ void check_tiles(const char* name) {
 TEST(sliding_tile, leaves_out_columns_outside) { check_tiles<operand::vector>("vector"); }
 TEST(sliding_tile, rows_of_f16) { check_tiles<operand::f16>("f16"); }
 TEST(sliding_tile, rows_of_bf16) { check_tiles<operand::bf16>("bf16"); }
-TEST(sliding_tile, has_kernels_for_five_and_seven_taps) {
-    for (std::int64_t taps = 0; taps < 12; ++taps) EXPECT_EQ(can_slide(taps), taps == 5 || taps == 7);
+TEST(sliding_tile, pieces_are_those_there_are_kernels_for) {
+    for (std::int64_t taps = 1; taps < 200; ++taps) {
+        std::int64_t pieces = 0;
+        for (std::int64_t left = taps; left > 0; ++pieces) {
+            const std::int64_t count = piece_taps(left);
+            ASSERT_TRUE(count == 1 || (count >= 3 && count <= 5) || count == long_piece) << left;
+            ASSERT_LE(count, left);
+            left -= count;
+        }
+        EXPECT_LE(pieces, most_pieces(taps)) << taps;
+    }
 }
 
 // One line of outputs of weight gradients: `outputs` of them, the first of which meets columns from `first` on.

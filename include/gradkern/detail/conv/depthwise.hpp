@@ -2,12 +2,15 @@
 //
 // Loops          depthwise: those of conv/tile_loop.hpp. depthwise_sliding, of column stride 1: class of planes > class of rows > line >
 //                tile of neighbouring columns > panel of channels
-// Lanes          channels; a row of the tile is a vector of activations, which depthwise_sliding reads once for all column taps
-// Taken          depthwise_sliding: windows of five or seven columns, in one part, and with AVX-512 of three in NXC. depthwise: all others
+// Lanes          channels; a row of the tile is a vector of activations, which depthwise_sliding reads once for several column taps
+// Packed         depthwise_sliding: 144 taps in several lines and more are packed where channels are neighbours, too, one panel a task
+// Taken          depthwise_sliding: windows of five columns and more, and with AVX-512 of three in NXC. depthwise: all others
 // Gains          depthwise over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids,
-//                AVX-512, f32, rows forced, alternating). depthwise_sliding over depthwise: 0.85 (six layers, 0.70 to 0.95)
-// Used by        depthwise: 32 layers of the zoo: MobileNet, EfficientNet, Xception, QuartzNet. depthwise_sliding: 14: 5x5 windows of
-//                EfficientNet, MnasNet and GhostNet, 7x7 windows of ConvNeXt
+//                AVX-512, f32, rows forced, alternating). depthwise_sliding over depthwise: 0.85 of five and seven columns (six layers,
+//                0.70 to 0.95), 0.5 to 0.8 of 9 to 87 columns, 0.06 to 0.3 of 27x27 and 31x31 on planes of 14 to 56; pieces of up to
+//                seven taps over one kernel for each width: 0.93 of 5x5 and 7x7
+// Used by        depthwise: layers with strides, and 3x3 windows where channels lie apart. depthwise_sliding: 5x5 windows of
+//                EfficientNet, MnasNet and GhostNet, 7x7 windows of ConvNeXt, 31x31 windows of RepLKNet, QuartzNet, Conformer
 // Delete it      depthwise: never, depthwise layers have nothing to broadcast. depthwise_sliding: when depthwise reads as little
 #pragma once
 
@@ -32,7 +35,7 @@ namespace detail {
 /// In place where channels are neighbours.
 [[nodiscard]] constexpr tile_choice depthwise_choice(const conv_problem& p, bool slides) noexcept {
     const bool in_16bit = depthwise_in_16bit(p);
-    const bool in_place = in_16bit || (p.is_f32 && p.in[1] == 1);
+    const bool in_place = in_16bit || (p.is_f32 && p.in[1] == 1 && !(slides && packs_windows(p)));
     return {.inputs = lane_inputs::own,
             .numbers = in_16bit ? tile_numbers::native_16bit : tile_numbers::f32,
             .source = in_place ? source_kind::in_place : source_kind::packed,
@@ -48,18 +51,18 @@ struct depthwise_path {
 };
 
 struct depthwise_sliding_path {
-    /// Neighbouring outputs read neighbours. In one part, since outputs of one class have the same parts; not where a step to a
-    /// column outside might not be countable.
+    /// Neighbouring outputs read neighbours. Not where a step to a column outside might not be countable.
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
         constexpr std::int64_t farthest = std::int64_t{1} << 31;
         const shape::axis& columns = p.axes[2];
-        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 &&
-               can_slide(columns.kernel, depthwise_in_16bit(p)) && p.taps() <= part_terms &&
+        return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 && columns.kernel < farthest &&
                columns.pad_begin < farthest && p.in[4] < farthest && p.in[4] > -farthest;
     }
-    /// Short lines of channels that have to be packed take longer to pack than they save.
+    /// Lines of three gain less than it takes to tell which columns are inside, but with the kernel of their own in f32. Where channels
+    /// have to be packed, that takes longer than they save.
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        return p.groups > 1 && (p.axes[2].kernel > 3 || p.in[1] == 1);
+        const bool threes = slides_by_threes(p.axes[2].kernel, p.taps()) && p.in[1] == 1 && !depthwise_in_16bit(p);
+        return p.groups > 1 && (p.axes[2].kernel >= 5 || threes);
     }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         return depthwise_choice(p, true);

@@ -27,6 +27,7 @@
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/micro/sliding_tile.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/tile_output.hpp>
@@ -44,7 +45,7 @@ struct tile_element {
     const tile_function* (*pairs)(std::ptrdiff_t lanes_used) = nullptr;  // of bf16 channels
     const tile_function* pair_groups = nullptr;                          // of them, in groups of eight
     const tile_function* native_16bit = nullptr;
-    const tile_function* (*sliding_16bit)(std::int64_t taps) = nullptr;
+    tile_function sliding_16bit = nullptr;
 };
 template <class T>
 [[nodiscard]] constexpr tile_element make_tile_element() noexcept {
@@ -56,7 +57,7 @@ template <class T>
     constexpr operand A = lane_operand<T>;
     if constexpr (is_native_16bit<A>) {
         e.native_16bit = tiles_of<A, native_16bit_vectors>.data();
-        e.sliding_16bit = &sliding_tiles_for<A>;
+        e.sliding_16bit = &sliding_tile<A>;
     }
     return e;
 }
@@ -71,6 +72,7 @@ struct tile_task : panel_task {
     bool in_16bit;            // tiles read and write 16 bits as they are: packed activations are f32
     std::byte* slice;
     term_list terms;
+    piece_list pieces;  // in place of terms, where windows slide
     const std::byte* source = nullptr;
     std::int64_t number_bytes = sizeof(float);  // of what offsets count
     shape::canonical_strides in{};
@@ -85,7 +87,8 @@ struct tile_task : panel_task {
           read_from(t.packs(first_used) ? source_kind::packed : source_kind::in_place),
           in_16bit(t.in_16bit() && in_place()),
           slice(memory),
-          terms(memory, t.terms) {}
+          terms(memory, t.terms),
+          pieces(memory, t.terms) {}
 
     [[nodiscard]] bool in_place() const noexcept { return read_from == source_kind::in_place; }
 
@@ -149,6 +152,8 @@ public:
           dst_(dst),
           biased_(biased),
           out_(task.plan.out),
+          sliding_(task.in_16bit ? element.sliding_16bit
+                                 : sliding_tile_for<operand::vector>(task.plan.axes[2].kernel, task.plan.taps())),
           output_(element.output, task.plan.out, task.plan.panels.width, task.plan.accumulates(),
                   task.in_16bit              ? tile_results::native_16bit
                   : task.plan.rounds_pairs() ? tile_results::rounded
@@ -189,7 +194,7 @@ private:
 
     /// The terms of a class, and what its tiles prefetch: fused panels, the next line of inputs, and outputs one or two tiles ahead.
     GRADKERN_NOINLINE void begin_class(const std::array<shape::tap_class, 3>& c) noexcept {
-        list_terms(g_, g_.panels, c, t_.in, t_.channel_step, t_.terms);
+        if (!g_.slides) list_terms(g_, g_.panels, c, t_.in, t_.channel_step, t_.terms);
         a_ahead_ = c_ahead_ = lines_ahead_ = 0;
         if (t_.panels == 1 || g_.prefetching == prefetch::none) return;
         a_ahead_ = ((c[1].taps - 1) * c[1].read_per_tap + c[1].read_per_position) * t_.in[3];
@@ -201,10 +206,6 @@ private:
     }
 
     [[nodiscard]] const tile_function* tiles_of_width(std::int64_t width) const noexcept {
-        if (g_.slides) {
-            const std::int64_t taps = g_.axes[2].kernel;
-            return t_.in_16bit ? element_.sliding_16bit(taps) : sliding_tiles_for<operand::vector>(taps);
-        }
         if (g_.panels.has_pairs()) return g_.panels.across_groups() ? element_.pair_groups : element_.pairs(width);
         if (t_.in_16bit) return element_.native_16bit;
         switch (g_.panels.inputs) {
@@ -220,9 +221,9 @@ private:
     }
 
     /// The next `tiles` tiles of `count` pixels of a walk, in all panels of the task; several lie in one line of it. Where windows
-    /// slide, `inside` has a bit for each column that a tile reads.
+    /// slide, `read` is the column that the first tap of the first pixel reads.
     GRADKERN_NOINLINE void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles,
-                                         std::uint32_t inside = 0) noexcept {
+                                         std::int64_t read = 0) noexcept {
         std::array<std::int64_t, most_rows_of_any> from;
         std::array<std::int64_t, most_rows_of_any> to;
         const std::int64_t read_step = walk.in_step();
@@ -270,13 +271,23 @@ private:
                 if (g_.slides) {
                     rows[0] = at(first);
                     call.a_first = from[0];
-                    call.inside = inside;
+                    call.inside_begin = -read;
+                    call.inside_end = read_extent(g_.axes[2], g_.outputs) - read;
+                    call.pieces = t_.pieces.pieces();
+                    call.count = t_.pieces.count();
+                    if (t_.in_16bit && g_.accumulates()) call.mode = tile_mode::add;
+                    call.no_prefetch |= a_ahead_ == 0;  // no line follows
+                    call.a_ahead += g_.axes[2].kernel / 2 * t_.in[4];
                     call.lanes = t_.in_16bit ? native_16bit_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
                 } else {
                     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
                         rows[i] = at(reads_ ? first + from[i] : 0);
                 }
-                t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
+                if (g_.slides) {
+                    sliding_(call);
+                } else {
+                    t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
+                }
                 if (panel_by_panel) output_.flush();
                 return tiles > 1 ? 1 : call.tiles;
             });
@@ -313,17 +324,25 @@ private:
         });
     }
 
-    /// The outputs of a class of planes and rows, where windows slide along the columns: all columns are one class, whose
-    /// tiles leave out the taps that are outside.
+    /// The outputs of a class of planes and rows, where windows slide along the columns: tiles leave out the taps that are outside, so
+    /// that all columns are one class. Sums of several parts have a list for each tile, since parts end where the taps inside say.
     void compute_lines(const std::array<shape::tap_class, 3>& c) noexcept {
         begin_class(c);
-        const std::int64_t taps = g_.axes[2].kernel;
-        const std::int64_t reads = read_extent(g_.axes[2], g_.outputs);
+        const bool has_parts = c[0].taps * c[1].taps * c[2].taps > part_terms;
+        t_.terms.a_step = t_.in[4];
+        t_.terms.b_step = g_.panels.width;
+        std::int64_t listed = -1;  // rows of the tile that was listed last
+        std::int64_t listed_read = 0;
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
         for (std::int64_t lines = walk.rows() / c[2].positions; lines > 0; --lines) {
             std::int64_t read = c[2].first_read;  // of the first tap of the first row
-            split_rows(c[2].positions, sliding_rows(taps), 1, [&](std::ptrdiff_t count) {
-                compute_tiles(walk, count, 1, inside_bits(read, count + taps - 1, reads));
+            split_rows(c[2].positions, most_sliding_rows, 1, [&](std::ptrdiff_t count) {
+                if (listed < 0 || (has_parts && (count != listed || read != listed_read))) {
+                    t_.pieces.list(g_, g_.panels, c, t_.in, read, count);
+                    listed = count;
+                    listed_read = read;
+                }
+                compute_tiles(walk, count, 1, read);
                 read += count;
             });
         }
@@ -337,6 +356,7 @@ private:
     bool fused_ = false;
     bool reads_ = true;  // false: a class without taps, whose rows are nowhere
     shape::canonical_strides out_;
+    tile_function sliding_;  // where windows slide
     std::int64_t a_ahead_ = 0;
     std::int64_t c_ahead_ = 0;
     std::int64_t lines_ahead_ = 0;

@@ -74,6 +74,12 @@ struct tile_choice {
     bool slides = false;
 };
 
+/// Whether windows that slide are so wide that they are packed even where channels are neighbours, one panel a task: in the tensor
+/// their lines lie on more pages than a CPU has at hand.
+[[nodiscard]] constexpr bool packs_windows(const conv_problem& p) noexcept {
+    return p.taps() > p.axes[2].kernel && p.taps() >= target.cost.packed_window;
+}
+
 /// Floats of a buffer of packed activations where scratch is the least, but for single pixels that read more.
 inline constexpr std::int64_t least_packed_floats = 1024;
 
@@ -100,6 +106,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
 
 [[nodiscard]] constexpr panel_fusion choose_fusion(const conv_problem& p, const tile_choice& c) noexcept {
     if (p.takes_least_scratch() || p.in[1] != 1 || p.out[1] != 1) return panel_fusion::none;
+    if (c.slides && c.source == source_kind::packed && packs_windows(p)) return panel_fusion::none;
     if (p.groups > 1) {
         // In place, or, where lanes are the channels, packed side by side.
         const bool lanes_are_channels =
@@ -170,7 +177,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.budget = tile_budget(t, least);
     // The scratch of a worker.
     t.fixed = slice_layout(least);
-    t.terms = reserve_terms(t.fixed, t, t.panels.blocks());
+    t.terms = t.slides ? reserve_pieces(t.fixed, t, most_sliding_rows) : reserve_terms(t.fixed, t, t.panels.blocks());
     t.result_floats = t.buffers_box ? t.panels.width : 0;
     const std::int64_t rest = lay_out(t, t.tasks).slice_bytes;
     // One worker: at least as many panels as fit beside the rest into the workspace that callers need not give.

@@ -25,6 +25,16 @@ struct k_segment {
     std::ptrdiff_t length = 0;
 };
 
+/// Neighbouring column taps of a line of a window that slides (sliding_tile.hpp): offsets in elements of the first one.
+struct sliding_piece {
+    std::ptrdiff_t a = 0;
+    std::ptrdiff_t b = 0;
+    std::ptrdiff_t first = 0;  ///< number of the first one in its line
+    std::int32_t taps = 0;
+    std::uint32_t ends =
+        0;  ///< rows that have the end of a part behind these, a bit each; none where sums are one part
+};
+
 /// What becomes of the values c holds before the call.
 enum class tile_mode : std::uint8_t {
     set,    ///< c = sum; c is not read
@@ -56,9 +66,11 @@ struct tile_call {
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
     // sliding_tile.hpp alone: there is one row pointer,
-    std::ptrdiff_t a_first = 0;  ///< from it to the first column,
-    std::uint32_t inside = 0;    ///< which columns from that on are inside, a bit each,
-    std::ptrdiff_t lanes = 0;    ///< and lanes of a tile
+    std::ptrdiff_t a_first = 0;       ///< from it to the first column,
+    std::ptrdiff_t inside_begin = 0;  ///< which columns from that on are inside,
+    std::ptrdiff_t inside_end = 0;
+    std::ptrdiff_t lanes = 0;               ///< lanes of a tile,
+    const sliding_piece* pieces = nullptr;  ///< and `count` pieces in place of segments
 };
 
 using tile_function = void (*)(const tile_call&) noexcept;
