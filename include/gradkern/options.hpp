@@ -65,6 +65,7 @@ enum class algorithm : std::uint8_t {
     depthwise_lines,  ///< one channel in each group, in NCX: lanes hold columns, windows slide along the rows
     // Weight gradients of convolutions alone.
     few_channels,  ///< one group: lanes share its few input channels
+    tap_lanes,     ///< groups of few channels: lanes hold the column taps of all channels of a group
     dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
     // Average pools, forward and backward; forward `windows`, too.
     collapsed_lines,  ///< the short lines of a block are one: lanes hold pixels, over the ends of rows, or of planes
@@ -103,6 +104,7 @@ inline constexpr algorithm last_algorithm = algorithm::sums_buffered;  ///< the 
                                        "narrow_output",
                                        "depthwise_lines",
                                        "few_channels",
+                                       "tap_lanes",
                                        "dense_bf16",
                                        "collapsed_lines",
                                        "non_overlapping",

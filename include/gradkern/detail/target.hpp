@@ -89,10 +89,12 @@ struct step_costs {
     double packed_weights = 40;      ///< packing weights for a block, in pixels: 1 % of 4096
     double packed_pixel = 0.25;      ///< packing a pixel, in pixels of a 1x1 kernel
     std::int64_t packed_window =
-        144;                  ///< taps of depthwise windows from which on packing costs less than lines far apart
-    double packed_chunk = 2;  ///< packing a number of a chunk of the small side, in products of weight gradients
-    double task = 1500;       ///< beginning a task, in terms of a pixel
-    double phases = 1.4;      ///< times those of data gradients along an axis with a stride: classes have few taps
+        144;                     ///< taps of depthwise windows from which on packing costs less than lines far apart
+    double packed_chunk = 2;     ///< packing a number of a chunk, in products of weight gradients
+    double narrow_tile = 1.25;   ///< times the products of weight gradients in tiles of one vector, or one and a half
+    double shared_lines = 1.15;  ///< the same of groups of few channels, of which lines of the cache hold several
+    double task = 1500;          ///< beginning a task, in terms of a pixel
+    double phases = 1.4;         ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 
 /// What single CPUs do otherwise than most.

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
@@ -99,6 +101,35 @@ TEST(conv_weights_paths, every_row_equals_the_reference_in_f32) {
 }
 TEST(conv_weights_paths, every_row_equals_the_reference_in_bf16) {
     expect_reference_by_every_row<gk::bfloat16>("conv_weights.paths.bf16", gk::precision::relaxed);
+}
+
+// Padding is not multiplied: numbers that are not finite stay out of the sums of taps that lie outside.
+TEST(conv_weights_paths, numbers_at_borders_stay_out_of_sums_that_do_not_meet_them) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    for (const std::int64_t stride : {1, 2}) {
+        const std::int64_t out_size = (9 - 1) / stride + 1;
+        const gk::extents src{2, 9, 9, 12}, dst{2, out_size, out_size, 12}, filter{3, 3, 6, 12};
+        gk::convolution_attributes attributes{
+            .strides = {stride, stride}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+        attributes.groups = 2;
+        for (int i = 0; i < 60; ++i) {
+            std::vector<float> a(2 * 9 * 9 * 12, 0.5F),
+                b(static_cast<std::size_t>(2 * out_size * out_size * 12), 0.25F);
+            std::vector<float> expected(3 * 3 * 6 * 12), result(expected.size());
+            std::vector<float>& side = i % 2 == 0 ? a : b;
+            side[static_cast<std::size_t>(i * 37) % side.size()] = i % 3 == 0 ? infinity : -infinity;
+            const auto run = [&](gk::algorithm algorithm, std::vector<float>& to) {
+                const auto plan = gk::plan_convolution_backward_weights<float>(src, dst, attributes, filter, {},
+                                                                               {.algorithm = algorithm});
+                ASSERT_TRUE(plan);
+                std::vector<std::byte> workspace(plan->workspace_bytes(1));
+                ASSERT_TRUE(plan->run(a.data(), b.data(), to.data(), workspace));
+            };
+            run(gk::algorithm::dense_packed, expected);
+            run(gk::algorithm::tap_lanes, result);
+            EXPECT_EQ(result, expected) << stride << ' ' << i;
+        }
+    }
 }
 
 /// Bits of a long sum by some workers, with a workspace for `room` of them.

@@ -68,6 +68,11 @@ TEST(conv_weights_select, each_row_has_its_layers) {
         EXPECT_EQ(chosen({.groups = 64, .large = 1, .small = 1, .kernel = 5, .pad = 2}), algorithm::depthwise);
         EXPECT_EQ(chosen({.groups = 16, .large = 3, .small = 2}), algorithm::across_groups);
     }
+    if (simd::lanes >= 8) {
+        EXPECT_EQ(chosen({.groups = 8, .large = 12, .small = 12}), algorithm::tap_lanes);
+        EXPECT_EQ(chosen({.groups = 24, .large = 5, .small = 5, .nxc = false}), algorithm::tap_lanes);
+    }
+    EXPECT_EQ(chosen({.groups = 4, .large = 64, .small = 64, .nxc = false}), algorithm::dense);
     EXPECT_EQ(chosen({.dot_bf16 = true}), algorithm::dense_bf16);
     EXPECT_EQ(chosen({.nxc = false}), algorithm::dense);
     EXPECT_EQ(chosen({.stride = 2}), algorithm::dense);
@@ -84,6 +89,7 @@ TEST(conv_weights_select, rows_that_do_not_fit_are_refused) {
     EXPECT_TRUE(is_refused(groups, algorithm::depthwise));
     EXPECT_TRUE(is_refused(groups, algorithm::depthwise_sliding));
     EXPECT_TRUE(is_refused({}, algorithm::across_groups));
+    EXPECT_TRUE(is_refused({.groups = 8, .large = 12, .small = 12, .dilation = 2, .pad = 2}, algorithm::tap_lanes));
     EXPECT_TRUE(is_refused({}, algorithm::dense_bf16));
     EXPECT_TRUE(is_refused({.type = activations::packed_16bit}, algorithm::dense));
     for (layer l : {layer{.kernel = 5, .pad = 2}, layer{.dilation = 2, .pad = 2}, layer{.stride = 3}}) {
@@ -103,6 +109,7 @@ TEST(conv_weights_select, packing_buffers_are_bounded) {
     far.groups = 64;
     EXPECT_TRUE(is_refused(far, algorithm::across_groups));
     EXPECT_TRUE(is_refused(far, algorithm::grouped));
+    EXPECT_TRUE(is_refused(far, algorithm::tap_lanes));
     far.large = far.small = 1;
     EXPECT_TRUE(is_refused(far, algorithm::depthwise));
     EXPECT_EQ(chosen(far), algorithm::dense_packed);

@@ -1,6 +1,7 @@
 // The plan of all paths, and what they walk in the same way: tasks, groups of taps, lines of a chunk.
 //
-// The lanes of every tile are channels s of the small side, so that there are no horizontal sums. A task computes the
+// The lanes of a tile are channels s of the small side, or (tap_lanes.hpp) taps and channels l, so that there are no
+// horizontal sums. A task computes the
 // sums of some panels of lanes, chunk by chunk: a chunk's sums begin at zero, and chunks are added up on two levels
 // (order/summation.hpp). Rows of tiles are channels l of one group (dense.hpp, dense_bf16.hpp), of which a task has
 // some, or taps and all channels l (tap_rows.hpp).
@@ -44,6 +45,7 @@ struct plan : tensors {
     std::int64_t panel_width = 0;    // lanes
     std::int64_t panels = 0;         // of one group, or of all where rows are taps
     std::int64_t task_panels = 1;    // of one task
+    std::int64_t task_groups = 1;    // of one task, where rows are channels
     std::int64_t task_channels = 1;  // large-side channels of one task
     std::int64_t task_taps = 1;      // column taps that are rows of one tile, at most
     std::int64_t task_rows = 1;      // row taps of one task
@@ -52,6 +54,7 @@ struct plan : tensors {
     source large_source = source::packed;  // where no window is packed
     window_order order = window_order::channels;
     std::int64_t packed_floats = 0;  // of the large side
+    std::int64_t small_floats = 0;   // of the small side, tap_lanes: of both of one group
     std::int64_t pixel_floats = 0;   // of one pixel of it; 0 where rows are channels
     std::int64_t at_small = 0;       // byte offsets in a slice
     std::int64_t at_large = 0;
@@ -89,9 +92,12 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t row_ranges() const noexcept {
         return shape::ceil_div(axes[1].kernel, task_rows);
     }
+    [[nodiscard]] constexpr std::int64_t group_ranges() const noexcept {
+        return rows_are_taps() ? 1 : shape::ceil_div(groups, task_groups);
+    }
     /// Parts of the weights.
     [[nodiscard]] constexpr std::int64_t parts() const noexcept {
-        return (rows_are_taps() ? 1 : groups) * panel_groups() * channel_ranges() * row_ranges();
+        return group_ranges() * panel_groups() * channel_ranges() * row_ranges();
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
         return parts() * (cuts_positions ? chunks.sums() : 1);
@@ -109,12 +115,17 @@ struct plan : tensors {
         return path == algorithm::dense_bf16 ? pixels / 2 + pixels % 2 : pixels;
     }
     /// Sums of a task lie [panel][l][tap][lane], or [panel][tap][l][lane] where rows are taps: from l to l, from
-    /// panel to panel, and all of one level.
+    /// panel to panel, and all of one level. tap_lanes: [group][s][tap of the outer axes][lane], a panel a group.
     [[nodiscard]] constexpr std::int64_t channel_sums() const noexcept {
         return (rows_are_taps() ? 1 : taps()) * panel_width;
     }
-    [[nodiscard]] constexpr std::int64_t panel_sums() const noexcept { return task_channels * taps() * panel_width; }
-    [[nodiscard]] constexpr std::int64_t sum_floats() const noexcept { return task_panels * panel_sums(); }
+    [[nodiscard]] constexpr std::int64_t panel_sums() const noexcept {
+        return path == algorithm::tap_lanes ? small_channels * axes[0].kernel * axes[1].kernel * panel_width
+                                            : task_channels * taps() * panel_width;
+    }
+    [[nodiscard]] constexpr std::int64_t sum_floats() const noexcept {
+        return task_groups * task_panels * panel_sums();
+    }
     [[nodiscard]] constexpr bool has_two_levels() const noexcept { return chunks.count > chunks_per_sum; }
     /// Lines of a chunk, and its pixels, at most.
     [[nodiscard]] constexpr std::int64_t chunk_lines() const noexcept {
@@ -133,8 +144,9 @@ struct plan : tensors {
                                            : rows_are_taps()                                      ? 1
                                                                                                   : task_panels;
         slice_layout slice(least);
-        at_small = slice.reserve<float>(packed_panels * chunk_pixels() * width);
-        at_large = slice.reserve<float>(packed_floats);
+        at_small = slice.reserve<float>(small_floats > 0 ? task_groups * small_floats
+                                                         : packed_panels * chunk_pixels() * width);
+        at_large = slice.reserve<float>(task_groups * packed_floats);
         at_chunk = slice.reserve<float>(rows_are_taps() ? sums : 0);
         at_list = slice.reserve<k_segment>(chunk_lines());
         at_sum = slice.reserve<float>(sums);
@@ -184,11 +196,14 @@ private:
     /// Where rows are taps, row taps are cut last, but for windows that slide over them.
     [[nodiscard]] constexpr bool is_smallest_task() const noexcept {
         const bool has_rows = rows_are_taps() && path != algorithm::depthwise_sliding && task_rows > 1;
-        return task_panels == 1 && has_few_channels() && !has_rows;
+        return task_groups == 1 && task_panels == 1 && (has_few_channels() || path == algorithm::tap_lanes) &&
+               !has_rows;
     }
     /// Halves a task along its panels or its channels, whichever are more.
     constexpr void halve_task() noexcept {
-        if (task_panels > 1 && (has_few_channels() || task_panels * panel_width >= task_channels)) {
+        if (task_groups > 1) {
+            task_groups = shape::even_part(groups, task_groups / 2);
+        } else if (task_panels > 1 && (has_few_channels() || task_panels * panel_width >= task_channels)) {
             task_panels = shape::even_part(panels, (task_panels + 1) / 2);
         } else if (!has_few_channels()) {
             const std::int64_t half = std::max<std::int64_t>((task_channels + 1) / 2, tile_rows);
@@ -206,7 +221,8 @@ struct task {
     std::int64_t panels = 0;
     std::int64_t first_lane = 0;  // of the small side, in the group, or of all where rows are taps
     std::int64_t lanes = 0;
-    std::int64_t group = 0;
+    std::int64_t group = 0;  // the first one of
+    std::int64_t groups = 1;
     std::int64_t first_row = 0;  // row taps
     std::int64_t last_row = 0;
     std::int64_t large = 0;  // to the first element of each side, where there is one
@@ -223,7 +239,8 @@ struct task {
         panels = std::min(p.task_panels, p.panels - first_panel);
         first_lane = first_panel * p.panel_width;
         lanes = std::min(panels * p.panel_width, p.lanes() - first_lane);
-        group = number / p.panel_groups();
+        group = number / p.panel_groups() * p.task_groups;
+        if (!p.rows_are_taps()) groups = std::min(p.task_groups, p.groups - group);
         large = (group * p.large_channels + first_channel) * p.large[1];
         small = (group * p.small_channels + first_lane) * p.small[1];
     }

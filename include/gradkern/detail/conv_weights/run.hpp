@@ -14,6 +14,7 @@
 #include <gradkern/detail/conv_weights/depthwise_sliding.hpp>
 #include <gradkern/detail/conv_weights/few_channels.hpp>
 #include <gradkern/detail/conv_weights/grouped.hpp>
+#include <gradkern/detail/conv_weights/tap_lanes.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/run/shared_sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -25,6 +26,7 @@ namespace detail::conv_weights {
 /// Sends the sums of a task to the tensor.
 template <class G>
 void store_task(const plan& p, const task& t, const float* sum, void* diff_weights) noexcept {
+    if (p.path == algorithm::tap_lanes) return store_tap_lanes<G>(p, t, sum, static_cast<G*>(diff_weights));
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
@@ -78,6 +80,8 @@ void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, co
                                              : p.path == algorithm::depthwise_sliding ? add_lines_sliding<T>
                                                                                       : add_lines_by_channels;
         add_tap_rows(p, t, range, add_lines, large, small, slice);
+    } else if (p.path == algorithm::tap_lanes) {
+        add_tap_lanes(p, t, range, pack_columns_of<T>, large, small, slice);
     } else if (p.path != algorithm::dense_bf16) {
         add_dense(p, t, range, large, small, slice);
     } else if constexpr (has_pairs<T>) {

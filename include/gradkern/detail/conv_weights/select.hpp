@@ -15,8 +15,9 @@ namespace detail::conv_weights {
 
 using path = detail::path<problem, plan>;
 
-inline constexpr std::array<path, 8> paths{{
+inline constexpr std::array<path, 9> paths{{
     {algorithm::few_channels, fits_few_channels, is_few_channels_profitable, make_few_channels},
+    {algorithm::tap_lanes, fits_tap_lanes, is_tap_lanes_profitable, make_tap_lanes},
     {algorithm::grouped, fits_grouped, always, make_grouped},
     {algorithm::depthwise_sliding, fits_depthwise_sliding, is_across_groups_profitable, make_depthwise_sliding},
     {algorithm::depthwise, fits_depthwise, is_across_groups_profitable, make_across_groups},
