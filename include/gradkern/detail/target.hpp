@@ -12,6 +12,8 @@ namespace detail {
 
 /// A line of every cache, in bytes.
 inline constexpr std::int64_t cache_line = 64;
+/// A page of memory, in bytes.
+inline constexpr std::int64_t page = 4096;
 
 /// The shapes of register tiles, rows x vectors: what leaves registers for the operands.
 struct tile_shapes {
@@ -29,7 +31,8 @@ struct tile_shapes {
 struct cache_sizes {
     std::int64_t tensor_in_l2 = std::int64_t{1} << 20;  ///< a tensor used last is likely to be there
     std::int64_t last_level = std::int64_t{16} << 20;   ///< larger tensors are read from memory
-    bool two_mb_l2 = false;                             ///< whether L2 has 2 MB: more weights stay packed
+    std::int64_t tlb_pages = 72;  ///< pages that tiles may read side by side: the TLB of L1 holds them
+    bool two_mb_l2 = false;       ///< whether L2 has 2 MB: more weights stay packed
     /// Packed weights of a panel that stay in L2 beside what they meet, and the same where their lanes lie apart in the tensor,
     /// which share L2 with the lines they come from.
     std::int64_t packed_panel = std::int64_t{768} << 10;

@@ -124,9 +124,37 @@ TEST(conv_weights_select, sides_of_1x1_kernels_are_swapped_where_lanes_would_be_
     layer other = l;
     std::swap(other.large, other.small);
     EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given);
+}
+
+TEST(conv_weights_select, sides_of_other_kernels_are_swapped_in_dense_where_lanes_would_be_empty) {
+    constexpr std::int64_t lanes = simd::lanes;
+    const layer l{.large = 8 * lanes, .small = lanes / 4 + 1};
+    if (lanes < 8) GTEST_SKIP() << "too few lanes to be empty";
+    for (const bool nxc : {true, false}) {
+        layer other = l;
+        other.nxc = nxc;
+        const choice c = choose(other.make(), {});
+        EXPECT_EQ(c.row->name, algorithm::dense);
+        EXPECT_EQ(c.plan.sides, sides::swapped_windows);
+        EXPECT_EQ(c.plan.small_source, nxc ? source::in_place : source::packed);
+        EXPECT_EQ(choose(other.make(), {.algorithm = algorithm::dense}).plan.sides, sides::swapped_windows);
+        EXPECT_EQ(choose(other.make(), {.algorithm = algorithm::dense_packed}).plan.sides, sides::as_given);
+        EXPECT_EQ(choose(other.make(), {.scratch = gradkern::scratch_use::least}).plan.sides, sides::as_given);
+    }
+    layer other = l;
+    other.large = 8 * lanes + 1;
+    EXPECT_EQ(choose(other.make(), {}).plan.small_source, source::packed) << "lanes beyond the channels";
     other = l;
-    other.kernel = 3;
+    other.type = activations::packed_16bit;
     EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given);
+    other = l;
+    std::swap(other.large, other.small);
+    EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given);
+    other = l;
+    other.size = 900;
+    other.dilation = other.pad = 200;
+    other.nxc = false;
+    EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given) << "windows too large to be packed";
 }
 
 TEST(conv_weights_select, nothing_to_write_takes_any_row_and_no_task) {

@@ -3,21 +3,25 @@
 // Loops          those of conv/tile_loop.hpp; a block packs its activations once for all panels of a group
 // Lanes          output channels of one group; a row's activation is broadcast to all of them
 // Packed         dense_packed: activations of a block as [image][plane][row][column][channel], f32 or pairs
-// Taken          dense: f32 (or bf16 pairs) that tiles reach fast: channels are neighbours (NXC), or each is read a few times.
-//                dense_packed: whatever no other path takes: channels apart (NCX), 16-bit elements
+// Taken          dense: f32 (or bf16 pairs) that tiles reach fast: channels are neighbours (NXC), or on few pages and each read a few
+//                times. dense_packed: whatever no other path takes: channels apart (NCX), 16-bit elements
 // Gains          dense over dense_packed: 0.93 of its time (ten NXC layers of the zoo, 0.73 to 1.04; Sapphire Rapids, AVX-512, f32, rows
-//                forced, alternating)
+//                forced, alternating). dense_packed over dense where 1x1 channels lie on many pages: resnet18_shortcut_128 data NCX
+//                10.6 -> 6.1 ms, pointnet_k1_1024 data NCX 6.1 -> 4.6 (AVX-512)
 // Used by        dense: 206 layers of the zoo in NXC and f32: all but depthwise ones and those of few channels; dense_packed: 149
 //                layers in NCX, and 206 in NXC with 16-bit elements
 // Delete it      never: dense is the matrix product, and dense_packed computes everything
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -35,9 +39,14 @@ struct dense_path {
     }
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
         if (p.in[1] == 1 || p.in_channels == 1) return true;
-        // Channels far apart are a page each: read in place only where they are read a few times.
+        // Channels apart: read in place only where they lie on few pages, and where packed numbers would be read once or twice.
+        const std::int64_t channel_bytes = std::min(page, p.in[1] * p.bytes);
+        if (p.in_channels > target.cache.tlb_pages * page / std::max<std::int64_t>(channel_bytes, 1)) return false;
+        std::int64_t reads = 1;  // of a packed number; blocks pack planes for each plane tap
+        for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+            reads *= shape::ceil_div(p.axes[i].kernel, p.axes[i].stride);
         const std::int64_t width = panel_width(p, choice(p));
-        return p.taps() * shape::ceil_div(p.out_channels, width) <= 4;
+        return reads <= 2 && p.taps() * shape::ceil_div(p.out_channels, width) <= 4;
     }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         return {.numbers = broadcast_numbers(p), .source = source_kind::in_place};

@@ -11,8 +11,17 @@
 //   taken      f32, unless dense_packed gains more than packing costs
 //   gains      over dense_packed, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.07 in
 //              the mean of 12 layers in NCX (1.01 to 1.25), 1.05 of 7 in NXC (0.94 to 1.27)
-//   zoo        196 layers in NCX, 57 in NXC
+//   zoo        196 layers in NCX, 59 in NXC
 //   delete     when packing costs nothing
+//
+// dense, sides swapped (sides::swapped_windows): lanes hold channels of the large side, which are read a tap away from the
+// pixel, in place or from windows that are packed in panels; each row is one number of the small side, read in place.
+//
+//   taken      f32, few small-side channels, which would leave most lanes empty, and many on the large side
+//   gains      over the sides as given, f32, Sapphire Rapids, g++ 12 -O2, AVX-512 / AVX2: cyclegan_out_7x7 NXC 11.9 -> 2.8 ms /
+//              14.5 -> 8.8, NCX 12.2 -> 3.0 / 24.5 -> 8.8; vae_latent_4 NXC 5.4 -> 2.5, NCX 5.2 -> 2.6 / 8.6 -> 4.9
+//   zoo        cyclegan_out_7x7 and vae_latent_4 in both layouts: last layers of decoders
+//   delete     when panels of few channels fill their lanes in another way
 //
 // dense_packed: the same from a packing buffer, which holds windows of lines once for all taps.
 //
@@ -102,8 +111,55 @@ struct line_window {
     return !p.is_f32() || has_far_pixels(p) || q.slice_bytes > stack_slice;
 }
 
+/// Pixels of the windows of a chunk, for a tap of the outermost axis, at most; or more than a packing buffer has floats.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t window_pixels_at_most(const plan& p) noexcept {
+    constexpr std::int64_t most = target.weight_gradients.packed_window;
+    const shape::axis& depth = p.axes[0];
+    const shape::axis& height = p.axes[1];
+    const std::int64_t lines = p.chunk_lines();
+    const bool one_plane = lines <= height.small && height.small % lines == 0;
+    const std::int64_t more_planes = one_plane ? 0 : (lines + height.small - 2) / height.small;
+    const std::int64_t rows = std::min(most, height.large);
+    // Planes from one to the next of an image, or to the next image; rows that windows leave out at the end of a plane.
+    const std::int64_t step = std::min(most, std::max(depth.stride, depth.large - (depth.small - 1) * depth.stride));
+    const std::int64_t rest = std::clamp<std::int64_t>(height.large - height.small * height.stride, 0, most);
+    const std::int64_t read = std::min(
+        std::min(most, span_at_most(height, shape::side::small, lines)) + more_planes * (rest + (step - 1) * rows),
+        (more_planes * step + 1) * rows);
+    return std::min(most, read) *
+           std::min(most, reads_at_most(p.axes[2], shape::side::small, std::min(chunk_positions, p.axes[2].small)));
+}
+
+/// Whether few channels of the small side leave most lanes empty, and those of the large side fill them, each for several
+/// taps. Where they are not whole vectors of neighbours, the windows of a chunk are packed for them.
+[[nodiscard]] GRADKERN_NOINLINE constexpr bool is_swapping_windows_profitable(const problem& p) noexcept {
+    if (p.has_unit_axes() || p.groups != 1 || !p.is_f32() || p.batch == 0) return false;
+    for (const shape::axis& a : p.axes)
+        if (a.small == 0 || a.large == 0) return false;
+    // vectors of products a pixel, and numbers to pack
+    constexpr std::int64_t unit = row_unit<operand::scalar>;
+    const std::int64_t rows = shape::ceil_div(p.small_channels, unit) * unit;
+    const auto vectors = [](std::int64_t channels) { return panel_vectors(channels, panel_lanes(channels)); };
+    const plan q = plan_dense(p.with_swapped_sides(), algorithm::dense);
+    const bool packs = q.small_source == source::packed;
+    if (packs && window_pixels_at_most(q) * q.panel_width > target.weight_gradients.packed_window) return false;
+    const std::int64_t swapped = vectors(p.large_channels) * rows * p.taps() + (packs ? 2 * p.large_channels : 0);
+    return 4 * swapped <= 3 * vectors(p.small_channels) * p.large_channels * p.taps();
+}
+
 [[nodiscard]] constexpr plan make_dense(const problem& p, algorithm name) noexcept {
     plan q = plan_dense(p, name);
+    if (p.moves_lanes()) {
+        q.large_source = source::in_place;
+        if (q.small_source == source::packed) {
+            const std::int64_t panel = window_pixels_at_most(q) * q.panel_width;
+            const std::int64_t fit = std::max<std::int64_t>(target.weight_gradients.packed_window / panel, 1);
+            q.task_panels = shape::even_part(q.panels, std::min(q.task_panels, fit));
+            q.packed_floats = q.task_panels * panel;
+        }
+        q.lay_out();
+        return q;
+    }
     const bool packs = name != algorithm::dense;
     const bool transposes = packs && is_transposing_profitable(p);
     if (transposes || (packs && p.large[4] == 1)) q.order = window_order::pixels;
@@ -155,33 +211,36 @@ struct line_window {
     }
 }
 
-/// Packs `channels` channels of a window: rows of pixels as they lie in memory, or transposed to such rows, or pixels
-/// of channels.
+/// Packs `channels` channels of a window of a tensor: rows of pixels as they lie in memory, or transposed to such rows, or
+/// pixels of channels, `width` floats from one to the next.
 template <class T>
-[[nodiscard]] large_view pack_window(const plan& p, const T* large, const line_window& w, std::int64_t channels,
-                                     float* packed) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE large_view pack_window(const plan& p, const T* large,
+                                                       const shape::canonical_strides& stride, const line_window& w,
+                                                       std::int64_t channels, std::int64_t width,
+                                                       float* packed) noexcept {
     const bool rows = p.order == window_order::pixels;
     const std::int64_t pitch = row_pitch(w.pixels());
-    const std::int64_t column = rows ? 1 : channels;
+    const std::int64_t column = rows ? 1 : width;
     const std::int64_t line = w.width() * column;
     const std::int64_t plane = p.axes[1].large * line;
     const large_view view{packed,
                           {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
                           w.first_line * line + w.columns.first * column};
     if (w.pixels() == 0) return view;
-    pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, p.large, w.first_line * w.width());
-    const T* const first = large + w.columns.first * p.large[4];
-    if (rows && p.large[4] == 1) {
-        pack_pixels(first, walk, w.pixels(), p.large[1], channels, false, packed, pitch);
+    pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, stride, w.first_line * w.width());
+    const T* const first = large + w.columns.first * stride[4];
+    if (rows && stride[4] == 1) {
+        pack_pixels(first, walk, w.pixels(), stride[1], channels, false, packed, pitch);
         return view;
     }
     for (std::int64_t left = w.pixels(); left > 0;) {
         const pixel_run run = walk.next(left);
         const T* const from = first + run.offset;
         if (rows) {
-            pack_lanes(from, walk.step(), run.count, p.large[1], channels, packed, pitch);
+            pack_lanes(from, walk.step(), run.count, stride[1], channels, packed, pitch);
         } else {
-            pack_lanes(from, p.large[1], channels, walk.step(), run.count, packed, channels);
+            pack_lanes(from, stride[1], channels, walk.step(), run.count, packed, width);
+            if constexpr (std::is_same_v<T, float>) clear_lanes(channels, width, run.count, packed, width);
         }
         packed += run.count * column;
         left -= run.count;
@@ -223,6 +282,25 @@ GRADKERN_NOINLINE inline void add_packed_taps(const dense_tiles& tiles, const ch
            (next.h - here.h) * p.axes[1].stride_in(p.large[3]);
 }
 
+/// Adds a chunk whose lanes are read a tap away from its pixels, in place or from windows that are packed for each panel.
+GRADKERN_NOINLINE inline void add_moved_lanes(dense_tiles& tiles, const chunk_grid::chunk& c, const float* large,
+                                              const float* small, float* packed) noexcept {
+    const plan& p = tiles.p;
+    tiles.moved = {small, p.small};
+    tiles.panel_step = p.panel_width;
+    for (std::int64_t d = 0; d < p.axes[0].kernel; ++d) {
+        if (p.small_source == source::packed) {
+            const line_window w = window_of(p, c, d);
+            tiles.panel_step = w.pixels() * p.panel_width;
+            for (std::int64_t panel = tiles.t.panels; panel-- > 0;)
+                tiles.moved = pack_window(p, small + panel * p.panel_width * p.small[1], p.small, w,
+                                          tiles.t.lanes_of(p, panel), p.panel_width, packed + panel * tiles.panel_step);
+        }
+        tiles.small = tiles.moved.data;
+        tiles.add_plane(c, d, 0, tiles.t.channels, {large, p.large});
+    }
+}
+
 template <class T>
 void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const T* large, const T* small,
                std::byte* slice) noexcept {
@@ -232,14 +310,21 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     dense_tiles tiles(p, t, slice);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
+        if constexpr (std::is_same_v<T, float>) {
+            if (p.moves_lanes()) {
+                add_moved_lanes(tiles, c, from, small + t.small, buffer.packed);
+                continue;
+            }
+        }
         tiles.take_small(small + t.small, c, slice);
         const std::int64_t block = window_channels(p, c, t.channels);
         for (std::int64_t d = 0; d < p.axes[0].kernel && block > 0; ++d) {
             const line_window window = window_of(p, c, d);
             for (std::int64_t first = 0; first < t.channels; first += block) {
                 const std::int64_t count = std::min(block, t.channels - first);
-                tiles.add_plane(c, d, first, count,
-                                pack_window(p, from + first * p.large[1], window, count, buffer.packed));
+                tiles.add_plane(
+                    c, d, first, count,
+                    pack_window(p, from + first * p.large[1], p.large, window, count, count, buffer.packed));
             }
         }
         if (block == 0 && p.large_source == source::packed) add_packed_taps(tiles, c, buffer);

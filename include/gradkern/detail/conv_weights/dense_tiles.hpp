@@ -40,13 +40,15 @@ namespace detail::conv_weights {
     q.task_channels = shape::even_part(
         p.large_channels, std::clamp<std::int64_t>(sums / (q.task_panels * channel_sums),
                                                    std::min(p.large_channels, channel_block), p.large_channels));
-    // Few channels leave a tile most of its rows: taps fill them.
-    if (q.task_channels < 2 * tile_rows) q.task_taps = std::min(p.axes[2].kernel, channel_block / q.task_channels);
+    // Few channels leave a tile most of its rows: taps fill them, where they share the lanes.
+    if (!p.moves_lanes() && q.task_channels < 2 * tile_rows)
+        q.task_taps = std::min(p.axes[2].kernel, channel_block / q.task_channels);
     // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that
     // are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides.
     const bool few_tiles = taps * p.large_channels <= 4 * tile_rows;
     const bool close = target.cache.two_mb_l2 && taps == 1 && p.small[4] < block.far_pixels;
-    if (p.is_f32() && p.small[1] == 1 && q.has_whole_panels() && (few_tiles || close || p.small[4] == q.panel_width))
+    if (p.is_f32() && p.small[1] == 1 && q.has_whole_panels() &&
+        (p.moves_lanes() || few_tiles || close || p.small[4] == q.panel_width))
         q.small_source = source::in_place;
     return q;
 }
@@ -101,6 +103,7 @@ struct dense_tiles {
     const tile_function* (*kernels)(std::ptrdiff_t lanes) = tiles_for<operand::scalar>;
     const float* small = nullptr;  // packed, or in place
     std::int64_t panel_step = 0;   // there, from panel to panel
+    large_view moved{};            // where the small side lies, if it is read a tap away
     k_segment* list = nullptr;
     float* sum = nullptr;
     std::int64_t ahead = 0;  // to what is prefetched of the large side
@@ -117,7 +120,8 @@ struct dense_tiles {
             if (pairs) kernels = tiles_for<operand::pair>;
         }
         if constexpr (has_one_and_a_half_tile) {
-            if (!pairs && fits_one_and_a_half(t.lanes) && t.channels > 6) kernels = one_and_a_half_tiles;
+            if (!pairs && !p.moves_lanes() && fits_one_and_a_half(t.lanes) && t.channels > 6)
+                kernels = one_and_a_half_tiles;
         }
     }
     [[nodiscard]] bool are_one_and_a_half() const noexcept {
@@ -155,17 +159,21 @@ struct dense_tiles {
         const std::int64_t length = p.terms_of(columns.columns());
         const std::int64_t line_floats = (pairs ? length : c.columns()) * p.panel_width;
         const std::int64_t first = pairs ? 0 : (columns.first - c.first_column) * p.panel_width;
+        const large_view& tapped = p.moves_lanes() ? moved : large;
+        const bool packed = p.small_source == source::packed && !p.moves_lanes();
         std::ptrdiff_t count = 0;
         line_position at(p.axes, c.first_line);
         for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(p.axes)) {
             const std::int64_t d = p.axes[0].position(at.d, plane_tap);
             const std::int64_t h = p.axes[1].position(at.h, row_tap);
             if (d < 0 || d >= p.axes[0].large || h < 0 || h >= p.axes[1].large) continue;
-            const std::int64_t a = at.n * large.stride[0] + d * large.stride[2] + h * large.stride[3] +
-                                   p.axes[2].position(columns.first, columns.first_tap) * large.stride[4] -
-                                   large.origin;
-            const std::int64_t b = p.small_source == source::in_place ? at.offset(p.small, columns.first)
-                                                                      : (line - c.first_line) * line_floats + first;
+            const std::int64_t at_tap = at.n * tapped.stride[0] + d * tapped.stride[2] + h * tapped.stride[3] +
+                                        p.axes[2].position(columns.first, columns.first_tap) * tapped.stride[4] -
+                                        tapped.origin;
+            const std::int64_t at_pixel = packed ? (line - c.first_line) * line_floats + first
+                                                 : at.offset(p.moves_lanes() ? p.large : p.small, columns.first);
+            const std::int64_t a = p.moves_lanes() ? at_pixel : at_tap;
+            const std::int64_t b = p.moves_lanes() ? at_tap : at_pixel;
             count = append(list, count, {a, b, length}, a_step, p.small_step());
         }
         return count;
@@ -245,7 +253,7 @@ struct dense_tiles {
     /// Adds all taps of plane `plane_tap` of the kernel in a chunk, where one source serves them all.
     GRADKERN_NOINLINE void add_plane(const chunk_grid::chunk& c, std::int64_t plane_tap, std::int64_t first_channel,
                                      std::int64_t channels, const large_view& view) const noexcept {
-        const row_steps step{p.axes[2].stride_in(view.stride[4]), view.stride[1],
+        const row_steps step{p.moves_lanes() ? view.stride[4] : p.axes[2].stride_in(view.stride[4]), view.stride[1],
                              p.axes[2].dilation_in(view.stride[4])};
         for_each_tap_group(p, c, [&](const tap_group& columns) {
             add_row_taps(c, plane_tap, columns, first_channel, channels, view, step);

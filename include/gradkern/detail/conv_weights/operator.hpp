@@ -47,11 +47,12 @@ public:
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
-        std::string_view source = plan_.large_source == conv_weights::source::in_place ? "in place" : "packed";
+        const conv_weights::source from = plan_.moves_lanes() ? plan_.small_source : plan_.large_source;
+        std::string_view source = from == conv_weights::source::in_place ? "in place" : "packed";
         if (plan_.order == conv_weights::window_order::pixels && plan_.large[4] != 1) source = "transposed";
         text_writer out(text);
         out << op_ << ": " << name_of(plan_.path)
-            << (plan_.sides == conv_weights::sides::swapped ? ", sides swapped" : "")
+            << (plan_.sides != conv_weights::sides::as_given ? ", sides swapped" : "")
             << (plan_.path == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations " << source << ", "
             << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
             << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a worker, "

@@ -106,9 +106,10 @@ struct plan : tensors {
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
         return cuts_positions ? shared_layout{parts(), chunks.sums(), sum_floats()} : shared_layout{};
     }
-    /// From pixel to pixel of the small side, packed or in place.
+    /// From pixel to pixel of what lies in the lanes, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
-        return small_source == source::in_place ? small[4] : panel_width;
+        const std::int64_t step = small_source == source::in_place ? small[4] : panel_width;
+        return moves_lanes() ? axes[2].stride_in(step) : step;
     }
     /// Terms of so many pixels of a line: dense_bf16 takes pairs, of which the last one may have one pixel.
     [[nodiscard]] constexpr std::int64_t terms_of(std::int64_t pixels) const noexcept {
@@ -140,9 +141,8 @@ struct plan : tensors {
         const bool least = scratch == scratch_use::least;
         const std::int64_t width = least ? least_lanes : panel_width;
         const std::int64_t sums = sum_floats() / panel_width * width;
-        const std::int64_t packed_panels = small_source == source::in_place && has_whole_panels() ? 0
-                                           : rows_are_taps()                                      ? 1
-                                                                                                  : task_panels;
+        const bool reads_in_place = small_source == source::in_place && has_whole_panels();
+        const std::int64_t packed_panels = reads_in_place || moves_lanes() ? 0 : rows_are_taps() ? 1 : task_panels;
         slice_layout slice(least);
         at_small = slice.reserve<float>(small_floats > 0 ? task_groups * small_floats
                                                          : packed_panels * chunk_pixels() * width);

@@ -21,8 +21,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-/// Which side of the operator is the small one here. A product of 1x1 kernels has no sides.
-enum class sides : std::uint8_t { as_given, swapped };
+/// Whose channels lie in the lanes: those of `small` here.
+enum class sides : std::uint8_t {
+    as_given,
+    swapped,         ///< of 1x1 kernels, whose product has no sides
+    swapped_windows  ///< of others: what lies in the lanes is read a tap away from the pixel
+};
 
 /// How kernels may read activations. Packing widens all of them to f32.
 enum class activations : std::uint8_t {
@@ -59,6 +63,8 @@ struct tensors {
     [[nodiscard]] constexpr bool has_unit_axes() const noexcept {
         return axes[0].is_unit() && axes[1].is_unit() && axes[2].is_unit();
     }
+    /// Whether what lies in the lanes is read a tap away from the pixel: the sides are swapped.
+    [[nodiscard]] constexpr bool moves_lanes() const noexcept { return sides == conv_weights::sides::swapped_windows; }
     /// Whether neighbouring channels are neighbours in both tensors.
     [[nodiscard]] constexpr bool has_neighbouring_channels() const noexcept { return large[1] == 1 && small[1] == 1; }
 };
@@ -69,10 +75,10 @@ struct problem : tensors {
 
     [[nodiscard]] constexpr bool is_f32() const noexcept { return activations == conv_weights::activations::f32; }
 
-    /// The same problem with the sides swapped, which 1x1 kernels of one group allow.
+    /// The same problem with the channels of one group swapped: those of the large side lie in the lanes. The axes stay.
     [[nodiscard]] constexpr problem with_swapped_sides() const noexcept {
         problem p = *this;
-        p.sides = conv_weights::sides::swapped;
+        p.sides = has_unit_axes() ? conv_weights::sides::swapped : conv_weights::sides::swapped_windows;
         std::swap(p.small_channels, p.large_channels);
         std::swap(p.small, p.large);
         std::swap(p.weights[0], p.weights[1]);

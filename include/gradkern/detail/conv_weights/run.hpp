@@ -141,7 +141,7 @@ GRADKERN_NOINLINE inline void run_sum(const plan& p, const shared_sums& shared, 
 /// Runs a plan. All checks have passed.
 GRADKERN_NOINLINE inline void run(const plan& planned, operands o, std::span<std::byte> workspace,
                                   executor_ref executor) noexcept {
-    if (planned.sides == sides::swapped) std::swap(o.large, o.small);
+    if (planned.sides != sides::as_given) std::swap(o.large, o.small);
     plan p = split_for(planned, executor.concurrency(), workspace);
     const std::size_t left = p.cuts_positions ? workspace_beside(p.shared(), p.slice_bytes, workspace.size()) : 0;
     if (left > 0) {

@@ -60,8 +60,11 @@ struct choice {
         return {};
     }
     const bool least = options.scratch == scratch_use::least && !given.dot_bf16;
-    const problem p = !least && is_swapping_profitable(given) ? given.with_swapped_sides() : given;
     algorithm wanted = least ? wanted_row(paths, options) : options.algorithm;
+    const bool swaps_windows = !least && (wanted == algorithm::automatic || wanted == algorithm::dense) &&
+                               is_swapping_windows_profitable(given);
+    if (swaps_windows) wanted = algorithm::dense;
+    const problem p = swaps_windows || (!least && is_swapping_profitable(given)) ? given.with_swapped_sides() : given;
     if (least && wanted == algorithm::automatic) wanted = p.is_f32() ? algorithm::dense : algorithm::dense_packed;
     const path* const row = select_path(paths, p, wanted);
     if (row == nullptr) return {};
