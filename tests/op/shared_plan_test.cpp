@@ -411,8 +411,8 @@ protected:
     static void for_each_problem(const Check& check) {
         GetParam().for_each_problem([&](const problem& p) {
             SCOPED_TRACE(p.name);
-            const bool several_workers = p.workspace_bytes(2) > p.workspace_bytes(1);
-            EXPECT_TRUE(several_workers || p.workspace_bytes(1) == 0);
+            // Two workers have smaller tasks, whose scratch may fit that of one.
+            EXPECT_GE(p.workspace_bytes(2), p.workspace_bytes(1));
             check(p, plain_run(p));
         });
     }
