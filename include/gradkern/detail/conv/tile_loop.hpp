@@ -220,6 +220,17 @@ private:
         }
     }
 
+    /// Prefetches so many bytes of the next lines that tiles which begin at `from` read, no more than L1 holds; returns whether it did.
+    [[nodiscard]] bool prefetch_lines(std::int64_t from, std::int64_t bytes) const noexcept {
+        if (lines_ahead_ == 0 || bytes * lines_ahead_ > target.prefetch.most_lines_ahead) return false;
+        for (std::int64_t line = 0; line < lines_ahead_; ++line) {
+            const std::int64_t at = t_.first_channel + from + a_ahead_ - line * t_.in[3];
+            for (std::int64_t i = 0; i < bytes; i += cache_line)
+                simd::prefetch_to_l2(t_.source, at * t_.number_bytes + i);
+        }
+        return true;
+    }
+
     /// The next `tiles` tiles of `count` pixels of a walk, in all panels of the task; several lie in one line of it. Where windows
     /// slide, `read` is the column that the first tap of the first pixel reads.
     GRADKERN_NOINLINE void compute_tiles(row_walk& walk, std::ptrdiff_t count, std::ptrdiff_t tiles,
@@ -230,13 +241,7 @@ private:
         const std::int64_t write_step = walk.out_step();
         walk.take(count, from.data(), to.data());
         walk.pass((tiles - 1) * count);
-        const std::int64_t reach = count * tiles * read_step * t_.number_bytes;  // of a line, no more than L1 holds
-        const bool prefetches = lines_ahead_ > 0 && reach * lines_ahead_ <= target.prefetch.most_lines_ahead;
-        for (std::int64_t line = 0; line < lines_ahead_ && prefetches; ++line) {
-            const std::int64_t at = t_.first_channel + from[0] + a_ahead_ - line * t_.in[3];
-            for (std::int64_t i = 0; i < reach; i += cache_line)
-                simd::prefetch_to_l2(t_.source, at * t_.number_bytes + i);
-        }
+        const bool prefetches = prefetch_lines(from[0], count * tiles * read_step * t_.number_bytes);
         const bool panel_by_panel = t_.panels > 1 && !fused_;
         t_.for_each_panel(
             [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) GRADKERN_INLINE_LAMBDA {
