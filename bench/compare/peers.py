@@ -87,7 +87,8 @@ def torch_peer(torch, job):
 
 def torch_call(torch, job):
     """NXC is its channels_last; results of NXC come back in whatever order it likes. Its operators pad both ends of an axis
-    alike: F.pad, which is timed, does the rest. None for transposed convolutions and pools of such pads, which no layer has."""
+    by the same number: F.pad, which is timed, does the rest. None for transposed convolutions and pools of such pads, which
+    no layer has."""
     l, aten, rank = job.layer, torch.ops.aten, job.rank
     nxc = l["format"] == "NXC"
     role, pool = l["role"], l["kind"].endswith("pool")

@@ -73,7 +73,9 @@ struct plan_size {
 };
 [[nodiscard]] constexpr plan_size size_of(const plan& chosen, std::int64_t workers) noexcept {
     plan_size size;
-    with_plan(chosen, [&](const auto& p) { size = {plan_for(p, workers).tasks(), p.slice_bytes}; });
+    with_plan(chosen, [&](const auto& p) {
+        size = {workers > 1 ? plan_for(p, workers).tasks() : p.tasks(), p.slice_bytes};
+    });
     return size;
 }
 

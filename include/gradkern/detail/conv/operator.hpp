@@ -56,8 +56,10 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const panel_plan& g = panel_plan_of(plan_);
+        const std::size_t least = workspace_for(tasks_for(g, 1).scratch.slice_bytes, 1);
+        if (workers <= 1) return least;
         const panel_tasks tasks = tasks_for(g, workers);
-        return std::max(workspace_for(tasks_for(g, 1).scratch.slice_bytes, 1),
+        return std::max(least,
                         workspace_for(tasks.scratch.slice_bytes, std::min<std::int64_t>(workers, tasks.count())));
     }
 

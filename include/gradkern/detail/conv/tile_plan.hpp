@@ -132,19 +132,16 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     return {.pixels = pixels, .floats = most, .pixel_floats = t.packs(t.last_lanes()) ? t.packed_channels() : 0};
 }
 
-/// The largest blocks within the limits. Where windows reach so far that blocks pack most activations again and again, the buffer is
-/// larger than its limit.
-[[nodiscard]] GRADKERN_COLD constexpr box_grid choose_tile_blocks(const tile_plan& t, block_budget b,
-                                                                  bool least) noexcept {
+/// The largest blocks within the limits of the plan. Where windows reach so far that blocks pack most activations again and again, the
+/// buffer is larger than its limit.
+[[nodiscard]] GRADKERN_COLD constexpr box_grid choose_tile_blocks(const tile_plan& t, bool least) noexcept {
     constexpr double most_packings = 2;
     constexpr std::int64_t most_floats = std::int64_t{1} << 23;
-    double floats = static_cast<double>(t.batch * b.pixel_floats);  // of all activations
+    double floats = static_cast<double>(t.batch * t.budget.pixel_floats);  // of all activations
     for (const shape::axis& a : t.axes) floats *= static_cast<double>(read_extent(a, t.outputs));
-    for (;; b.floats *= 2) {
+    for (block_budget b = t.budget;; b.floats *= 2) {
         const box_grid blocks = choose_blocks(t, b);
-        const std::array<std::int64_t, 3> box{blocks.box(0), blocks.box(1), blocks.box(2)};
-        const double packed =
-            static_cast<double>(blocks.count()) * static_cast<double>(buffer_floats(t, b, blocks.images(), box));
+        const double packed = static_cast<double>(blocks.count()) * static_cast<double>(packed_floats(t, blocks));
         if (least || packed <= most_packings * floats || b.floats >= most_floats) return blocks;
     }
 }
@@ -172,9 +169,10 @@ inline constexpr std::int64_t least_packed_floats = 1024;
         t.tasks.fuse(t.panels.floats);
     }
     const std::int64_t most_panels = t.tasks.each;
-    t.tasks.blocks = choose_tile_blocks(t, tile_budget(t, least), least);
-    t.tasks.share_out();
     t.budget = tile_budget(t, least);
+    t.tasks.blocks = choose_tile_blocks(t, least);
+    t.tasks.share_out();
+    t.budget = tile_budget(t, least);  // fewer panels of a task may pack fewer channels
     // The scratch of a worker.
     t.fixed = slice_layout(least);
     t.terms = t.slides ? reserve_pieces(t.fixed, t, most_sliding_rows) : reserve_terms(t.fixed, t, t.panels.blocks());

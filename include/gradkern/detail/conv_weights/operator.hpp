@@ -32,10 +32,13 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is
     /// accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+        const std::size_t least =
+            std::max(workspace_for(plan_.slice_bytes, 1), workspace_for(bias_plan_.slice_bytes, 1));
+        if (workers <= 1) return least;
         const conv_weights::plan weights = plan_.split_for(workers);
         const bias_plan bias = bias_plan_.split_for(workers);
         return std::max(
-            std::max(workspace_for(plan_.slice_bytes, 1), workspace_for(bias_plan_.slice_bytes, 1)),
+            least,
             std::max(
                 workspace_for(weights.shared(), weights.slice_bytes, std::min<std::int64_t>(workers, weights.tasks())),
                 workspace_for(bias.shared(), bias.slice_bytes, std::min<std::int64_t>(workers, bias.tasks()))));
