@@ -105,12 +105,15 @@ namespace detail {
     return (std::min)(terms, part_terms) + terms / shortest_part;
 }
 
-/// Those of weight and bias gradients: sums over `lines` * `width` positions of the small side.
-[[nodiscard]] constexpr std::int64_t reduction_roundings(std::int64_t lines, std::int64_t width) noexcept {
-    if (lines == 0 || width == 0) return 0;
-    const chunk_grid chunks(lines, width);
-    const std::int64_t terms = (std::min)({chunk_positions, lines * width, chunks.lines_per_chunk * width});
-    return terms + (std::min)(chunks.count, chunks_per_sum) - 1 + shape::ceil_div(chunks.count, chunks_per_sum) - 1;
+/// Those of weight and bias gradients: sums over positions of the small side, `lines` * `width` of each of some images.
+[[nodiscard]] constexpr std::int64_t reduction_roundings(std::int64_t images, std::int64_t lines, std::int64_t width,
+                                                         summation how) noexcept {
+    if (images == 0 || lines == 0 || width == 0) return 0;
+    const chunk_grid chunks(images, lines, width, how);
+    const std::int64_t terms =
+        (std::min)({chunk_positions, chunks.image_lines * width, chunks.lines_per_chunk * width});
+    const std::int64_t groups = how == summation::per_image ? 1 : chunks.groups();
+    return terms + (std::min)(chunks.group_chunks, chunks.sum_chunks) - 1 + chunks.group_sums() - 1 + groups - 1;
 }
 
 /// Those of a pool's sum of `terms` terms, of which the first is added to +0.
@@ -164,10 +167,10 @@ template <class T>
 template <class T, class G>
 [[nodiscard]] constexpr accuracy::error_bound<G> reduction_bound(const shape::convolution_problem& p,
                                                                  const plan_options& options) noexcept {
-    const std::int64_t lines = p.batch * p.axes[0].small * p.axes[1].small;
+    const std::int64_t lines = p.axes[0].small * p.axes[1].small;
     const std::int64_t width = p.axes[2].small;
-    return convolution_bound<G, T>(reduction_roundings(lines, width), static_cast<double>(lines * width), false,
-                                   options);
+    return convolution_bound<G, T>(reduction_roundings(p.batch, lines, width, options.summation),
+                                   static_cast<double>(p.batch * lines * width), false, options);
 }
 
 }  // namespace detail
@@ -264,8 +267,8 @@ template <element T, element G = T>
     const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
                                                (std::max)(sizeof(T), sizeof(G)));
     if (!p) return p.error();
-    const std::int64_t lines = p->batch * p->positions[0] * p->positions[1];
-    const std::int64_t roundings = detail::reduction_roundings(lines, p->positions[2]);
+    const std::int64_t lines = p->positions[0] * p->positions[1];
+    const std::int64_t roundings = detail::reduction_roundings(p->batch, lines, p->positions[2], options.summation);
     return detail::finished_bound<G>({.roundings = roundings}, options);
 }
 

@@ -61,14 +61,19 @@ protected:
         if (!p) return p.error();
         if (diff_bias.empty()) diff_bias.shape = p->diff_bias_shape;
         shape::operator_checks checks("bias_backward");
-        check_options(checks, options);
+        check_options(checks, options, batch_use::summed);
+        check_batch_layout(checks, "diff_bias", diff_bias, p->batch, result_bytes, options);
         checks.addresses("diff_dst", diff_dst, bytes, false);
         checks.addresses("diff_bias", diff_bias, result_bytes, true);
         if (!checks.ok()) return checks.error();
         diff_dst_ = tensor_memory("diff_dst", diff_dst, bytes);
-        diff_bias_ = tensor_memory("diff_bias", diff_bias, result_bytes);
-        const bias_problem problem{*p, shape::activation_strides(diff_dst, attributes.data_format),
-                                   shape::strides_of(diff_bias)[0], f32, options.output};
+        diff_bias_ = tensor_memory("diff_bias", batch_layout(diff_bias, p->batch, options), result_bytes);
+        const bias_problem problem{*p,
+                                   shape::activation_strides(diff_dst, attributes.data_format),
+                                   shape::strides_of(diff_bias)[0],
+                                   f32,
+                                   options.output,
+                                   options.summation};
         const algorithm wanted = wanted_row(bias_paths, options);
         const bias_path* const path = select_path(bias_paths, problem, wanted);
         check_path(checks, bias_paths, path, wanted);

@@ -149,6 +149,24 @@ enum class scratch_use : std::uint8_t {
     return "fast or least";
 }
 
+/// How gradients of weights and bias are summed over the batch. Other operators compute each image by itself, and their
+/// results are the same for the first two.
+enum class summation : std::uint8_t {
+    joint,  ///< chunks of positions run over the ends of images, which is fastest where images are small
+    /// each image is summed by itself, and then images are added in order. The first one is added to the previous value where
+    /// results accumulate. So if a batch is split into consecutive micro-batches, of which the first overwrites and the others
+    /// accumulate, f32 gradients have the bits of one call over the whole batch
+    image_by_image,
+    /// each image has gradients of its own: `diff_weights` and `diff_bias` are N dense tensors one behind the other, and their
+    /// layouts are those of one image. If the gradients of all images are added in order, beginning with the first, they have
+    /// the bits of image_by_image. `unsupported` by operators that do not sum over the batch
+    per_image
+};
+/// The accepted words, as an error lists them.
+[[nodiscard]] GRADKERN_ALWAYS_INLINE constexpr std::string_view words_of(summation) noexcept {
+    return "joint, image_by_image or per_image";
+}
+
 /// Options of a plan. None of them changes a shape. A value that is no enumerator is invalid_argument, reported after errors
 /// of shapes.
 struct plan_options {
@@ -157,6 +175,7 @@ struct plan_options {
     gradkern::algorithm algorithm = algorithm::automatic;    ///< path; the result does not depend on it
     gradkern::index_check index_check = index_check::first;  ///< when indices are checked
     scratch_use scratch = scratch_use::fast;                 ///< how much workspace the plan needs
+    gradkern::summation summation = summation::joint;        ///< how gradients of weights and bias sum over the batch
 };
 
 /// Options of a one-call operator: those of the plan, scratch memory and threads. A call that fails with

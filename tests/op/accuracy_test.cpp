@@ -38,10 +38,11 @@ constexpr double u = 0x1p-24;  // f32's unit roundoff
 static_assert(gk::detail::gather_roundings(1) == 1 && gk::detail::gather_roundings(512) == 512);
 static_assert(gk::detail::gather_roundings(9 * 512) < 576 + 10, "nine parts, not 4608 terms");
 static_assert(gk::detail::gather_roundings(9 * 512) >= 576 + 7, "eight parts of 576 terms are added up");
-static_assert(gk::detail::reduction_roundings(0, 5) == 0 && gk::detail::reduction_roundings(1, 5) == 5);
-static_assert(gk::detail::reduction_roundings(1000, 1000) <= 256 + 32 + 125,
+static_assert(gk::detail::reduction_roundings(1, 0, 5, gk::summation::joint) == 0 &&
+              gk::detail::reduction_roundings(1, 1, 5, gk::summation::joint) == 5);
+static_assert(gk::detail::reduction_roundings(1, 1000, 1000, gk::summation::joint) <= 256 + 32 + 125,
               "1e6 terms pass through some 410 roundings");
-static_assert(gk::detail::reduction_roundings(1 << 20, 1) < 256 + 32 + 128);
+static_assert(gk::detail::reduction_roundings(1 << 20, 1, 1, gk::summation::joint) < 256 + 32 + 128);
 static_assert(gk::detail::pool_roundings(0) == 0 && gk::detail::pool_roundings(9) == 8);
 static_assert(gk::detail::pool_roundings(512) == 511 && gk::detail::pool_roundings(std::int64_t{1} << 31) == 512);
 

@@ -142,23 +142,27 @@ template <class T, class G = T>
                                       {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
                                       {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true},
                                       {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}},
-                                     options.plan);
+                                     options.plan, detail::batch_use::summed, p->batch);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<G> dw{diff_weights.data, shape::filter_strides(diff_weights.layout, attributes.weights_format, true)};
+    std::int64_t elements = 1;  // of one result
+    for (const std::int64_t extent : p->weights_shape.values()) elements *= extent;
     for (std::int64_t ic = 0; ic < p->groups * p->small_channels; ++ic) {
         const std::int64_t g = ic / p->small_channels;
         for (std::int64_t oc = 0; oc < p->large_channels; ++oc) {
             for_each_index(kernel_extent(*p), [&](const index3& k) {
-                accumulate_t<T> sum = 0;
-                for (std::int64_t n = 0; n < p->batch; ++n) {
-                    for_each_position(p->axes, k, [&](const index3& o, const index3& q) {
-                        sum += x(n, ic, o) * dy(n, g * p->large_channels + oc, q);
-                    });
-                }
-                store(dw.at(ic, oc, k), sum, options.plan.output);
+                for_each_result(p->batch, elements, options.plan, [&](auto first, auto last, auto offset) {
+                    accumulate_t<T> sum = 0;
+                    for (std::int64_t n = first; n < last; ++n) {
+                        for_each_position(p->axes, k, [&](const index3& o, const index3& q) {
+                            sum += x(n, ic, o) * dy(n, g * p->large_channels + oc, q);
+                        });
+                    }
+                    store(dw.at(ic, oc, k) + offset, sum, options.plan.output);
+                });
             });
         }
     }

@@ -170,9 +170,15 @@ struct argument {
 
 /// The checks that need strides and pointers. (Unlike the operators, references do not detect overlapping tensors.)
 [[nodiscard]] constexpr status check_arguments(std::string_view op, std::initializer_list<argument> arguments,
-                                               const plan_options& options) noexcept {
+                                               const plan_options& options,
+                                               detail::batch_use batch = detail::batch_use::image_by_image,
+                                               std::int64_t images = 0) noexcept {
     shape::operator_checks checks(op);
-    detail::check_options(checks, options);
+    detail::check_options(checks, options, batch);
+    for (const argument& a : arguments)
+        if (a.is_output)
+            detail::check_batch_layout(checks, a.name, a.layout, images, static_cast<std::int64_t>(a.element_bytes),
+                                       options);
     for (const argument& a : arguments)
         checks.addresses(a.name, a.layout, static_cast<std::int64_t>(a.element_bytes), a.is_output);
     for (const argument& a : arguments) {
@@ -183,6 +189,14 @@ struct argument {
     }
     if (!checks.ok()) return checks.error();
     return {};
+}
+
+/// Calls f(first image, last image, offset of the result) for each result of a sum over `images` images: one, or with
+/// summation::per_image one an image, `elements` apart.
+template <class F>
+void for_each_result(std::int64_t images, std::int64_t elements, const plan_options& options, const F& f) noexcept {
+    if (options.summation != summation::per_image) return f(std::int64_t{0}, images, std::int64_t{0});
+    for (std::int64_t n = 0; n < images; ++n) f(n, n + 1, n * elements);
 }
 
 /// Element c of a bias, or zero if there is no bias.

@@ -26,7 +26,7 @@ TEST(summation, the_numbers_of_the_definition) {
 TEST(summation, chunks_cover_every_pixel_once_and_in_order) {
     for (std::int64_t lines = 0; lines <= 40; ++lines)
         for (const std::int64_t width : {1, 2, 3, 7, 28, 85, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000}) {
-            const detail::chunk_grid grid(lines, width);
+            const detail::chunk_grid grid(1, lines, width, gradkern::summation::joint);
             std::int64_t pixel = 0;
             for (std::int64_t i = 0; i < grid.count; ++i) {
                 const auto c = grid[i];
@@ -43,6 +43,41 @@ TEST(summation, chunks_cover_every_pixel_once_and_in_order) {
             }
             EXPECT_EQ(pixel, lines * width);
         }
+}
+
+// Image by image no chunk has lines of two images, and each image has the chunks, sums and groups that it has alone.
+TEST(summation, chunks_of_images_are_those_of_each_image_alone) {
+    using gradkern::summation;
+    for (const summation how : {summation::image_by_image, summation::per_image})
+        for (std::int64_t images = 1; images <= 5; ++images)
+            for (const std::int64_t lines : {1, 2, 3, 7, 14, 40, 300})
+                for (const std::int64_t width : {1, 3, 7, 28, 128, 256, 257, 1000}) {
+                    const detail::chunk_grid grid(images, lines, width, how);
+                    const detail::chunk_grid alone(1, lines, width, summation::joint);
+                    ASSERT_EQ(grid.count, images * alone.count);
+                    for (std::int64_t i = 0; i < grid.count; ++i) {
+                        const auto c = grid[i];
+                        const auto a = alone[i % alone.count];
+                        const std::int64_t first = i / alone.count * lines;
+                        ASSERT_EQ(c.first_line, first + a.first_line);
+                        ASSERT_EQ(c.last_line, first + a.last_line);
+                        ASSERT_EQ(c.first_column, a.first_column);
+                        ASSERT_EQ(c.last_column, a.last_column);
+                    }
+                    std::int64_t next = 0;
+                    for (std::int64_t sum = 0; sum < grid.sums(); ++sum) {
+                        const auto range = grid.of_sum(sum);
+                        ASSERT_EQ(range.first, next);
+                        ASSERT_GT(range.last, range.first);
+                        next = range.last;
+                    }
+                    ASSERT_EQ(next, grid.count);
+                    // images of one chunk are one chain, whose steps are the images
+                    const bool chain = alone.count == 1 && how == summation::image_by_image;
+                    ASSERT_EQ(grid.groups(), chain ? 1 : images);
+                    ASSERT_EQ(grid.folds_groups, alone.count > 1 && how == summation::image_by_image);
+                    ASSERT_EQ(grid.group_sums(), chain ? 1 : alone.sums());
+                }
 }
 
 // Gradients are summed in f64 where more than 512 windows may reach one position.

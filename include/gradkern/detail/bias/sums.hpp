@@ -40,6 +40,16 @@ struct bias_problem : shape::bias_problem {
     std::int64_t out_step = 1;
     bool is_f32 = true;
     output_mode output = output_mode::overwrite;
+    gradkern::summation summation = gradkern::summation::joint;
+
+    /// Results one behind the other.
+    [[nodiscard]] constexpr std::int64_t results() const noexcept {
+        return summation == gradkern::summation::per_image ? batch : 1;
+    }
+    /// Whether sums begin with the previous results. Else those are added in the end, where results accumulate.
+    [[nodiscard]] constexpr bool continues_results() const noexcept {
+        return output == output_mode::accumulate && summation == gradkern::summation::image_by_image;
+    }
 };
 
 /// Pixels packed at a time: small enough for one-call workspaces on the stack, long enough for whole cache lines.
@@ -53,7 +63,7 @@ struct bias_plan : bias_problem {
     bool cuts_positions = false;   // whether each task has one sum of chunks alone, which are added in order in the end
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
-        return panels * (cuts_positions ? chunks.sums() : 1);
+        return panels * (cuts_positions ? chunks.sums() : results());
     }
     /// What workers share where positions are cut.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
@@ -64,14 +74,15 @@ struct bias_plan : bias_problem {
         bias_plan b = *this;
         workers = counted_workers(workers);
         const auto rounds = [&](std::int64_t tasks) { return shape::ceil_div(tasks, workers); };
-        b.cuts_positions = workers > 1 && rounds(panels * chunks.sums()) < rounds(panels) * chunks.sums();
+        b.cuts_positions =
+            workers > 1 && results() == 1 && rounds(panels * chunks.sums()) < rounds(panels) * chunks.sums();
         return b;
     }
 };
 
 [[nodiscard]] constexpr bias_plan make_bias(const bias_problem& p, algorithm name) noexcept {
     bias_plan b{p};
-    b.chunks = chunk_grid(p.batch * p.positions[0] * p.positions[1], p.positions[2]);
+    b.chunks = chunk_grid(p.batch, p.positions[0] * p.positions[1], p.positions[2], p.summation);
     b.panels = shape::ceil_div(p.channels, narrow_lanes);
     if (name == algorithm::dense || b.panels == 0) return b;
     slice_layout slice;
@@ -132,15 +143,14 @@ void pack_piece(const T* source, std::int64_t channel_step, std::int64_t lanes, 
     pack_lanes(source, channel_step, lanes, step, count, packed, narrow_lanes);
 }
 
-/// Sum number `sum` of the chunks of a panel.
+/// Adds sum number `sum` of the chunks of a panel to `total`, chunk by chunk.
 template <class T>
-[[nodiscard]] panel_sums sum_chunks(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum,
-                                    std::byte* slice) noexcept {
+void add_chunks(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum, std::byte* slice,
+                panel_sums& total) noexcept {
     const std::int64_t channel = panel * narrow_lanes;
     const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes, b.channels - channel);
-    panel_sums total;
     const auto [first, last] = b.chunks.of_sum(sum);
-    if (first >= last) return total;  // an empty batch has no memory: null takes no offset
+    if (first >= last) return;  // an empty batch has no memory: null takes no offset
     auto* const packed = array_at<float>(slice, 0);
     const bool packs = b.slice_bytes != 0;
     pixel_walk walk(b.batch, b.positions, b.in,
@@ -160,28 +170,57 @@ template <class T>
         }
         total.add(chunk);
     }
-    return total;
 }
 
-/// Sends the sums of a panel to the tensor.
+/// Sends the sums of a panel to result number `result`.
 template <class G>
-void store_bias(const bias_plan& b, const panel_sums& total, std::int64_t panel, void* diff_bias) noexcept {
+void store_bias(const bias_plan& b, const panel_sums& total, std::int64_t panel, std::int64_t result,
+                void* diff_bias) noexcept {
     const std::int64_t first = panel * narrow_lanes;
-    std::array<float, narrow_lanes> result;
-    total.store(result.data());
+    G* const to = static_cast<G*>(diff_bias) + result * b.channels + first * b.out_step;
+    std::array<float, narrow_lanes> sums;
+    total.store(sums.data());
     for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes, b.channels - first); ++j)
-        store_result(static_cast<G*>(diff_bias) + (first + j) * b.out_step, result[static_cast<std::size_t>(j)],
-                     b.output == output_mode::accumulate);
+        store_result(to + j * b.out_step, sums[static_cast<std::size_t>(j)],
+                     b.output == output_mode::accumulate && !b.continues_results());
+}
+
+/// Where the total of a panel begins: with zeros, or with the previous results.
+template <class G>
+[[nodiscard]] panel_sums begin_bias(const bias_plan& b, std::int64_t panel, const void* diff_bias) noexcept {
+    const std::int64_t first = panel * narrow_lanes;
+    std::array<float, narrow_lanes> sums{};
+    for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes, b.channels - first); ++j)
+        sums[static_cast<std::size_t>(j)] = load_element(static_cast<const G*>(diff_bias) + (first + j) * b.out_step);
+    return panel_sums(sums.data());
 }
 
 /// The tensors of a run, and the functions of their types.
 struct bias_operands {
     const void* diff_dst;
     void* diff_bias;
-    panel_sums (*sum_chunks)(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum,
-                             std::byte* slice) noexcept;
-    void (*store)(const bias_plan& b, const panel_sums& total, std::int64_t panel, void* diff_bias) noexcept;
+    void (*add_chunks)(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum, std::byte* slice,
+                       panel_sums& total) noexcept;
+    panel_sums (*begin)(const bias_plan& b, std::int64_t panel, const void* diff_bias) noexcept;
+    void (*store)(const bias_plan& b, const panel_sums& total, std::int64_t panel, std::int64_t result,
+                  void* diff_bias) noexcept;
 };
+
+/// The result of a panel from its sums: add(sum, to) adds one of them, chunk by chunk or as a whole.
+template <class F>
+void finish_bias(const bias_plan& b, const bias_operands& o, std::int64_t panel, std::int64_t result,
+                 const F& add) noexcept {
+    panel_sums total;
+    if (b.continues_results()) total = o.begin(b, panel, o.diff_bias);
+    const std::int64_t groups = b.chunks.groups() / b.results();
+    for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
+        panel_sums of_group;
+        panel_sums& to = b.chunks.folds_groups ? of_group : total;
+        for (std::int64_t sum = 0; sum < b.chunks.group_sums(); ++sum) add(group * b.chunks.group_sums() + sum, to);
+        if (b.chunks.folds_groups) total.add(of_group);
+    }
+    o.store(b, total, panel, result, o.diff_bias);
+}
 
 /// Runs a plan. All checks have passed.
 GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_operands& o, std::span<std::byte> workspace,
@@ -195,18 +234,25 @@ GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_oper
                              [&](std::byte* slice, std::int64_t task) {
                                  const std::int64_t panel = task % b.panels;
                                  const std::int64_t sum = task / b.panels;
-                                 o.sum_chunks(b, o.diff_dst, panel, sum, slice).store(shared.at(panel, sum));
+                                 panel_sums own;
+                                 o.add_chunks(b, o.diff_dst, panel, sum, slice, own);
+                                 own.store(shared.at(panel, sum));
                                  if (!shared.finish(panel)) return;
-                                 panel_sums total;
-                                 for (std::int64_t i = 0; i < b.chunks.sums(); ++i)
-                                     total.add(panel_sums(shared.at(panel, i)));
-                                 o.store(b, total, panel, o.diff_bias);
+                                 finish_bias(b, o, panel, 0, [&](std::int64_t i, panel_sums& to) {
+                                     to.add(panel_sums(shared.at(panel, i)));
+                                 });
                              });
     }
-    for_each_task(executor, b.panels, all, [&](std::byte* slice, std::int64_t panel) {
-        panel_sums total;
-        for (std::int64_t i = 0; i < b.chunks.sums(); ++i) total.add(o.sum_chunks(b, o.diff_dst, panel, i, slice));
-        o.store(b, total, panel, o.diff_bias);
+    bias_plan whole = b;
+    whole.cuts_positions = false;
+    for_each_task(executor, whole.tasks(), all, [&](std::byte* slice, std::int64_t number) {
+        const std::int64_t panel = number % b.panels;
+        finish_bias(b, o, panel, number / b.panels, [&](std::int64_t sum, panel_sums& to) {
+            if (b.chunks.group_sums() == 1) return o.add_chunks(b, o.diff_dst, panel, sum, slice, to);
+            panel_sums own;
+            o.add_chunks(b, o.diff_dst, panel, sum, slice, own);
+            to.add(own);
+        });
     });
 }
 
@@ -214,7 +260,7 @@ GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_oper
 template <class T, class G>
 void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_bias(b, {diff_dst, diff_bias, sum_chunks<T>, store_bias<G>}, workspace, executor);
+    run_bias(b, {diff_dst, diff_bias, add_chunks<T>, begin_bias<G>, store_bias<G>}, workspace, executor);
 }
 
 }  // namespace detail

@@ -176,7 +176,8 @@ struct line_window {
     q.lay_out(scratch_use::least);
     const bool packs = name != algorithm::dense;
     const std::int64_t each =
-        (q.has_two_levels() ? 2 : 1) * p.taps() * least_lanes + (packs ? row_pitch(q.chunk_pixels()) : 0);
+        (1 + std::int64_t{q.adds_sums()} + std::int64_t{q.adds_groups()}) * p.taps() * least_lanes +
+        (packs ? row_pitch(q.chunk_pixels()) : 0);
     const std::int64_t room = call_scratch - q.slice_bytes / least_times - 3 * cache_line;  // each array's last line
     q.task_channels = shape::even_part(
         p.large_channels,

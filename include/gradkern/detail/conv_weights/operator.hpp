@@ -90,7 +90,9 @@ protected:
                                      const plan_options& options) noexcept {
         if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
         shape::operator_checks checks(op_);
-        check_options(checks, options);
+        check_options(checks, options, batch_use::summed);
+        check_batch_layout(checks, "diff_weights", t.diff_weights, p.batch, types.result_bytes, options);
+        check_batch_layout(checks, "diff_bias", t.diff_bias, p.batch, types.result_bytes, options);
         checks.addresses(t.large_name, t.large, types.bytes, false);
         checks.addresses(t.small_name, t.small, types.bytes, false);
         checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
@@ -99,8 +101,9 @@ protected:
         if (!checks.ok()) return checks.error();
         large_ = tensor_memory(t.large_name, t.large, types.bytes);
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
-        diff_weights_ = tensor_memory("diff_weights", t.diff_weights, types.result_bytes);
-        diff_bias_ = tensor_memory("diff_bias", t.diff_bias, types.result_bytes);
+        diff_weights_ =
+            tensor_memory("diff_weights", batch_layout(t.diff_weights, p.batch, options), types.result_bytes);
+        diff_bias_ = tensor_memory("diff_bias", batch_layout(t.diff_bias, p.batch, options), types.result_bytes);
         conv_weights::problem q{{.axes = p.axes,
                                  .batch = p.batch,
                                  .groups = p.groups,
@@ -109,6 +112,7 @@ protected:
                                  .small = shape::activation_strides(t.small, format),
                                  .large = shape::activation_strides(t.large, format),
                                  .weights = shape::filter_strides(t.diff_weights, w_format, transposed),
+                                 .summation = options.summation,
                                  .accumulate = options.output == output_mode::accumulate},
                                 types.activations,
                                 types.pairs && options.precision == precision::relaxed};
@@ -121,8 +125,10 @@ protected:
         diff_dst_side_ = transposed ? shape::side::large : shape::side::small;
         const bias_problem bias{shape::bias_backward_of(p, diff_dst_side_),
                                 shape::activation_strides(transposed ? t.large : t.small, format),
-                                shape::strides_of(t.diff_bias)[0], types.activations == conv_weights::activations::f32,
-                                options.output};
+                                shape::strides_of(t.diff_bias)[0],
+                                types.activations == conv_weights::activations::f32,
+                                options.output,
+                                options.summation};
         const bias_path* const bias_row = select_path(bias_paths, bias, algorithm::automatic);
         bias_plan_ = bias_row->make(bias, bias_row->name);
         return {};

@@ -61,6 +61,7 @@ struct plan : tensors {
     std::int64_t at_chunk = 0;
     std::int64_t at_list = 0;
     std::int64_t at_sum = 0;
+    std::int64_t at_group = 0;
     std::int64_t at_total = 0;
     std::int64_t slice_bytes = 0;
 
@@ -69,7 +70,7 @@ struct plan : tensors {
     constexpr plan(const tensors& t, algorithm name, std::int64_t width, std::int64_t floats) noexcept
         : tensors(t),
           path(name),
-          chunks(batch * axes[0].small * axes[1].small, axes[2].small),
+          chunks(batch, axes[0].small * axes[1].small, axes[2].small, summation),
           panel_width(width),
           task_rows(axes[1].kernel),
           pixel_floats(floats) {
@@ -100,7 +101,7 @@ struct plan : tensors {
         return group_ranges() * panel_groups() * channel_ranges() * row_ranges();
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
-        return parts() * (cuts_positions ? chunks.sums() : 1);
+        return parts() * (cuts_positions ? chunks.sums() : results());
     }
     /// What workers share where positions are cut.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
@@ -127,13 +128,15 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t sum_floats() const noexcept {
         return task_groups * task_panels * panel_sums();
     }
-    [[nodiscard]] constexpr bool has_two_levels() const noexcept { return chunks.count > chunks_per_sum; }
+    /// Levels of sums: of chunks, of a group's sums, and of groups, which are added up where there are several.
+    [[nodiscard]] constexpr bool adds_sums() const noexcept { return chunks.group_sums() > 1; }
+    [[nodiscard]] constexpr bool adds_groups() const noexcept { return chunks.folds_groups; }
     /// Lines of a chunk, and its pixels, at most.
     [[nodiscard]] constexpr std::int64_t chunk_lines() const noexcept {
-        return std::min(chunks.lines_per_chunk, std::max<std::int64_t>(chunks.lines, 1));
+        return std::min(chunks.lines_per_chunk, std::max<std::int64_t>(chunks.image_lines, 1));
     }
     [[nodiscard]] constexpr std::int64_t chunk_pixels() const noexcept {
-        return std::min(chunk_positions, chunks.lines * axes[2].small);
+        return std::min(chunk_positions, chunks.image_lines * axes[2].small);
     }
 
     /// Lays out a slice.
@@ -150,7 +153,8 @@ struct plan : tensors {
         at_chunk = slice.reserve<float>(rows_are_taps() ? sums : 0);
         at_list = slice.reserve<k_segment>(chunk_lines());
         at_sum = slice.reserve<float>(sums);
-        at_total = has_two_levels() ? slice.reserve<float>(sums) : at_sum;
+        at_group = adds_sums() ? slice.reserve<float>(sums) : at_sum;
+        at_total = adds_groups() ? slice.reserve<float>(sums) : at_group;
         slice_bytes = slice.bytes();
     }
     /// How long so many workers take, in parts of what one takes. Tasks of few channels and lanes read both sides for few products.
@@ -169,7 +173,7 @@ struct plan : tensors {
         for (plan p = *this;; p.halve_task()) {
             for (const bool cuts : {false, true}) {
                 p.cuts_positions = cuts;
-                if (cuts && (chunks.sums() == 1 || p.shared().bytes() > most_shared)) continue;
+                if (cuts && (chunks.sums() == 1 || results() > 1 || p.shared().bytes() > most_shared)) continue;
                 if (p.makespan(workers) >= least) continue;
                 least = p.makespan(workers);
                 best = p;
@@ -293,6 +297,22 @@ struct line_position {
     /// Offset of column `w` of this line in a tensor.
     [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, std::int64_t w) const noexcept {
         return n * s[0] + d * s[2] + h * s[3] + w * s[4];
+    }
+};
+
+/// How sums of a task go to the tensor, or previous results to the sums.
+enum class direction : std::uint8_t { to_tensor, to_sums };
+struct transfer {
+    direction to = direction::to_tensor;
+    bool adds = false;  // to what the tensor holds
+
+    template <class G>
+    void operator()(float* sums, std::ptrdiff_t step, std::ptrdiff_t lanes, std::ptrdiff_t count, G* tensor,
+                    std::ptrdiff_t lane_step, std::ptrdiff_t tensor_step) const noexcept {
+        if (to == direction::to_tensor)
+            unpack_lanes(sums, step, lanes, count, tensor, lane_step, tensor_step, adds);
+        else
+            pack_lanes<G>(tensor, lane_step, lanes, tensor_step, count, sums, step);
     }
 };
 

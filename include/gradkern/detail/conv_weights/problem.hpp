@@ -15,6 +15,7 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -51,11 +52,24 @@ struct tensors {
     shape::canonical_strides large{};
     shape::canonical_strides weights{};
     conv_weights::sides sides = conv_weights::sides::as_given;
+    gradkern::summation summation = gradkern::summation::joint;
     bool accumulate = false;
 
     [[nodiscard]] constexpr std::int64_t taps() const noexcept {
         return axes[0].kernel * axes[1].kernel * axes[2].kernel;
     }
+    /// Results one behind the other, each of so many elements.
+    [[nodiscard]] constexpr std::int64_t results() const noexcept {
+        return summation == gradkern::summation::per_image ? batch : 1;
+    }
+    [[nodiscard]] constexpr std::int64_t result_elements() const noexcept {
+        return groups * small_channels * large_channels * taps();
+    }
+    /// Whether sums begin with the previous results. Else those are added in the end, where results accumulate.
+    [[nodiscard]] constexpr bool continues_results() const noexcept {
+        return accumulate && summation == gradkern::summation::image_by_image;
+    }
+    [[nodiscard]] constexpr bool adds_results() const noexcept { return accumulate && !continues_results(); }
     [[nodiscard]] constexpr bool is_empty() const noexcept { return small_channels == 0 || large_channels == 0; }
     [[nodiscard]] constexpr bool is_depthwise() const noexcept {
         return groups > 1 && small_channels == 1 && large_channels == 1;

@@ -23,16 +23,17 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-/// Sends the sums of a task to the tensor.
+/// Moves the sums of a task to the tensor, or previous results to the sums.
 template <class G>
-void store_task(const plan& p, const task& t, const float* sum, void* diff_weights) noexcept {
-    if (p.path == algorithm::tap_lanes) return store_tap_lanes<G>(p, t, sum, static_cast<G*>(diff_weights));
+GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& move, float* sum,
+                                 G* diff_weights) noexcept {
+    if (p.path == algorithm::tap_lanes) return move_tap_lanes(p, t, move, sum, diff_weights);
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
     const std::int64_t tap_sums = (p.rows_are_taps() ? t.channels : 1) * p.panel_width;
-    G* const to = static_cast<G*>(diff_weights) + (t.group * p.small_channels + t.first_lane) * p.weights[0] +
-                  t.first_channel * p.weights[1];
+    G* const to =
+        diff_weights + (t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1];
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
         for (std::int64_t panel = 0; panel < t.panels; ++panel)
@@ -43,10 +44,10 @@ void store_task(const plan& p, const task& t, const float* sum, void* diff_weigh
     if (taps_contiguous && p.weights[0] != 1 && !p.rows_are_taps()) {
         // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
         const bool one_row = p.weights[1] == p.taps();
-        for_each_panel([&](const float* from, std::int64_t lanes, G* dw) {
+        for_each_panel([&](float* from, std::int64_t lanes, G* dw) {
             for (std::int64_t l = 0; l < (one_row ? 1 : t.channels); ++l)
-                unpack_lanes(from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
-                             dw + l * p.weights[1], p.weights[0], 1, p.accumulate);
+                move(from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
+                     dw + l * p.weights[1], p.weights[0], 1);
         });
         return;
     }
@@ -57,15 +58,21 @@ void store_task(const plan& p, const task& t, const float* sum, void* diff_weigh
         for (std::int64_t h = t.first_row; h < t.last_row; ++h)
             for (std::int64_t x = 0; x < kw; ++x)
                 for (std::int64_t l = 0; l < t.channels; l += some)
-                    for_each_panel([&](const float* from, std::int64_t lanes, G* dw) {
+                    for_each_panel([&](float* from, std::int64_t lanes, G* dw) {
                         const std::int64_t tap = (d * kh + h) * kw + x;
                         G* const row = dw + d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1];
                         for (std::int64_t next = some; next < std::min(2 * some, t.channels - l); ++next)
                             for (std::int64_t j = 0; j < lanes; j += simd::line_elements<G>)
                                 simd::prefetch_to_write(row, next * p.weights[1] + j * p.weights[0]);
-                        unpack_lanes(from + l * channel_sums + tap * tap_sums, channel_sums, lanes,
-                                     std::min(some, t.channels - l), row, p.weights[0], p.weights[1], p.accumulate);
+                        move(from + l * channel_sums + tap * tap_sums, channel_sums, lanes,
+                             std::min(some, t.channels - l), row, p.weights[0], p.weights[1]);
                     });
+}
+
+template <class G>
+void move_task(const plan& p, const task& t, const transfer& move, float* sum, void* diff_weights,
+               std::int64_t first) noexcept {
+    move_task(p, t, move, sum, static_cast<G*>(diff_weights) + first);
 }
 
 /// Adds the chunks of one sum to the sums of a task in its slice.
@@ -96,20 +103,39 @@ struct operands {
     void* diff_weights;
     void (*add_chunks)(const plan& p, const task& t, const chunk_grid::range& range, const void* large,
                        const void* small, std::byte* slice) noexcept;
-    void (*store_task)(const plan& p, const task& t, const float* sum, void* diff_weights) noexcept;
+    void (*move_task)(const plan& p, const task& t, const transfer& move, float* sum, void* diff_weights,
+                      std::int64_t first) noexcept;
 };
 
-/// Computes one part of the weights: the sums of all chunks, and then the results.
-GRADKERN_NOINLINE inline void run_part(const plan& p, std::int64_t part, const operands& o, std::byte* slice) noexcept {
-    const task t(p, part);
-    p.clear_sums(slice, p.at_sum);
-    if (p.has_two_levels()) p.clear_sums(slice, p.at_total);
-    for (std::int64_t sum = 0; sum < p.chunks.sums(); ++sum) {
-        o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
-        if (p.has_two_levels())
-            fold(array_at<float>(slice, p.at_sum), array_at<float>(slice, p.at_total), p.sum_floats());
+/// Sets the total of a part to where its sum begins: zero, or the previous results.
+GRADKERN_NOINLINE inline void begin_total(const plan& p, const task& t, const operands& o, std::byte* slice) noexcept {
+    p.clear_sums(slice, p.at_total);
+    if (p.continues_results())
+        o.move_task(p, t, {direction::to_sums, false}, array_at<float>(slice, p.at_total), o.diff_weights, 0);
+}
+
+/// Adds what lies at one level of the sums of a task to another one, if they are two.
+inline void fold_level(const plan& p, std::byte* slice, std::int64_t from, std::int64_t to) noexcept {
+    if (from != to) fold(array_at<float>(slice, from), array_at<float>(slice, to), p.sum_floats());
+}
+
+/// Computes one part of the weights, or of those of one image: the sums of all chunks, and then the results.
+GRADKERN_NOINLINE inline void run_part(const plan& p, std::int64_t number, const operands& o,
+                                       std::byte* slice) noexcept {
+    const task t(p, number % p.parts());
+    const std::int64_t result = number / p.parts();
+    const std::int64_t groups = p.chunks.groups() / p.results();
+    for (const std::int64_t level : {p.at_sum, p.at_group}) p.clear_sums(slice, level);
+    begin_total(p, t, o, slice);
+    for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
+        for (std::int64_t sum = 0; sum < p.chunks.group_sums(); ++sum) {
+            o.add_chunks(p, t, p.chunks.of_sum(group * p.chunks.group_sums() + sum), o.large, o.small, slice);
+            fold_level(p, slice, p.at_sum, p.at_group);
+        }
+        fold_level(p, slice, p.at_group, p.at_total);
     }
-    o.store_task(p, t, array_at<float>(slice, p.at_total), o.diff_weights);
+    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<float>(slice, p.at_total), o.diff_weights,
+                result * p.result_elements());
 }
 
 /// Computes one sum of a part; whoever has the last one adds them in order, and then has the results.
@@ -123,10 +149,13 @@ GRADKERN_NOINLINE inline void run_sum(const plan& p, const shared_sums& shared, 
     const float* const from = array_at<float>(slice, p.at_sum);
     own::copy_n(from, p.sum_floats(), shared.at(part, sum));
     if (!shared.finish(part)) return;
-    p.clear_sums(slice, p.at_total);
-    auto* const total = array_at<float>(slice, p.at_total);
-    for (std::int64_t i = 0; i < p.chunks.sums(); ++i) fold(shared.at(part, i), total, p.sum_floats());
-    o.store_task(p, t, total, o.diff_weights);
+    p.clear_sums(slice, p.at_group);
+    begin_total(p, t, o, slice);
+    for (std::int64_t i = 0; i < p.chunks.sums(); ++i) {
+        fold(shared.at(part, i), array_at<float>(slice, p.at_group), p.sum_floats());
+        if ((i + 1) % p.chunks.group_sums() == 0) fold_level(p, slice, p.at_group, p.at_total);
+    }
+    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<float>(slice, p.at_total), o.diff_weights, 0);
 }
 
 /// The plan for these workers, or for as many as have memory.
@@ -150,15 +179,15 @@ GRADKERN_NOINLINE inline void run(const plan& planned, operands o, std::span<std
                              [&](std::byte* slice, std::int64_t number) { run_sum(p, sums, number, o, slice); });
     }
     p.cuts_positions = false;
-    for_each_task(executor, p.parts(), slices(workspace, p.slice_bytes),
-                  [&](std::byte* slice, std::int64_t part) { run_part(p, part, o, slice); });
+    for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes),
+                  [&](std::byte* slice, std::int64_t number) { run_part(p, number, o, slice); });
 }
 
 /// Runs a plan over typed tensors. G is the type of the weight gradient: T or float.
 template <class T, class G>
 void run(const plan& p, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
          executor_ref executor) noexcept {
-    run(p, {large, small, diff_weights, add_chunks<T>, store_task<G>}, workspace, executor);
+    run(p, {large, small, diff_weights, add_chunks<T>, move_task<G>}, workspace, executor);
 }
 
 }  // namespace detail::conv_weights

@@ -100,7 +100,7 @@ struct line_layout {
 [[nodiscard]] constexpr double cost_of_tap_lanes(const problem& p) noexcept {
     const std::int64_t lanes = p.axes[2].kernel * p.large_channels;
     const std::int64_t columns = std::min(chunk_positions, p.axes[2].small);
-    const std::int64_t gap = gap_at_most(p, chunk_grid(1, p.axes[2].small));
+    const std::int64_t gap = gap_at_most(p, chunk_grid(1, 1, p.axes[2].small, summation::joint));
     const auto rows = static_cast<double>(p.axes[0].kernel * p.axes[1].kernel * p.small_channels);
     return rows * static_cast<double>(panel_vectors(lanes, panel_lanes(lanes))) * static_cast<double>(columns + gap) /
                static_cast<double>(columns) +
@@ -453,24 +453,24 @@ GRADKERN_NOINLINE inline void add_tap_lanes(const plan& p, const task& t, const 
     }
 }
 
-/// Sends the sums of a task to the tensor.
+/// move_task
 template <class G>
-void store_tap_lanes(const plan& p, const task& t, const float* sum, G* diff_weights) noexcept {
+void move_tap_lanes(const plan& p, const task& t, const transfer& move, float* sum, G* diff_weights) noexcept {
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t rows = p.axes[0].kernel * p.axes[1].kernel;
     G* group = diff_weights + t.group * p.small_channels * p.weights[0];
     for (std::int64_t g = 0; g < t.groups; ++g, group += p.small_channels * p.weights[0], sum += p.panel_sums())
         for (std::int64_t row = 0; row < rows; ++row) {
-            const float* const from = sum + row * p.panel_width;
+            float* const from = sum + row * p.panel_width;
             G* const to = group + row / p.axes[1].kernel * p.weights[2] + row % p.axes[1].kernel * p.weights[3];
             if (kw == 1 || p.weights[4] == p.large_channels * p.weights[1]) {
-                unpack_lanes(from, rows * p.panel_width, kw * p.large_channels, p.small_channels, to, p.weights[1],
-                             p.weights[0], p.accumulate);
+                move(from, rows * p.panel_width, kw * p.large_channels, p.small_channels, to, p.weights[1],
+                     p.weights[0]);
                 continue;
             }
             for (std::int64_t s = 0; s < p.small_channels; ++s)
-                unpack_lanes(from + s * rows * p.panel_width, p.large_channels, p.large_channels, kw,
-                             to + s * p.weights[0], p.weights[1], p.weights[4], p.accumulate);
+                move(from + s * rows * p.panel_width, p.large_channels, p.large_channels, kw, to + s * p.weights[0],
+                     p.weights[1], p.weights[4]);
         }
 }
 

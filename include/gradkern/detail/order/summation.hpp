@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -21,7 +22,8 @@ inline constexpr std::int64_t part_terms = 576;
 // Weight and bias gradients. The positions of the small side are cut into chunks of whole lines (rows of the last axis)
 // of at most 256 positions, longer lines into pieces of 256. Each chunk is summed from zero in row-major order over the
 // batch; 32 chunks are added up in order, and so are these sums: a sum of 1e6 terms passes through 256 + 32 + 122
-// additions, not 1e6.
+// additions, not 1e6. With summation::image_by_image the same happens in each image, and then the images are added up in
+// order, beginning with the previous value where results accumulate.
 inline constexpr std::int64_t chunk_positions = 256;
 inline constexpr std::int64_t chunks_per_sum = 32;
 
@@ -49,31 +51,55 @@ enum class sum_type : std::uint8_t { f32, f64 };
 }
 
 /// Positions of the small side cut into chunks. Lines are numbered row-major over (batch, depth, height).
+///
+/// Chunks are added up in sums, these in groups, and groups in order: with summation::joint all chunks are one group, else those
+/// of an image are. No chunk then has lines of two images.
 struct chunk_grid {
     std::int64_t lines = 0;            ///< N * D * H
     std::int64_t width = 0;            ///< W
+    std::int64_t image_lines = 0;      ///< those that chunks share out: of one image, or all
     std::int64_t lines_per_chunk = 1;  ///< more than 1 only where a chunk holds whole lines
     std::int64_t pieces = 1;           ///< more than 1 only where a line is longer than a chunk
+    std::int64_t image_chunks = 0;     ///< of image_lines
     std::int64_t count = 0;            ///< chunks
+    std::int64_t sum_chunks = 1;       ///< of one sum, at most
+    std::int64_t group_chunks = 0;     ///< of one group
+    bool folds_groups = false;         ///< whether groups are sums from zero, which are added to a total
 
     constexpr chunk_grid() noexcept = default;
-    constexpr chunk_grid(std::int64_t line_count, std::int64_t line_width) noexcept
-        : lines(line_count),
+    constexpr chunk_grid(std::int64_t images, std::int64_t lines_of_one, std::int64_t line_width,
+                         summation how) noexcept
+        : lines(images * lines_of_one),
           width(line_width),
+          image_lines(how == summation::joint ? lines : lines_of_one),
           lines_per_chunk(line_width < chunk_positions ? chunk_positions / line_width : 1),
-          pieces(shape::ceil_div(line_width, chunk_positions)),
-          count(shape::ceil_div(line_count, lines_per_chunk) * pieces) {}
-
-    /// Sums of chunks, which are added in order: one at least, of nothing.
-    [[nodiscard]] constexpr std::int64_t sums() const noexcept {
-        return (std::max)(shape::ceil_div(count, chunks_per_sum), std::int64_t{1});
+          pieces(shape::ceil_div(line_width, chunk_positions)) {
+        if (how != summation::joint)
+            lines_per_chunk = (std::max)((std::min)(lines_per_chunk, image_lines), std::int64_t{1});
+        image_chunks = shape::ceil_div(image_lines, lines_per_chunk) * pieces;
+        count = how == summation::joint ? image_chunks : images * image_chunks;
+        folds_groups = how == summation::image_by_image && image_chunks > 1;
+        // An image of one chunk is a sum and a group by itself. To add such groups in order is to add chunks in order.
+        const bool is_one_sum = how == summation::image_by_image && !folds_groups;
+        sum_chunks = is_one_sum ? (std::max)(count, std::int64_t{1}) : chunks_per_sum;
+        group_chunks = is_one_sum ? count : image_chunks;
     }
+
+    /// Groups: one at least, of nothing.
+    [[nodiscard]] constexpr std::int64_t groups() const noexcept { return count == 0 ? 1 : count / group_chunks; }
+    /// Sums of one group.
+    [[nodiscard]] constexpr std::int64_t group_sums() const noexcept {
+        return (std::max)(shape::ceil_div(group_chunks, sum_chunks), std::int64_t{1});
+    }
+    [[nodiscard]] constexpr std::int64_t sums() const noexcept { return groups() * group_sums(); }
     /// The chunks [first, last) of one of them.
     struct range {
         std::int64_t first, last;
     };
     [[nodiscard]] constexpr range of_sum(std::int64_t sum) const noexcept {
-        return {sum * chunks_per_sum, (std::min)((sum + 1) * chunks_per_sum, count)};
+        const std::int64_t group = sum / group_sums() * group_chunks;
+        const std::int64_t first = group + sum % group_sums() * sum_chunks;
+        return {first, (std::min)(first + sum_chunks, group + group_chunks)};
     }
 
     /// One chunk: lines [first_line, last_line), columns [first_column, last_column) of each.
@@ -83,9 +109,11 @@ struct chunk_grid {
         [[nodiscard]] constexpr std::int64_t positions() const noexcept { return (last_line - first_line) * columns(); }
     };
     [[nodiscard]] constexpr chunk operator[](std::int64_t i) const noexcept {
-        const std::int64_t line = i / pieces * lines_per_chunk;
-        const std::int64_t column = i % pieces * chunk_positions;
-        return {line, line + lines_per_chunk < lines ? line + lines_per_chunk : lines, column,
+        const std::int64_t image = i / image_chunks * image_lines;
+        const std::int64_t in_image = i % image_chunks;
+        const std::int64_t line = image + in_image / pieces * lines_per_chunk;
+        const std::int64_t column = in_image % pieces * chunk_positions;
+        return {line, (std::min)(line + lines_per_chunk, image + image_lines), column,
                 pieces == 1 || column + chunk_positions > width ? width : column + chunk_positions};
     }
 };
