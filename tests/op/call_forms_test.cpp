@@ -331,6 +331,7 @@ TEST(options, unknown_enumerators_are_refused) {
     refused({.output = static_cast<gk::output_mode>(2)}, "output", 2);
     refused({.output = static_cast<gk::output_mode>(255)}, "output", 255);
     refused({.precision = static_cast<gk::precision>(2)}, "precision", 2);
+    refused({.summation = static_cast<gk::summation>(3)}, "summation", 3);
     refused({.algorithm = static_cast<gk::algorithm>(255)}, "algorithm", 255);
     refused({.index_check = static_cast<gk::index_check>(2)}, "index_check", 2);
 }
