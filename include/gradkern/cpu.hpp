@@ -47,7 +47,7 @@
 #elif defined(__aarch64__) && !defined(__clang__)
 #define GRADKERN_DETAIL_ANY_CPU __attribute__((noinline, target("arch=armv8-a")))
 #else
-#define GRADKERN_DETAIL_ANY_CPU __attribute__((noinline))
+#define GRADKERN_DETAIL_ANY_CPU GRADKERN_NOINLINE
 #endif
 
 GRADKERN_NAMESPACE_BEGIN

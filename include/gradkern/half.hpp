@@ -15,7 +15,7 @@
 #include <limits>
 #include <type_traits>
 
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
 #include <immintrin.h>
 #endif
 
@@ -309,7 +309,7 @@ template <element T>
         std::uint16_t bits;
         std::memcpy(&bits, source, sizeof bits);
         if constexpr (element_traits<T>::type == data_type::f16) {
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
             return _cvtsh_ss(bits);  // the same bits in one instruction
 #else
             return half_bits::f16_to_f32(bits);
@@ -330,7 +330,7 @@ GRADKERN_ALWAYS_INLINE void store_element(T* to, accumulate_t<T> value) noexcept
     if constexpr (element_traits<T>::type == data_type::f16 || element_traits<T>::type == data_type::bf16) {
         std::uint16_t bits;
         if constexpr (element_traits<T>::type == data_type::f16) {
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
             // _cvtss_sh, which is a macro of another language than C++ in clang's headers.
             const __m128i halves = _mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_TO_NEAREST_INT);
             bits = static_cast<std::uint16_t>(_mm_cvtsi128_si32(halves));

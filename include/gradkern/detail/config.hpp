@@ -102,6 +102,13 @@
 #define GRADKERN_DETAIL_OPAQUE(value) static_cast<void>(value)
 #endif
 
+// The same for a vector; `constraint` names the registers it may be in.
+#if defined(__GNUC__) || defined(__clang__)
+#define GRADKERN_DETAIL_OPAQUE_VECTOR(constraint, value) __asm__("" : constraint(value))
+#else
+#define GRADKERN_DETAIL_OPAQUE_VECTOR(constraint, value) static_cast<void>(value)
+#endif
+
 // In a function that only asks for memory and is not inlined: g++ drops its calls otherwise, as if it did nothing.
 #if defined(__GNUC__)
 #define GRADKERN_DETAIL_KEEP_CALLS() __asm__ __volatile__("")
@@ -198,7 +205,19 @@
 #define GRADKERN_DETAIL_ISA_BASE scalar
 #endif
 
-#if defined(__FMA__)
+// Microsoft's compiler has one macro for AVX2 and what came with it.
+#if defined(__FMA__) || (defined(_MSC_VER) && defined(__AVX2__))
+#define GRADKERN_DETAIL_HAS_FMA 1
+#else
+#define GRADKERN_DETAIL_HAS_FMA 0
+#endif
+#if defined(__F16C__) || (defined(_MSC_VER) && defined(__AVX2__))
+#define GRADKERN_DETAIL_HAS_F16C 1
+#else
+#define GRADKERN_DETAIL_HAS_F16C 0
+#endif
+
+#if GRADKERN_DETAIL_HAS_FMA
 #define GRADKERN_DETAIL_ISA_FMA _fma
 #elif defined(__FMA4__)
 #define GRADKERN_DETAIL_ISA_FMA _fma4

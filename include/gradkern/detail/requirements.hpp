@@ -25,12 +25,11 @@
 #endif
 #undef GRADKERN_DETAIL_LANGUAGE
 
-#if defined(_MSC_VER) && !defined(__clang__)
-#error "gradkern needs g++ or clang (on Windows MinGW-w64's), not cl.exe."
-#include <gradkern/detail/see_the_error_above.hpp>
-#endif
 #if !defined(GRADKERN_ALLOW_OLD_COMPILER)
-#if defined(__clang__) && __clang_major__ < 14
+#if defined(_MSC_VER) && !defined(__clang__)
+#error "gradkern is tested with g++ and clang (on Windows MinGW-w64's), not with cl.exe; GRADKERN_ALLOW_OLD_COMPILER tries it."
+#include <gradkern/detail/see_the_error_above.hpp>
+#elif defined(__clang__) && __clang_major__ < 14
 #error "gradkern needs clang 14 or newer; GRADKERN_ALLOW_OLD_COMPILER tries an older one."
 #include <gradkern/detail/see_the_error_above.hpp>
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12

@@ -116,19 +116,19 @@ template <class T>
 /// Prefetches the line of the cache that holds p[step]. Nothing is read: the address may be anywhere.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch(const T* p, std::ptrdiff_t step = 0) noexcept {
-    __builtin_prefetch(address_of(p, step));
+    own::prefetch(address_of(p, step));
 }
 
 /// The same for what is read later than L1 would hold it.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch_to_l2(const T* p, std::ptrdiff_t step = 0) noexcept {
-    __builtin_prefetch(address_of(p, step), 0, 2);
+    own::prefetch_to_l2(address_of(p, step));
 }
 
 /// The same for a line that will be written.
 template <class T>
 GRADKERN_ALWAYS_INLINE void prefetch_to_write(const T* p, std::ptrdiff_t step = 0) noexcept {
-    __builtin_prefetch(address_of(p, step), 1);
+    own::prefetch_to_write(address_of(p, step));
 }
 
 /// Prefetch the lines of a stream of loads or stores, n elements from `next` on, Distance bytes before they are used.

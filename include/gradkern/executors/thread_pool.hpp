@@ -14,6 +14,7 @@
 #include <thread>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/executor.hpp>
 
 GRADKERN_NAMESPACE_BEGIN
@@ -206,24 +207,13 @@ private:
             for (int i = 0; i < 64; ++i) {
                 const std::uint32_t state = s.state.load(std::memory_order_acquire);
                 if (state != old) return state;
-                pause();
+                own::pause();
             }
             const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
             if (end == 0) end = now + spin_;
             if (now >= end) return old;
             std::this_thread::yield();
         }
-    }
-
-    // Some 10 to 50 ns, in which a core leaves its resources to its other hardware thread.
-    GRADKERN_ALWAYS_INLINE static void pause() noexcept {
-#if defined(__x86_64__) && defined(__GNUC__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__) && defined(__GNUC__)
-        __asm__ __volatile__("isb");  // `yield` takes no time on most CPUs
-#else
-        std::this_thread::yield();
-#endif
     }
 
     // The mutex of those who sleep at a seat. Seats share a few, chosen by address. A mutex in each seat would be

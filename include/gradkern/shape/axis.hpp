@@ -254,13 +254,10 @@ public:
         const std::int64_t shifted = q + axis_.pad_begin;  // = o * stride + k * dilation
         if (shifted % common_ != 0) return {0, 0, tap_step_};
         // smallest k >= 0 with k * dilation = shifted modulo stride
-        __extension__ using wide = __int128;
-        const auto k0 =
-            static_cast<std::int64_t>(static_cast<wide>(shifted / common_ % tap_step_) * inverse_ % tap_step_);
+        const std::int64_t k0 = own::multiply_modulo(shifted / common_ % tap_step_, inverse_, tap_step_);
         if (k0 >= axis_.kernel) return {0, 0, tap_step_};
         // tap k0 + j * tap_step reads o0 - j * read_step
-        const auto o0 = static_cast<std::int64_t>(
-            (static_cast<wide>(shifted) - static_cast<wide>(k0) * axis_.dilation) / axis_.stride);
+        const std::int64_t o0 = (shifted - k0 * axis_.dilation) / axis_.stride;  // a window's reach is countable
         const std::int64_t in_kernel = (axis_.kernel - 1 - k0) / tap_step_ + 1;
         const std::int64_t first = std::clamp<std::int64_t>(ceil_div(o0 - (axis_.small - 1), read_step_), 0, in_kernel);
         const std::int64_t last = std::clamp<std::int64_t>(floor_div(o0, read_step_) + 1, first, in_kernel);

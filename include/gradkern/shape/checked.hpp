@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/own.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace shape {
@@ -25,17 +26,17 @@ public:
 
     friend GRADKERN_ALWAYS_INLINE constexpr checked operator+(const checked& a, const checked& b) noexcept {
         std::int64_t v = 0;
-        const bool lost = __builtin_add_overflow(a.value_, b.value_, &v);
+        const bool lost = own::add_overflows(a.value_, b.value_, v);
         return {v, a.ok_ && b.ok_ && !lost};
     }
     friend GRADKERN_ALWAYS_INLINE constexpr checked operator-(const checked& a, const checked& b) noexcept {
         std::int64_t v = 0;
-        const bool lost = __builtin_sub_overflow(a.value_, b.value_, &v);
+        const bool lost = own::subtract_overflows(a.value_, b.value_, v);
         return {v, a.ok_ && b.ok_ && !lost};
     }
     friend GRADKERN_ALWAYS_INLINE constexpr checked operator*(const checked& a, const checked& b) noexcept {
         std::int64_t v = 0;
-        const bool lost = __builtin_mul_overflow(a.value_, b.value_, &v);
+        const bool lost = own::multiply_overflows(a.value_, b.value_, v);
         return {v, a.ok_ && b.ok_ && !lost};
     }
     GRADKERN_ALWAYS_INLINE constexpr checked& operator*=(const checked& b) noexcept { return *this = *this * b; }

@@ -24,7 +24,13 @@ namespace detail {
 template <class Number>
 struct shuffles_of {
     static constexpr int width = target.tile.shuffled_floats;
+#if GRADKERN_DETAIL_HAS_BUILTINS
     using vector __attribute__((vector_size(width * sizeof(Number)))) = Number;
+#else
+    struct vector {
+        Number numbers[width];
+    };
+#endif
     using indices = std::make_integer_sequence<int, width>;
 
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector load(const void* p) noexcept {
@@ -34,23 +40,34 @@ struct shuffles_of {
     }
     GRADKERN_ALWAYS_INLINE static void store(void* p, const vector& v) noexcept { std::memcpy(p, &v, sizeof v); }
 
+    /// The numbers of a and b, one behind the other, with these indices.
+    template <int... Index>
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector shuffled([[maybe_unused]] const vector& a,
+                                                                [[maybe_unused]] const vector& b) noexcept {
+#if GRADKERN_DETAIL_HAS_BUILTINS
+        return __builtin_shufflevector(a, b, Index...);
+#else
+        return {(Index < width ? a.numbers[Index % width] : b.numbers[Index % width])...};
+#endif
+    }
+
     /// Every second number, from the first or the second on.
     template <int First, int... I>
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector every_second(const vector& a, const vector& b,
                                                                     std::integer_sequence<int, I...>) noexcept {
-        return __builtin_shufflevector(a, b, (2 * I + First)...);
+        return shuffled<(2 * I + First)...>(a, b);
     }
     /// Each number `Times` times: part number `Part` of the `Times` vectors that this makes.
     template <int Times, int Part, int... I>
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector each(const vector& a,
                                                             std::integer_sequence<int, I...>) noexcept {
-        return __builtin_shufflevector(a, a, ((Part * width + I) / Times)...);
+        return shuffled<((Part * width + I) / Times)...>(a, a);
     }
     /// Numbers of a and b interleaved, from number `First` of each on.
     template <int First, int... I>
     [[nodiscard]] GRADKERN_ALWAYS_INLINE static vector interleaved(const vector& a, const vector& b,
                                                                    std::integer_sequence<int, I...>) noexcept {
-        return __builtin_shufflevector(a, b, (First + I / 2 + I % 2 * width)...);
+        return shuffled<(First + I / 2 + I % 2 * width)...>(a, b);
     }
 };
 using shuffles = shuffles_of<float>;

@@ -65,13 +65,13 @@ namespace registers = GRADKERN_DETAIL_REGISTERS;
 using register_type = vec::register_type;
 
 inline constexpr bool has_fast_bf16 = true;
-#if defined(__F16C__) || defined(__AVX512F__) || defined(__aarch64__)
+#if GRADKERN_DETAIL_HAS_F16C || defined(__AVX512F__) || defined(__aarch64__)
 inline constexpr bool has_fast_f16 = true;
 #else
 inline constexpr bool has_fast_f16 = false;
 #endif
 
-#if defined(__FMA__) || defined(__aarch64__)
+#if GRADKERN_DETAIL_HAS_FMA || defined(__aarch64__)
 inline constexpr bool is_fused = true;
 #else
 inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without the flag

@@ -19,7 +19,7 @@ namespace detail::simd::neon {
 
 /// Hides from the optimiser where a value comes from, so that a product and a sum are not contracted into one rounding.
 GRADKERN_ALWAYS_INLINE float32x4_t opaque(float32x4_t value) noexcept {
-    __asm__("" : "+w"(value));
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+w", value);
     return value;
 }
 

@@ -19,15 +19,15 @@ namespace detail::simd::x86 {
 
 GRADKERN_ALWAYS_INLINE __m256 opaque(__m256 value) noexcept {
 #if defined(__AVX512VL__)
-    __asm__("" : "+v"(value));
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
 #else
-    __asm__("" : "+x"(value));
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+x", value);
 #endif
     return value;
 }
 
 GRADKERN_ALWAYS_INLINE __m256 fma(__m256 a, __m256 b, __m256 c) noexcept {
-#if defined(__FMA__)
+#if GRADKERN_DETAIL_HAS_FMA
     return _mm256_fmadd_ps(a, b, c);
 #else
     return _mm256_add_ps(opaque(_mm256_mul_ps(a, b)), c);
@@ -67,7 +67,7 @@ GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m256 value, std::ptrdiff_t
 
 GRADKERN_ALWAYS_INLINE __m256 load_wide_f16(const void* source, __m256) noexcept {
     const __m128i words = _mm_loadu_si128(static_cast<const __m128i*>(source));
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
     return _mm256_cvtph_ps(words);
 #else
     return join(widen_f16(words), widen_f16(_mm_unpackhi_epi64(words, words)));
@@ -84,7 +84,7 @@ GRADKERN_ALWAYS_INLINE __m256 load_wide_bf16(const void* source, __m256) noexcep
 }
 
 GRADKERN_ALWAYS_INLINE void store_narrow_f16(void* dst, __m256 value) noexcept {
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
     const __m128i words = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
 #else
     const __m128i words =

@@ -22,7 +22,7 @@ namespace detail::simd::x86 {
 inline constexpr __mmask16 all_lanes = 0xffff;
 
 GRADKERN_ALWAYS_INLINE __m512 opaque(__m512 value) noexcept {
-    __asm__("" : "+v"(value));
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
     return value;
 }
 
@@ -30,7 +30,7 @@ GRADKERN_ALWAYS_INLINE __m512 fma(__m512 a, __m512 b, __m512 c) noexcept { retur
 // One instruction. Compilers keep a broadcast that is used twice in a register: one instruction more, and two threads that
 // share a core are bound by their number.
 GRADKERN_ALWAYS_INLINE __m512 fma_broadcast(const float* a, __m512 b, __m512 c) noexcept {
-#if !defined(GRADKERN_DETAIL_SANITIZED)
+#if defined(__GNUC__) && !defined(GRADKERN_DETAIL_SANITIZED)
     __asm__("vfmadd231ps {%2%{1to16%}, %1, %0|%0, %1, %2%{1to16%}}" : "+v"(c) : "v"(b), "m"(*a));
     return c;
 #else
@@ -50,7 +50,7 @@ GRADKERN_ALWAYS_INLINE __m512 div_whole(__m512 a, __m512 d, __m512 r) noexcept {
 #if defined(__AVX512DQ__)
     constexpr int nan_infinite_or_subnormal = 0x80 | 0x01 | 0x10 | 0x08 | 0x20;
     const __m512 q = _mm512_mul_ps(a, r);
-    if (__builtin_expect(_mm512_fpclass_ps_mask(q, nan_infinite_or_subnormal) == 0, 1))
+    if (_mm512_fpclass_ps_mask(q, nan_infinite_or_subnormal) == 0) [[likely]]
         return _mm512_fnmadd_ps(_mm512_fmsub_ps(q, d, a), r, q);
 #endif
     return _mm512_div_ps(a, d);

@@ -17,15 +17,15 @@ namespace detail::simd::x86 {
 /// Hides from the optimiser where a value comes from, so that a product and a sum are not contracted into one rounding.
 GRADKERN_ALWAYS_INLINE __m128 opaque(__m128 value) noexcept {
 #if defined(__AVX512VL__)
-    __asm__("" : "+v"(value));
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
 #else
-    __asm__("" : "+x"(value));
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+x", value);
 #endif
     return value;
 }
 
 GRADKERN_ALWAYS_INLINE __m128 fma(__m128 a, __m128 b, __m128 c) noexcept {
-#if defined(__FMA__)
+#if GRADKERN_DETAIL_HAS_FMA
     return _mm_fmadd_ps(a, b, c);
 #else
     return _mm_add_ps(opaque(_mm_mul_ps(a, b)), c);
@@ -75,7 +75,7 @@ GRADKERN_ALWAYS_INLINE __m128i words_to_lanes(__m128i words) noexcept {
 GRADKERN_ALWAYS_INLINE __m128i lanes_to_words(__m128i wide) noexcept { return _mm_packs_epi32(wide, wide); }
 
 GRADKERN_ALWAYS_INLINE __m128 widen_f16(__m128i words) noexcept {
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
     return _mm_cvtph_ps(words);
 #else
     // Exponent and fraction move into place, the exponent is rebased; the two ends are mended: all ones stays all ones (and a NaN becomes
@@ -96,7 +96,7 @@ GRADKERN_ALWAYS_INLINE __m128 widen_f16(__m128i words) noexcept {
 }
 
 GRADKERN_ALWAYS_INLINE __m128i narrow_f16(__m128 value) noexcept {
-#if defined(__F16C__)
+#if GRADKERN_DETAIL_HAS_F16C
     return _mm_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
 #else
     const __m128i word = _mm_castps_si128(value);
