@@ -35,7 +35,7 @@ constexpr void check_options(shape::operator_checks& checks, const plan_options&
     if (options.summation != summation::per_image || one.empty()) return one;
     std::int64_t elements = 1;
     for (const std::int64_t extent : one.shape.values()) elements *= extent;
-    return {.shape = {images, elements}};
+    return tensor_layout(extents{images, elements});
 }
 /// Checks what batch_layout needs.
 constexpr void check_batch_layout(shape::operator_checks& checks, std::string_view argument, const tensor_layout& one,
