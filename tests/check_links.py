@@ -17,7 +17,7 @@ import re
 import sys
 import textwrap
 
-DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "tests", ".ci")
+DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "runtime", "tests", ".ci")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SWITCH = re.compile(r"\bGRADKERN_[A-Z][A-Z0-9_]*\b")
@@ -55,15 +55,18 @@ def missing_files(root, text):
             name = "include/" + name
         elif re.fullmatch(r"[\w/]+\.hpp", name) and not name.startswith(DIRECTORIES):
             name = "include/gradkern/" + name
-        if name.split("/")[0] in DIRECTORIES and "/" in name and not (root / name).exists():
+        homes = (root / name, root / "runtime" / name)  # a header of the library, or of the compiled one
+        if name.split("/")[0] in DIRECTORIES and "/" in name and not any(home.exists() for home in homes):
             yield f"{name} does not exist"
 
 
 def switches(root):
     """The GRADKERN_ names that CMake and the headers use, and the options among them that are not advanced."""
-    lists = [root / "CMakeLists.txt", *(root / "cmake").iterdir()]
+    runtime = root / "runtime"
+    lists = [root / "CMakeLists.txt", *(root / "cmake").iterdir(), runtime / "CMakeLists.txt"]
     cmake = "\n".join(p.read_text(encoding="utf-8") for p in lists)
-    headers = "\n".join(p.read_text(encoding="utf-8") for p in (root / "include").rglob("*.hpp"))
+    sources = [p for d in (root / "include", runtime) for kind in ("*.h", "*.hpp", "*.cpp") for p in d.rglob(kind)]
+    headers = "\n".join(p.read_text(encoding="utf-8") for p in sources)
     options = {a or b for a, b in OPTION.findall(cmake)}
     return set(SWITCH.findall(cmake + headers)), options - set(re.findall(r"mark_as_advanced\((\w+)\)", cmake))
 
