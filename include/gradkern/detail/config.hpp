@@ -47,7 +47,9 @@
 /// For what is called from many places: it keeps the text small.
 #define GRADKERN_NOINLINE __attribute__((noinline))
 /// For what plans call through pointers, the rows of tables above all, for what is called from there alone, and for what runs after a
-/// mistake: compiled for size. Not for others: g++ takes what always calls a cold function for cold as well, up to functions of users.
+/// mistake: compiled for size. So are shape rules, which run once for each plan. Never called on all ways through a function that may be
+/// inlined: g++ takes what always calls a cold function for cold as well, up to functions of users. A check that may return before the
+/// call, in a function that is not inlined, keeps it from going on.
 #define GRADKERN_COLD __attribute__((noinline, cold))
 #elif defined(_MSC_VER)
 #define GRADKERN_ALWAYS_INLINE __forceinline

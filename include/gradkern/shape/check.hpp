@@ -21,6 +21,8 @@ namespace shape {
 /// for filters. Unused spatial axes have stride 0.
 using canonical_strides = std::array<std::int64_t, 5>;
 
+/// Nothing to say besides numbers.
+inline constexpr remark no_remark{};
 /// Reasons that several checks use.
 inline constexpr std::string_view no_shape = "its shape cannot be inferred, and was not given";
 inline constexpr std::string_view no_memory = "the pointer is null, but the tensor has elements";
@@ -67,20 +69,20 @@ public:
 
     /// Records a failure unless `holds`, or unless one is recorded. `say`: what the text says besides the numbers.
     constexpr void require(bool holds, errc code, std::string_view argument, int index, std::int64_t got,
-                           expectation relation, std::int64_t expected, const remark& say = {}) noexcept {
+                           expectation relation, std::int64_t expected, const remark& say = no_remark) noexcept {
         if (!holds) record(code, argument, index, got, relation, expected, say);
     }
     constexpr void require_equal(errc code, std::string_view argument, int index, std::int64_t got,
-                                 std::int64_t expected, const remark& say = {}) noexcept {
+                                 std::int64_t expected, const remark& say = no_remark) noexcept {
         require(got == expected, code, argument, index, got, expectation::equal, expected, say);
     }
     constexpr void require_at_least(errc code, std::string_view argument, int index, std::int64_t got,
-                                    std::int64_t expected, const remark& say = {}) noexcept {
+                                    std::int64_t expected, const remark& say = no_remark) noexcept {
         require(got >= expected, code, argument, index, got, expectation::at_least, expected, say);
     }
     /// Records a failure with a reason instead of numbers.
     constexpr void require_that(bool holds, errc code, std::string_view argument, std::string_view why) noexcept {
-        require(holds, code, argument, -1, 0, expectation::none, 0, {.why = why});
+        if (!holds) record(code, argument, -1, 0, expectation::none, 0, {.why = why});
     }
 
     /// Check 0: spatial rank 1, 2 or 3, from the first data input.
@@ -139,7 +141,7 @@ public:
     }
     /// Check 5: a size that was computed without overflow. `what`: how the size is computed.
     constexpr void fits(std::string_view argument, int index, const checked& c, std::string_view what) noexcept {
-        require(c.ok(), errc::overflow, argument, index, 0, expectation::none, 0, {.why = what});
+        if (!c.ok()) record(errc::overflow, argument, index, 0, expectation::none, 0, {.why = what});
     }
     /// Check 5: elements and bytes of a dense tensor, as if none of its sizes were 0.
     constexpr void volume(std::string_view argument, const extents& v, std::int64_t element_bytes) noexcept {
@@ -152,7 +154,12 @@ public:
     /// overflow and, for an output, no two elements at one address.
     constexpr void addresses(std::string_view argument, const tensor_layout& t, std::int64_t element_bytes,
                              bool is_output) noexcept {
-        if (t.is_dense() || !ok()) return;
+        if (!t.is_dense() && ok()) strides(argument, t, element_bytes, is_output);
+    }
+
+private:
+    GRADKERN_COLD constexpr void strides(std::string_view argument, const tensor_layout& t, std::int64_t element_bytes,
+                                         bool is_output) noexcept {
         require_equal(errc::invalid_argument, argument, -1, static_cast<std::int64_t>(t.strides.rank()),
                       static_cast<std::int64_t>(t.shape.rank()), {.what = quantity::strides});
         if (!ok()) return;
@@ -188,7 +195,6 @@ public:
         }
     }
 
-private:
     GRADKERN_COLD constexpr void record(errc code, std::string_view argument, int index, std::int64_t got,
                                         expectation relation, std::int64_t expected, const remark& say) noexcept {
         if (!ok()) return;

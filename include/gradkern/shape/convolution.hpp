@@ -113,7 +113,8 @@ struct unknown_axis {
 };
 
 /// Infers the large side from the small one.
-constexpr void infer_large(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
+GRADKERN_COLD constexpr void infer_large(operator_checks& checks, const convolution_request& q,
+                                         unknown_axis& u) noexcept {
     axis& a = u.a;
     checks.fits(q.large_name, u.data_index, u.span() + u.op, uncountable_windows);  // I + pb + pe
     const checked same_size =
@@ -130,7 +131,8 @@ constexpr void infer_large(operator_checks& checks, const convolution_request& q
 }
 
 /// Infers the small side from the large one, or checks it: floor((I - op + pb + pe - Ke) / s) + 1, or ceil((I - op) / s).
-constexpr void infer_small(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
+GRADKERN_COLD constexpr void infer_small(operator_checks& checks, const convolution_request& q,
+                                         unknown_axis& u) noexcept {
     axis& a = u.a;
     std::int64_t count = 0;
     if (is_same(q.auto_pad)) {
@@ -156,7 +158,8 @@ constexpr void infer_small(operator_checks& checks, const convolution_request& q
 }
 
 /// Checks that the sides of a transposed convolution are consistent.
-constexpr void check_transposed_sides(operator_checks& checks, const convolution_request& q, unknown_axis& u) noexcept {
+GRADKERN_COLD constexpr void check_transposed_sides(operator_checks& checks, const convolution_request& q,
+                                                    unknown_axis& u) noexcept {
     axis& a = u.a;
     checks.fits(q.small_name, u.data_index, u.span() + u.op, uncountable_windows);
     if (!checks.ok()) return;
@@ -185,8 +188,9 @@ constexpr void check_transposed_sides(operator_checks& checks, const convolution
 
 /// Spatial sizes and pads of one axis of a convolution_request. On entry the result's side is 0 if it is not known.
 /// Records the first mistake in `checks`; `i` is the index of the axis in attribute vectors.
-constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q, std::size_t i,
-                                      std::int64_t kernel, std::int64_t large, std::int64_t small) noexcept {
+GRADKERN_COLD constexpr axis infer_convolution_axis(operator_checks& checks, const convolution_request& q,
+                                                    std::size_t i, std::int64_t kernel, std::int64_t large,
+                                                    std::int64_t small) noexcept {
     unknown_axis u;
     u.data_index = static_cast<int>(spatial_index(q.data_format) + i);
     u.a.large = large;
@@ -238,7 +242,8 @@ struct filter_channels {
 
 /// Reports weights whose channels fit neither side as they are, but both sides in the other format. Otherwise the error would
 /// name the tensor that is checked first.
-constexpr void check_other_format(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
+GRADKERN_COLD constexpr void check_other_format(operator_checks& checks, const convolution_request& q,
+                                                std::size_t r) noexcept {
     if (!checks.ok() || !q.has_weights_format) return;
     const bool is_oix = q.weights_format == weights_format::oix;
     const filter_channels own(q, q.weights_format, r);
@@ -263,7 +268,8 @@ constexpr void check_other_format(operator_checks& checks, const convolution_req
 }
 
 /// Checks 1 and 2: attributes of `r` spatial axes.
-constexpr void check_attributes(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
+GRADKERN_COLD constexpr void check_attributes(operator_checks& checks, const convolution_request& q,
+                                              std::size_t r) noexcept {
     checks.length("strides", q.strides, r, true);
     checks.length("dilations", q.dilations, r, true);
     if (q.auto_pad == auto_pad::none) {
@@ -294,7 +300,8 @@ constexpr void check_attributes(operator_checks& checks, const convolution_reque
 }
 
 /// Checks 3 to 5: ranks, missing shapes, sizes, and bytes of the tensors that are given.
-constexpr void check_tensors(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
+GRADKERN_COLD constexpr void check_tensors(operator_checks& checks, const convolution_request& q,
+                                           std::size_t r) noexcept {
     struct tensor {
         convolution_result role;
         std::string_view name;
@@ -320,7 +327,8 @@ constexpr void check_tensors(operator_checks& checks, const convolution_request&
 }
 
 /// Check 5: the reach of kernels and windows fits 63 bits.
-constexpr void check_reach(operator_checks& checks, const convolution_request& q, std::size_t r) noexcept {
+GRADKERN_COLD constexpr void check_reach(operator_checks& checks, const convolution_request& q,
+                                         std::size_t r) noexcept {
     const std::size_t kernel_at = kernel_index(q.weights_format);
     const std::size_t space_at = spatial_index(q.data_format);
     for (std::size_t i = 0; i < r; ++i) {
@@ -340,8 +348,8 @@ constexpr void check_reach(operator_checks& checks, const convolution_request& q
 }
 
 /// Check 6: batch and channels. `large_channels`: of all groups.
-constexpr void check_channels(operator_checks& checks, const convolution_request& q, std::size_t r,
-                              const filter_channels& filter, const checked& large_channels) noexcept {
+GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convolution_request& q, std::size_t r,
+                                            const filter_channels& filter, const checked& large_channels) noexcept {
     const std::size_t at = channel_index(q.data_format, r);
     checks.fits(q.weights_name, -1, large_channels, "its channels times the number of groups exceed 63 bits");
     if (!q.large.empty() && !q.small.empty()) {

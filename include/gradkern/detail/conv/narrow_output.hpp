@@ -53,7 +53,7 @@ struct narrow_output_path {
         return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || costs_less(p);
     }
 
-    [[nodiscard]] static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
         narrow_output_plan g{{{p}}};
         choose_pixel_panels(g, p);
         g.budget = {
@@ -141,10 +141,9 @@ inline void transpose_columns(const narrow_output_plan& g, const float* packed, 
 /// One panel over the packed lines `read` of a box, all columns of a class after the other: what a row reads of one is soon gone from
 /// L1 in any order. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one column
 /// reads.
-template <class T>
-GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_panel<T>& panel, const float* packed,
-                                     std::int64_t pitch, const packed_box& read, const box_grid::item& box,
-                                     term_list& terms, float* transposed) noexcept {
+GRADKERN_NOINLINE inline void compute_lines(const narrow_output_plan& g, const pixel_panel& panel, const float* packed,
+                                            std::int64_t pitch, const packed_box& read, const box_grid::item& box,
+                                            term_list& terms, float* transposed) noexcept {
     std::array<shape::tap_class, 3> c;
     shape::tap_class_walk columns(g.axes[2], g.outputs, box.first[2], box.last[2]);
     while (columns.next(c[2])) {
@@ -193,7 +192,7 @@ void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* 
         const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
         if (new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
-        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<T>& panel) {
+        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel& panel) {
             compute_lines(g, panel, packed, pitch, read, t.box, terms, array_at<float>(slice, g.at_transposed));
         });
     });

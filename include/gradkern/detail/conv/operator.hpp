@@ -80,35 +80,39 @@ public:
 
 protected:
     /// A plan that nobody made.
-    explicit planned_conv(std::string_view op) noexcept : op_(op) {}
+    GRADKERN_NOINLINE explicit planned_conv(std::string_view op) noexcept : op_(op) {}
 
     /// Memory layouts of the tensors, in the order of the arguments of run().
     struct tensors {
         std::string_view in_name;
         std::string_view out_name;
-        tensor_layout in;
-        tensor_layout weights;
-        tensor_layout bias;
-        tensor_layout out;
+        const tensor_layout& in;
+        const tensor_layout& weights;
+        const tensor_layout& bias;
+        const tensor_layout& out;
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] status plan_memory(const conv_elements& types, tensors t, const shape::convolution_problem& p,
-                                     shape::side outputs, bool transposed, gradkern::data_format format,
-                                     gradkern::weights_format w_format, const plan_options& options) noexcept {
-        if (t.out.empty()) t.out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
+    [[nodiscard]] GRADKERN_NOINLINE status plan_memory(const conv_elements& types, const tensors& t,
+                                                       const shape::convolution_problem& p, shape::side outputs,
+                                                       bool transposed, gradkern::data_format format,
+                                                       gradkern::weights_format w_format,
+                                                       const plan_options& options) noexcept {
+        tensor_layout out = t.out;
+        if (out.empty()) out.shape = outputs == shape::side::small ? p.small_shape : p.large_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options);
         checks.addresses(t.in_name, t.in, types.bytes, false);
         checks.addresses("weights", t.weights, types.bytes, false);
         checks.addresses("bias", t.bias, types.bias_bytes, false);
-        checks.addresses(t.out_name, t.out, types.bytes, true);
+        checks.addresses(t.out_name, out, types.bytes, true);
+        if (!checks.ok()) return checks.error();
         shape::convolution_problem reached = p;
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
         checks.require_that(scratch_is_countable(reached), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
         conv_problem problem = make_conv_problem(
-            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(t.out, format),
+            p, outputs, shape::activation_strides(t.in, format), shape::activation_strides(out, format),
             shape::filter_strides(t.weights, w_format, transposed), types, options);
         problem.bias_stride = t.bias.empty() ? 0 : shape::strides_of(t.bias)[0];
         const conv_path* const path = select_conv_path(problem, options.algorithm);
@@ -117,7 +121,7 @@ protected:
         in_ = tensor_memory(t.in_name, t.in, types.bytes);
         weights_ = tensor_memory("weights", t.weights, types.bytes);
         bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
-        out_ = tensor_memory(t.out_name, t.out, types.bytes);
+        out_ = tensor_memory(t.out_name, out, types.bytes);
         plan_ = path->make(problem, path->name);
         path_ = path->name;
         constexpr std::int64_t small_products = 352;

@@ -107,16 +107,28 @@ template <operand A>
     }
 }
 
-/// The output channels of a panel: the rows of its tiles.
+/// What depends on the element type of outputs: how they are written, and the kernels of pairs.
+struct pixel_element {
+    output_element output;
+    pixel_tile (*pairs)(std::size_t rows, std::int64_t left, bool few) noexcept = nullptr;
+};
 template <class T>
+inline constexpr pixel_element pixel_element_of = [] {
+    pixel_element e{.output = output_element_of<T>};
+    if constexpr (has_pairs<T>) e.pairs = &pixel_tile_for<operand::pair>;
+    return e;
+}();
+
+/// The output channels of a panel: the rows of its tiles.
 struct pixel_panel {
     const panel_plan& g;
+    const pixel_element& element;
     std::int64_t first = 0;  // of all groups
     std::size_t rows = 0;
     const float* weights = nullptr;  // of the first, packed or in place
     std::int64_t weights_step = 0;   // from channel to channel
     const void* bias = nullptr;      // of channel 0
-    T* dst = nullptr;                // of the first
+    std::byte* dst = nullptr;        // of the first
 
     /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
     /// tiles belong to the first run. Whole tiles are read at `source`. The runs tell where the columns belong, which lie
@@ -124,12 +136,10 @@ struct pixel_panel {
     std::int64_t compute(const float* source, std::int64_t left, const term_list& terms, const pixel_run* runs,
                          std::int64_t step) const noexcept {
         const bool few = g.out_channels <= wide_tile_rows;
-        pixel_tile tile = pixel_tile_for<operand::scalar>(rows, left, few);
-        if constexpr (has_pairs<T>) {
-            if (g.panels.has_pairs()) tile = pixel_tile_for<operand::pair>(rows, left, few);
-        }
+        const pixel_tile tile =
+            g.panels.has_pairs() ? element.pairs(rows, left, few) : pixel_tile_for<operand::scalar>(rows, left, few);
         // Whether tiles write straight into the tensor.
-        const bool direct = (std::is_same_v<T, float> || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
+        const bool direct = (element.output.is_f32 || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
                             bias == nullptr && tile.width <= runs->count;
         const std::int64_t most = direct ? left : most_buffered_sums / static_cast<std::int64_t>(rows);
         const std::int64_t tiles = std::max<std::int64_t>(std::min({left, runs->count, most}) / tile.width, 1);
@@ -140,7 +150,7 @@ struct pixel_panel {
             const auto row = static_cast<std::int64_t>(j);
             w[j] = weights + row * weights_step;
             c[j] = sums.data() + row * tiles * tile.width;
-            if (direct) c[j] = reinterpret_cast<float*>(dst + (runs->offset + row * g.out[1]));
+            if (direct) c[j] = reinterpret_cast<float*>(at(runs->offset + row * g.out[1]));
         }
         tile_call call{.rows = static_cast<std::ptrdiff_t>(rows),
                        .a = w.data(),
@@ -154,22 +164,23 @@ struct pixel_panel {
                        .c_next = tile.width};
         terms.run(tile.run, call, false);
         const std::int64_t columns = std::min(left, tiles * tile.width);
-        for (std::size_t j = 0; j < rows && !direct; ++j)
-            store(static_cast<std::int64_t>(j), c[j], columns, runs, step);
+        if (!direct) store(sums.data(), tiles * tile.width, columns, runs, step);
         return columns;
     }
 
 private:
-    void store(std::int64_t row, float* sums, std::int64_t columns, const pixel_run* run,
+    [[nodiscard]] std::byte* at(std::int64_t offset) const noexcept { return dst + offset * element.output.bytes; }
+    /// Sends `columns` columns of all rows, which lie `pitch` apart, to the tensor.
+    void store(float* sums, std::int64_t pitch, std::int64_t columns, const pixel_run* run,
                std::int64_t step) const noexcept {
-        if (bias != nullptr) {
+        const auto count = static_cast<std::int64_t>(rows);
+        for (std::int64_t row = 0; bias != nullptr && row < count; ++row) {
             const float b = load_as_float(bias, g.bias_type, (first + row) * g.bias_stride);
-            for (std::int64_t i = 0; i < columns; ++i) sums[i] += b;
+            for (std::int64_t i = 0; i < columns; ++i) sums[row * pitch + i] += b;
         }
-        for (std::int64_t i = 0; i < columns; i += run->count, ++run) {
-            const std::int64_t n = std::min(run->count, columns - i);
-            unpack_lanes(sums + i, n, n, 1, dst + (run->offset + row * g.out[1]), step, 0, g.accumulates());
-        }
+        for (std::int64_t i = 0; i < columns; i += run->count, ++run)
+            element.output.unpack(sums + i, pitch, std::min(run->count, columns - i), count, at(run->offset), step,
+                                  g.out[1], g.accumulates());
     }
 };
 
@@ -179,13 +190,14 @@ inline void for_each_pixel_panel(const panel_plan& g, const conv_call<T>& call, 
                                  const float* weights, std::int64_t weights_step, const F& f) {
     for (std::int64_t row = 0; row < task.channels; row += g.panel_channels) {
         const std::int64_t first = task.group * g.out_channels + task.first_channel + row;
-        f(pixel_panel<T>{.g = g,
-                         .first = first,
-                         .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
-                         .weights = weights + row * weights_step,
-                         .weights_step = weights_step,
-                         .bias = call.bias,
-                         .dst = call.dst + first * g.out[1]});
+        f(pixel_panel{.g = g,
+                      .element = pixel_element_of<T>,
+                      .first = first,
+                      .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
+                      .weights = weights + row * weights_step,
+                      .weights_step = weights_step,
+                      .bias = call.bias,
+                      .dst = reinterpret_cast<std::byte*>(call.dst + first * g.out[1])});
     }
 }
 

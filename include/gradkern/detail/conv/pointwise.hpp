@@ -57,7 +57,7 @@ struct pointwise_path {
         return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * vector_lanes);
     }
 
-    [[nodiscard]] static constexpr pointwise_plan make(const conv_problem& p) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr pointwise_plan make(const conv_problem& p) noexcept {
         pointwise_plan g{{{p}}};
         choose_pixel_panels(g, p);
         g.segment = segment_of(p);
@@ -105,9 +105,8 @@ private:
 };
 
 /// One panel over the pixels of a block.
-template <class T>
-inline void compute_pixels(const pixel_panel<T>& panel, std::int64_t segment, const float* source, std::int64_t first,
-                           std::int64_t count, const term_list& terms) noexcept {
+GRADKERN_NOINLINE inline void compute_pixels(const pixel_panel& panel, std::int64_t segment, const float* source,
+                                             std::int64_t first, std::int64_t count, const term_list& terms) noexcept {
     const panel_plan& g = panel.g;
     pixel_walk outputs(g.batch, g.extents(), g.out, first);
     std::array<pixel_run, most_tile_columns> runs;
@@ -158,7 +157,7 @@ void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slic
             for (shape::tap_class& one : c) one.taps = 1;
             list_terms(g, g.panels, c, {}, channel_step, terms);
             terms.swap_operands();
-            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<T>& panel) {
+            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel& panel) {
                 compute_pixels(panel, g.segment, source, begin, pixels, terms);
             });
         };

@@ -137,12 +137,10 @@ constexpr void collapse_unit_axes(conv_equation& e) noexcept {
 }
 
 /// The problem of a checked operator. The bias is none.
-[[nodiscard]] constexpr conv_problem make_conv_problem(const shape::convolution_problem& p, shape::side outputs,
-                                                       const shape::canonical_strides& in,
-                                                       const shape::canonical_strides& out,
-                                                       const shape::canonical_strides& weights,
-                                                       const conv_elements& elements,
-                                                       const plan_options& options) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr conv_problem make_conv_problem(
+    const shape::convolution_problem& p, shape::side outputs, const shape::canonical_strides& in,
+    const shape::canonical_strides& out, const shape::canonical_strides& weights, const conv_elements& elements,
+    const plan_options& options) noexcept {
     const bool forward = outputs == shape::side::small;
     conv_problem c{{.outputs = outputs,
                     .output = options.output,

@@ -385,12 +385,9 @@ void pack_task_weights(const tile_task& t, const T* weights, const void* bias) n
 template <class T>
 void pack_task_activations(const tile_task& t, const packed_box& read, const T* src, float* packed) noexcept {
     const tile_plan& g = t.plan;
-    if (g.fusion == panel_fusion::groups && !g.in_place()) {
-        pack_channels(src + t.first_channel * g.in[1], g.in, read, t.channels, packed);
-        return;
-    }
+    const bool side_by_side = g.fusion == panel_fusion::groups && !g.in_place();
     const bool across = g.panels.across_groups();
-    if (across && !g.panels.has_pairs()) {
+    if (across && !side_by_side && !g.panels.has_pairs()) {
         const bool in_group = g.panels.inputs == lane_inputs::broadcast_in_group;  // the tile finds them
         spread_across_groups(src, g.in, read,
                              {t.first_channel, t.first_used, in_group ? 1 : g.out_channels,
@@ -398,9 +395,9 @@ void pack_task_activations(const tile_task& t, const packed_box& read, const T* 
                              packed);
         return;
     }
-    const T* const from = src + (across ? t.first_channel : t.group * g.in_channels) * g.in[1];
+    const T* const from = src + (across || side_by_side ? t.first_channel : t.group * g.in_channels) * g.in[1];
     if (!g.panels.has_pairs()) {
-        pack_channels(from, g.in, read, g.in_channels, packed);
+        pack_channels(from, g.in, read, side_by_side ? t.channels : g.in_channels, packed);
     } else if constexpr (has_pairs<T>) {
         pack_channel_pairs(from, g.in, read, across ? g.panels.width : g.in_channels, packed);
     }

@@ -35,21 +35,21 @@ namespace detail::conv_weights {
     return p.groups * p.small_channels <= simd::lanes ? simd::lanes : narrow_lanes;
 }
 
-[[nodiscard]] constexpr plan make_across_groups(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_across_groups(const problem& p, algorithm name) noexcept {
     const bool in_place = name == algorithm::depthwise && p.is_f32() && p.has_neighbouring_channels();
     const std::int64_t width = group_panel_lanes(p);
     return plan_tap_rows(p, name, width, in_place, p.large_channels * width,
                          target.weight_gradients.sums_of_group_taps);
 }
 
-[[nodiscard]] constexpr bool fits_across_groups(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool fits_across_groups(const problem& p) noexcept {
     return p.groups > 1 && is_bounded(make_across_groups(p, algorithm::across_groups));
 }
 [[nodiscard]] constexpr bool fits_depthwise(const problem& p) noexcept {
     return p.is_depthwise() && is_bounded(make_across_groups(p, algorithm::depthwise));
 }
 
-[[nodiscard]] constexpr bool is_across_groups_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_across_groups_profitable(const problem& p) noexcept {
     const bool packed_too_often =
         p.large[1] == 1 ? p.small_channels > 4 : p.small_channels >= 8 && p.large_channels >= 8;
     return 2 * p.small_channels <= simd::lanes && p.large_channels <= simd::lanes && !packed_too_often;

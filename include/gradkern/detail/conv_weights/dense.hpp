@@ -57,7 +57,7 @@ namespace detail::conv_weights {
 
 /// Floats of the buffer: the pixels of one tap at least. A window for all taps has no more than the tensor, and no more
 /// than are read.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t window_buffer_floats(const plan& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr std::int64_t window_buffer_floats(const plan& p) noexcept {
     constexpr std::int64_t most = target.weight_gradients.packed_window;
     std::int64_t tensor = 1;
     for (const std::int64_t extent : {p.batch, p.axes[0].large, p.axes[1].large, p.axes[2].large})
@@ -102,7 +102,7 @@ struct line_window {
 /// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
 /// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense
 /// needs no workspace.
-[[nodiscard]] GRADKERN_NOINLINE constexpr bool is_transposing_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_transposing_profitable(const problem& p) noexcept {
     constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
     if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
     plan q = plan_dense(p, algorithm::dense);
@@ -112,7 +112,7 @@ struct line_window {
 }
 
 /// Pixels of the windows of a chunk, for a tap of the outermost axis, at most; or more than a packing buffer has floats.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t window_pixels_at_most(const plan& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr std::int64_t window_pixels_at_most(const plan& p) noexcept {
     constexpr std::int64_t most = target.weight_gradients.packed_window;
     const shape::axis& depth = p.axes[0];
     const shape::axis& height = p.axes[1];
@@ -132,7 +132,7 @@ struct line_window {
 
 /// Whether few channels of the small side leave most lanes empty, and those of the large side fill them, each for several
 /// taps. Where they are not whole vectors of neighbours, the windows of a chunk are packed for them.
-[[nodiscard]] GRADKERN_NOINLINE constexpr bool is_swapping_windows_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_windows_profitable(const problem& p) noexcept {
     if (p.has_unit_axes() || p.groups != 1 || !p.is_f32() || p.batch == 0) return false;
     for (const shape::axis& a : p.axes)
         if (a.small == 0 || a.large == 0) return false;
@@ -147,7 +147,7 @@ struct line_window {
     return 4 * swapped <= 3 * vectors(p.small_channels) * p.large_channels * p.taps();
 }
 
-[[nodiscard]] constexpr plan make_dense(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_dense(const problem& p, algorithm name) noexcept {
     plan q = plan_dense(p, name);
     if (p.moves_lanes()) {
         q.large_source = source::in_place;
@@ -170,7 +170,7 @@ struct line_window {
 }
 /// The plan of either with the least scratch: one vector of lanes, and as many channels as fit the stack, with a buffer
 /// for their pixels where the large side is packed.
-[[nodiscard]] constexpr plan make_least_dense(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_least_dense(const problem& p, algorithm name) noexcept {
     plan q(p, name, simd::lanes, 0);
     q.task_channels = 0;
     q.lay_out(scratch_use::least);
@@ -190,7 +190,7 @@ struct line_window {
 }
 
 [[nodiscard]] constexpr bool fits_dense(const problem& p) noexcept { return p.is_f32(); }
-[[nodiscard]] constexpr bool is_dense_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_dense_profitable(const problem& p) noexcept {
     return !has_far_pixels(p) && !is_transposing_profitable(p);
 }
 
@@ -312,7 +312,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
         if constexpr (std::is_same_v<T, float>) {
-            if (p.moves_lanes()) {
+            if (tiles.moves) {
                 add_moved_lanes(tiles, c, from, small + t.small, buffer.packed);
                 continue;
             }

@@ -35,7 +35,7 @@ namespace detail::conv_weights {
            even(p.axes[1].small, p.large[3]);
 }
 
-[[nodiscard]] constexpr plan make_dense_bf16(const problem& lines, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_dense_bf16(const problem& lines, algorithm name) noexcept {
     const problem p = lines.with_collapsed_lines();
     plan q = plan_dense(p, name);
     if (p.large[4] == 1) q.order = window_order::pixels;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/plan.hpp>
@@ -24,7 +25,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
 /// A plan with tasks that are fast, but for its slice.
-[[nodiscard]] GRADKERN_NOINLINE constexpr plan plan_dense(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan plan_dense(const problem& p, algorithm name) noexcept {
     plan q(p, name, panel_lanes(p.small_channels), 0);
     // 1x1: each number of the large side is used once for each panel, so that many are wanted, and larger sums, which
     // are read and written once a chunk, are better than sides that are packed more often. Not in NCX, where nothing is
@@ -100,10 +101,12 @@ struct dense_tiles {
     const plan& p;
     const task& t;
     const bool pairs;
+    const bool moves;           // whether the lanes are read a tap away, not the rows
+    const std::int64_t b_step;  // from term to term of the lanes
     const tile_function* (*kernels)(std::ptrdiff_t lanes) = tiles_for<operand::scalar>;
     const float* small = nullptr;  // packed, or in place
     std::int64_t panel_step = 0;   // there, from panel to panel
-    large_view moved{};            // where the small side lies, if it is read a tap away
+    large_view moved{};            // where the small side lies, if its lanes move
     k_segment* list = nullptr;
     float* sum = nullptr;
     std::int64_t ahead = 0;  // to what is prefetched of the large side
@@ -112,6 +115,8 @@ struct dense_tiles {
         : p(planned),
           t(tasked),
           pairs(p.path == algorithm::dense_bf16),
+          moves(p.moves_lanes()),
+          b_step(p.small_step()),
           small(array_at<float>(slice, p.at_small)),
           panel_step(p.chunk_pixels() * p.panel_width),
           list(array_at<k_segment>(slice, p.at_list)),
@@ -120,8 +125,7 @@ struct dense_tiles {
             if (pairs) kernels = tiles_for<operand::pair>;
         }
         if constexpr (has_one_and_a_half_tile) {
-            if (!pairs && !p.moves_lanes() && fits_one_and_a_half(t.lanes) && t.channels > 6)
-                kernels = one_and_a_half_tiles;
+            if (!pairs && !moves && fits_one_and_a_half(t.lanes) && t.channels > 6) kernels = one_and_a_half_tiles;
         }
     }
     [[nodiscard]] bool are_one_and_a_half() const noexcept {
@@ -159,8 +163,9 @@ struct dense_tiles {
         const std::int64_t length = p.terms_of(columns.columns());
         const std::int64_t line_floats = (pairs ? length : c.columns()) * p.panel_width;
         const std::int64_t first = pairs ? 0 : (columns.first - c.first_column) * p.panel_width;
-        const large_view& tapped = p.moves_lanes() ? moved : large;
-        const bool packed = p.small_source == source::packed && !p.moves_lanes();
+        const large_view& tapped = moves ? moved : large;
+        const shape::canonical_strides& still = moves ? p.large : p.small;  // the other side
+        const bool packed = p.small_source == source::packed && !moves;
         std::ptrdiff_t count = 0;
         line_position at(p.axes, c.first_line);
         for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(p.axes)) {
@@ -170,11 +175,11 @@ struct dense_tiles {
             const std::int64_t at_tap = at.n * tapped.stride[0] + d * tapped.stride[2] + h * tapped.stride[3] +
                                         p.axes[2].position(columns.first, columns.first_tap) * tapped.stride[4] -
                                         tapped.origin;
-            const std::int64_t at_pixel = packed ? (line - c.first_line) * line_floats + first
-                                                 : at.offset(p.moves_lanes() ? p.large : p.small, columns.first);
-            const std::int64_t a = p.moves_lanes() ? at_pixel : at_tap;
-            const std::int64_t b = p.moves_lanes() ? at_tap : at_pixel;
-            count = append(list, count, {a, b, length}, a_step, p.small_step());
+            const std::int64_t at_pixel =
+                packed ? (line - c.first_line) * line_floats + first : at.offset(still, columns.first);
+            k_segment s{at_tap, at_pixel, length};
+            if (moves) std::swap(s.a, s.b);
+            count = append(list, count, s, a_step, b_step);
         }
         return count;
     }
@@ -189,7 +194,7 @@ struct dense_tiles {
             const k_segment s = list[e];
             const std::int64_t pixels = buffer.collapses ? s.length * (pairs ? 2 : 1) : columns.columns();
             buffer.pack(p, buffer.large, s.a, pixels, columns.taps, channels, step, buffer.packed + at);
-            kept = append(list, kept, {at, s.b, s.length}, step.term, p.small_step());
+            kept = append(list, kept, {at, s.b, s.length}, step.term, b_step);
             at += s.length * step.term;
         }
         return kept;
@@ -224,7 +229,7 @@ struct dense_tiles {
                                   .a = a.data(),
                                   .a_step = step.term,
                                   .b = small + panel * panel_step,
-                                  .b_step = p.small_step(),
+                                  .b_step = b_step,
                                   .c = to.data(),
                                   .mode = tile_mode::add,
                                   .a_ahead = ahead});
@@ -253,7 +258,7 @@ struct dense_tiles {
     /// Adds all taps of plane `plane_tap` of the kernel in a chunk, where one source serves them all.
     GRADKERN_NOINLINE void add_plane(const chunk_grid::chunk& c, std::int64_t plane_tap, std::int64_t first_channel,
                                      std::int64_t channels, const large_view& view) const noexcept {
-        const row_steps step{p.moves_lanes() ? view.stride[4] : p.axes[2].stride_in(view.stride[4]), view.stride[1],
+        const row_steps step{moves ? view.stride[4] : p.axes[2].stride_in(view.stride[4]), view.stride[1],
                              p.axes[2].dilation_in(view.stride[4])};
         for_each_tap_group(p, c, [&](const tap_group& columns) {
             add_row_taps(c, plane_tap, columns, first_channel, channels, view, step);

@@ -24,12 +24,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-[[nodiscard]] constexpr plan make_depthwise_sliding(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_depthwise_sliding(const problem& p, algorithm name) noexcept {
     const bool in_place = p.activations != activations::packed_16bit && p.has_neighbouring_channels();
     return plan_tap_rows(p, name, simd::lanes, in_place, simd::lanes, target.weight_gradients.sums_of_group_taps);
 }
 
-[[nodiscard]] constexpr bool fits_depthwise_sliding(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool fits_depthwise_sliding(const problem& p) noexcept {
     const shape::axis& columns = p.axes[2];
     return p.is_depthwise() && columns.kernel == sliding_sum_taps && columns.dilation == 1 &&
            columns.stride <= most_sliding_stride && is_bounded(make_depthwise_sliding(p, algorithm::depthwise_sliding));

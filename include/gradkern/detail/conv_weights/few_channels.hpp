@@ -21,18 +21,18 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-[[nodiscard]] constexpr plan make_few_channels(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_few_channels(const problem& p, algorithm name) noexcept {
     return plan_tap_rows(p, name, panel_lanes(p.small_channels), p.is_f32(), p.large_channels,
                          target.weight_gradients.sums_of_taps);
 }
 
-[[nodiscard]] constexpr bool fits_few_channels(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool fits_few_channels(const problem& p) noexcept {
     return p.groups == 1 && is_bounded(make_few_channels(p, algorithm::few_channels));
 }
 
 /// Not without borders, nor of very many taps, whose sums are read and written for each line, nor where packing puts
 /// channels together, nor where dense tiles need no workspace and these, with one level of sums more, do.
-[[nodiscard]] constexpr bool is_few_channels_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_few_channels_profitable(const problem& p) noexcept {
     const shape::axis& columns = p.axes[2];
     const bool borders = columns.pad_begin > 0 || columns.window_end(columns.small - 1) > columns.large;
     const bool row_taps = p.axes[0].kernel * p.axes[1].kernel > 1 && p.taps() <= 128;

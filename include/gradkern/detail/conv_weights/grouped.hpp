@@ -21,7 +21,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-[[nodiscard]] constexpr plan make_grouped(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_grouped(const problem& p, algorithm name) noexcept {
     // Not where each number is read for many tiles: pixels that lie far apart miss L1 again and again.
     const bool few_reads = p.taps() == 1 || outer_sums(p.large_channels) == 8;
     const bool in_place = p.is_f32() && p.has_neighbouring_channels() && few_reads;

@@ -78,31 +78,33 @@ protected:
     struct tensors {
         std::string_view large_name;
         std::string_view small_name;
-        tensor_layout large;
-        tensor_layout small;
-        tensor_layout diff_weights;
-        tensor_layout diff_bias;
+        const tensor_layout& large;
+        const tensor_layout& small;
+        const tensor_layout& diff_weights;
+        const tensor_layout& diff_bias;
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] status plan_memory(const element_types& types, tensors t, const shape::convolution_problem& p,
-                                     bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
-                                     const plan_options& options) noexcept {
-        if (t.diff_weights.empty()) t.diff_weights.shape = p.weights_shape;
+    [[nodiscard]] GRADKERN_NOINLINE status plan_memory(const element_types& types, const tensors& t,
+                                                       const shape::convolution_problem& p, bool transposed,
+                                                       gradkern::data_format format, gradkern::weights_format w_format,
+                                                       const plan_options& options) noexcept {
+        tensor_layout diff_weights = t.diff_weights;
+        if (diff_weights.empty()) diff_weights.shape = p.weights_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options, batch_use::summed);
-        check_batch_layout(checks, "diff_weights", t.diff_weights, p.batch, types.result_bytes, options);
+        check_batch_layout(checks, "diff_weights", diff_weights, p.batch, types.result_bytes, options);
         check_batch_layout(checks, "diff_bias", t.diff_bias, p.batch, types.result_bytes, options);
         checks.addresses(t.large_name, t.large, types.bytes, false);
         checks.addresses(t.small_name, t.small, types.bytes, false);
-        checks.addresses("diff_weights", t.diff_weights, types.result_bytes, true);
+        checks.addresses("diff_weights", diff_weights, types.result_bytes, true);
         checks.addresses("diff_bias", t.diff_bias, types.result_bytes, true);
+        if (!checks.ok()) return checks.error();
         checks.require_that(scratch_is_countable(p), errc::overflow, "workspace", shape::uncountable_scratch);
         if (!checks.ok()) return checks.error();
         large_ = tensor_memory(t.large_name, t.large, types.bytes);
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
-        diff_weights_ =
-            tensor_memory("diff_weights", batch_layout(t.diff_weights, p.batch, options), types.result_bytes);
+        diff_weights_ = tensor_memory("diff_weights", batch_layout(diff_weights, p.batch, options), types.result_bytes);
         diff_bias_ = tensor_memory("diff_bias", batch_layout(t.diff_bias, p.batch, options), types.result_bytes);
         conv_weights::problem q{{.axes = p.axes,
                                  .batch = p.batch,
@@ -111,7 +113,7 @@ protected:
                                  .large_channels = p.large_channels,
                                  .small = shape::activation_strides(t.small, format),
                                  .large = shape::activation_strides(t.large, format),
-                                 .weights = shape::filter_strides(t.diff_weights, w_format, transposed),
+                                 .weights = shape::filter_strides(diff_weights, w_format, transposed),
                                  .summation = options.summation,
                                  .accumulate = options.output == output_mode::accumulate},
                                 types.activations,

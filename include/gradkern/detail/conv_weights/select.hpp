@@ -30,7 +30,7 @@ inline constexpr std::array<path, 9> paths{{
 /// Whether 1x1 kernels take a tenth less time with the sides swapped: either may lie in the lanes. Where channels lie
 /// apart, those in the lanes are transposed, which takes a number about as long as a multiply-add a vector; else empty
 /// lanes decide.
-[[nodiscard]] constexpr bool is_swapping_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
     // vectors of products, and numbers to transpose
     const auto work = [](std::int64_t channels, std::int64_t channel_step, std::int64_t others) {
@@ -49,7 +49,7 @@ struct choice {
 
 /// Chooses the path, and plans it. Without results there is nothing to choose: any row, and no tasks. The least scratch
 /// is that of dense tasks, whatever `options.algorithm` names; bits of relaxed results depend on the path, which stays.
-[[nodiscard]] constexpr choice choose(const problem& given, const plan_options& options) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr choice choose(const problem& given, const plan_options& options) noexcept {
     if (given.is_empty()) {
         plan nothing;
         for (const path& row : paths) {

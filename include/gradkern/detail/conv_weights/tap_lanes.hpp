@@ -64,7 +64,7 @@ struct line_layout {
           large_pixels(pixels * p.axes[2].stride) {}
 };
 
-[[nodiscard]] constexpr plan make_tap_lanes(const problem& p, algorithm name) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan make_tap_lanes(const problem& p, algorithm name) noexcept {
     const std::int64_t lanes = p.axes[2].kernel * p.large_channels;
     plan q(p, name, shape::ceil_div(lanes, simd::lanes) * simd::lanes, 0);
     q.panels = 1;
@@ -87,7 +87,7 @@ struct line_layout {
     return q;
 }
 
-[[nodiscard]] constexpr bool fits_tap_lanes(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool fits_tap_lanes(const problem& p) noexcept {
     constexpr std::int64_t most = 4096;  // so that sizes of buffers can be counted
     bool is_small = p.small_channels <= most && p.large_channels <= most;
     for (const shape::axis& a : p.axes) is_small = is_small && a.stride <= most / 16 && a.reach() < most;
@@ -97,7 +97,7 @@ struct line_layout {
 
 /// Products of vectors for each pixel of the small side, with what packing costs beside that of dense: where channels
 /// lie apart, the large side is transposed by way of memory.
-[[nodiscard]] constexpr double cost_of_tap_lanes(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr double cost_of_tap_lanes(const problem& p) noexcept {
     const std::int64_t lanes = p.axes[2].kernel * p.large_channels;
     const std::int64_t columns = std::min(chunk_positions, p.axes[2].small);
     const std::int64_t gap = gap_at_most(p, chunk_grid(1, 1, p.axes[2].small, summation::joint));
@@ -107,7 +107,7 @@ struct line_layout {
            (p.large[1] == 1 ? 0 : 2 * target.cost.packed_chunk * static_cast<double>(p.large_channels));
 }
 /// The same of dense. A tile of one vector takes as long as eight rows of it.
-[[nodiscard]] constexpr double cost_of_dense(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr double cost_of_dense(const problem& p) noexcept {
     const std::int64_t lanes = p.small_channels;
     const auto rows = static_cast<double>(
         lanes > simd::lanes
@@ -122,7 +122,7 @@ struct line_layout {
 
 /// Where vectors are fuller, or tiles larger, than with the channels of a group in the lanes. Groups of four and less
 /// leave tiles too few rows. With a stride, grouped packs less of those of eight.
-[[nodiscard]] constexpr bool is_tap_lanes_profitable(const problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool is_tap_lanes_profitable(const problem& p) noexcept {
     const bool strided = p.axes[1].stride > 1 || p.axes[2].stride > 1;
     if (p.groups == 1 || p.dot_bf16 || p.small_channels <= 4 || (strided && fits_grouped(p))) return false;
     return cost_of_tap_lanes(p) < 0.95 * cost_of_dense(p);
@@ -198,13 +198,10 @@ void pack_blocks(const line_packer& l, const T* from, std::int64_t all, float* t
         const std::int64_t n = std::min(block, all);
         for (std::int64_t j = 0; j < channels; j += block) {
             j = std::min(j, channels - rows);
-            alignas(64) float square[block * block];
-            const T* row = from + j * l.channel_step + x;
-            for (std::int64_t i = 0; i < rows; ++i, row += l.channel_step)
-                simd::store(square + i * block, simd::load_wide_partial(row, n));
-            for (std::int64_t i = rows; i < block; ++i) simd::store(square + i * block, simd::zero());
+            const T* const first = from + j * l.channel_step + x;
+            const auto row = [&](std::int64_t i) { return first + std::min(i, rows - 1) * l.channel_step; };
             alignas(64) float transposed[block * block];
-            simd::transpose(square, block, transposed, block);
+            transpose_block(row, n, transposed, block);
             float* out = to + (x * channels + x / l.count * gap_floats + j);
             std::int64_t until_end = l.count - x % l.count;
             for (std::int64_t i = 0; i < n; ++i, out += channels) {

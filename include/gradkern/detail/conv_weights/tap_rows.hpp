@@ -33,9 +33,9 @@ namespace detail::conv_weights {
 /// A plan of these paths. `width`: lanes of a panel; `in_place`: whether they may read both sides there; `floats`:
 /// plan::pixel_floats; `sums`: of a task, at most, where channels are neighbours: its panels read parts of the same
 /// pages.
-[[nodiscard]] GRADKERN_NOINLINE constexpr plan plan_tap_rows(const problem& p, algorithm name, std::int64_t width,
-                                                             bool in_place, std::int64_t floats,
-                                                             std::int64_t sums) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr plan plan_tap_rows(const problem& p, algorithm name, std::int64_t width,
+                                                         bool in_place, std::int64_t floats,
+                                                         std::int64_t sums) noexcept {
     plan q(p, name, width, floats);
     if (in_place) q.large_source = source::in_place;
     if (in_place && p.small[1] == 1) q.small_source = source::in_place;

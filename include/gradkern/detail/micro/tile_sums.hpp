@@ -71,32 +71,45 @@ struct tile_sums {
             for (int v = 0; v < Vectors; ++v) f(i, v, at[i][v]);
         }
     }
+    /// Calls f(the sums of a vector of a row, where that lies in c); vectors of a row lie `step` numbers apart there. The pointer of a
+    /// row is read once: for all that compilers know, stores change it.
+    template <class Number = float, class F>
+    GRADKERN_ALWAYS_INLINE void for_each_result(const tile_call& call, const row_map& row, std::ptrdiff_t c_at,
+                                                std::ptrdiff_t step, const F& f) noexcept {
+        float* const* const c = call.c;
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            Number* const to = reinterpret_cast<Number*>(c[row[i]]) + c_at;
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) f(at[i][v], to + v * step);
+        }
+    }
 
-    /// Sums of nothing, or what c holds; vectors of a row lie `step` apart there.
+    /// Sums of nothing, or what c holds.
     GRADKERN_ALWAYS_INLINE void start(const tile_call& call, bool resumes, const row_map& row, std::ptrdiff_t c_at,
                                       std::ptrdiff_t step) noexcept {
         for_each([](int, int, simd::vec& sum) GRADKERN_INLINE_LAMBDA { sum = simd::zero(); });
         if (resumes && call.mode == tile_mode::resume)
-            for_each([&](int i, int v, simd::vec& sum)
-                         GRADKERN_INLINE_LAMBDA { sum = simd::load(call.c[row[i]] + c_at + v * step); });
+            for_each_result(call, row, c_at, step,
+                            [](simd::vec& sum, const float* c) GRADKERN_INLINE_LAMBDA { sum = simd::load(c); });
     }
 
     /// c = the sums, or what it holds plus the sums.
     GRADKERN_ALWAYS_INLINE void store(const tile_call& call, const row_map& row, std::ptrdiff_t c_at,
                                       std::ptrdiff_t step) noexcept {
         if (call.mode == tile_mode::add)
-            for_each([&](int i, int v, simd::vec& sum) GRADKERN_INLINE_LAMBDA {
-                sum = simd::add(simd::load(call.c[row[i]] + c_at + v * step), sum);
+            for_each_result(call, row, c_at, step, [](simd::vec& sum, const float* c) GRADKERN_INLINE_LAMBDA {
+                sum = simd::add(simd::load(c), sum);
             });
-        for_each([&](int i, int v, simd::vec sum)
-                     GRADKERN_INLINE_LAMBDA { simd::store(call.c[row[i]] + c_at + v * step, sum); });
+        for_each_result(call, row, c_at, step,
+                        [](simd::vec sum, float* c) GRADKERN_INLINE_LAMBDA { simd::store(c, sum); });
     }
 
     /// c = the sums of pairs, rounded to bf16.
     GRADKERN_ALWAYS_INLINE void round(const tile_call& call, const row_map& row, std::ptrdiff_t c_at) noexcept {
-        for_each([&](int i, int v, simd::vec sum) GRADKERN_INLINE_LAMBDA {
-            simd::narrow_dots(sum, reinterpret_cast<std::uint16_t*>(call.c[row[i]]) + c_at + v * simd::lanes);
-        });
+        for_each_result<std::uint16_t>(call, row, c_at, simd::lanes,
+                                       [](simd::vec sum, std::uint16_t* c)
+                                           GRADKERN_INLINE_LAMBDA { simd::narrow_dots(sum, c); });
     }
 };
 
@@ -167,9 +180,9 @@ template <operand A, int Rows, int Vectors>
 GRADKERN_ALWAYS_INLINE void store_16bit_sums(tile_sums<Rows, Vectors>& sums, const tile_call& call, const row_map& row,
                                              const tile_offsets& at) noexcept {
     if (call.mode == tile_mode::set && call.bias == nullptr) {
-        sums.for_each([&](int i, int v, simd::vec sum) GRADKERN_INLINE_LAMBDA {
-            store_lanes<A>(reinterpret_cast<row_number<A>*>(call.c[row[i]]) + at.c + v * simd::lanes, sum);
-        });
+        sums.template for_each_result<row_number<A>>(call, row, at.c, simd::lanes,
+                                                     [](simd::vec sum, row_number<A>* c)
+                                                         GRADKERN_INLINE_LAMBDA { store_lanes<A>(c, sum); });
         return;
     }
     alignas(64) float f32[bound(Rows * Vectors * simd::lanes)];

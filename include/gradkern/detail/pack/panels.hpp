@@ -67,7 +67,7 @@ template <class Row>
 GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t columns, float* out,
                                             std::ptrdiff_t out_step) noexcept {
     constexpr std::ptrdiff_t block = simd::lanes;
-    float square[block * block];
+    alignas(64) float square[block * block];
     for (std::ptrdiff_t i = 0; i < block; ++i) simd::store(square + i * block, load_row(row(i), columns));
     simd::transpose(square, block, out, out_step);
 }
@@ -75,8 +75,8 @@ GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t colum
 /// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
 /// registers, whatever is left element by element. Lanes may share a row.
 template <class T, class Row>
-inline void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
-                         std::ptrdiff_t out_step) noexcept {
+GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
+                                    std::ptrdiff_t out_step) noexcept {
     const Row row = rows;  // a copy, which no store can change
     constexpr std::ptrdiff_t block = simd::lanes;
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
@@ -166,8 +166,9 @@ inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::pt
 
 /// out[x * out_step + j] = source[j * lane_step + x * source_step] for lanes j in [0, lanes), x in [0, count).
 template <class T>
-inline void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
-                       std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
+GRADKERN_NOINLINE void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
+                                  std::ptrdiff_t source_step, std::ptrdiff_t count, float* out,
+                                  std::ptrdiff_t out_step) noexcept {
     if (lane_step == 1 && source_step == lanes && out_step == lanes) {
         simd::widen(source, out, count * lanes);
     } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // fewer elements are faster one by one
@@ -278,6 +279,25 @@ inline void unpack_lanes(const double* in, std::ptrdiff_t in_step, std::ptrdiff_
         unpack_lanes(rounded.data(), in_step, lanes, here, out + x * out_step, lane_step, out_step, accumulate);
     }
 }
+
+/// unpack_lanes into a tensor whose elements only the function knows.
+using unpack_function = void (*)(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
+                                 std::byte* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step,
+                                 bool accumulate) noexcept;
+template <class T>
+void unpack_bytes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, std::byte* out,
+                  std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+    unpack_lanes(in, in_step, lanes, count, reinterpret_cast<T*>(out), lane_step, out_step, accumulate);
+}
+
+/// The element type of an output.
+struct output_element {
+    std::int64_t bytes = 0;
+    bool is_f32 = false;
+    unpack_function unpack = nullptr;
+};
+template <class T>
+inline constexpr output_element output_element_of{sizeof(T), std::is_same_v<T, float>, &unpack_bytes<T>};
 
 /// to[i] += from[i], then from[i] = 0: one level of a fixed-order sum into the next.
 GRADKERN_NOINLINE inline void fold(float* from, float* to, std::ptrdiff_t count) noexcept {

@@ -22,25 +22,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// unpack_lanes into a tensor whose elements only the function knows.
-using unpack_function = void (*)(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
-                                 std::byte* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step,
-                                 bool accumulate) noexcept;
-template <class T>
-void unpack_bytes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, std::byte* out,
-                  std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
-    unpack_lanes(in, in_step, lanes, count, reinterpret_cast<T*>(out), lane_step, out_step, accumulate);
-}
-
-/// The element type of an output.
-struct output_element {
-    std::int64_t bytes = 0;
-    bool is_f32 = false;
-    unpack_function unpack = nullptr;
-};
-template <class T>
-inline constexpr output_element output_element_of{sizeof(T), std::is_same_v<T, float>, &unpack_bytes<T>};
-
 /// What tiles write.
 enum class tile_results : std::uint8_t {
     sums,         ///< f32: into an f32 tensor as they are, where nothing is added
@@ -158,7 +139,7 @@ public:
 private:
     [[nodiscard]] std::byte* at(std::int64_t offset) const noexcept { return dst_ + offset * element_.bytes; }
 
-    void add_bias(float* row, std::ptrdiff_t count) noexcept {
+    GRADKERN_NOINLINE void add_bias(float* row, std::ptrdiff_t count) noexcept {
         if (bias_ == nullptr) return;
         for (float* r = row; r != row + count * width_; r += width_) {
             const float* bias = bias_;

@@ -55,7 +55,7 @@ namespace detail {
 
 /// True where no size that a plan computes can overflow, with room to spare: the product of everything that scratch
 /// memory may be proportional to. `p` without taps that no position meets, where the plan drops them.
-[[nodiscard]] constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr bool scratch_is_countable(const shape::convolution_problem& p) noexcept {
     constexpr std::int64_t bytes_per_element =
         64 * 1024;  // lanes of several panels, list entries, all arrays of a lane
     shape::checked bytes(bytes_per_element);

@@ -183,8 +183,9 @@ GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, 
 }
 #endif
 
-GRADKERN_ALWAYS_INLINE void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
-                                      std::ptrdiff_t dst_stride) noexcept {
+/// Not inlined: to transpose takes much longer than a call, and is done at many places.
+GRADKERN_NOINLINE inline void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
+                                        std::ptrdiff_t dst_stride) noexcept {
     static_assert(lanes % 4 == 0);
     for (std::ptrdiff_t j = 0; j < lanes; j += 4) {
         const float* const column = source + j;
