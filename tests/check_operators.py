@@ -20,6 +20,10 @@ LISTS = [
     (["include/gradkern/dynamic.hpp"], r"\bstatus X\(", "calls of run-time element types"),
     (["include/gradkern/accuracy.hpp"], r"> X\(", "error bounds"),
     (["include/gradkern/ref/*.hpp"], r"\bstatus X\(", "references"),
+    (["include/gradkern/testing/problem.hpp"], r"^    X[, ]", "operators that results are judged of"),
+    (["include/gradkern/testing/problem.hpp"], r'"X"', "their names"),
+    (["include/gradkern/testing/compare.hpp"], r"\bref::X<double>", "expected values"),
+    (["include/gradkern/testing/compare.hpp"], r"\baccuracy::X<(?:In, )?T>", "bounds of verdicts"),
     (["README.md"], r"^\| `X` \|", "the table of operators"),
     (["docs/mainpage.md"], r"^\| gradkern::X \|", "the table of operators"),
     (["docs/porting.md"], r"`X`", "the names of other libraries"),
@@ -37,6 +41,7 @@ LISTS = [
     (["tests/op/least_scratch_test.cpp"], r"\bgk::X<", "least scratch"),
     (["tests/op/shared_plan_test.cpp"], r'"X"', "plans that threads share"),
     (["tests/op/unplanned_test.cpp"], r'"X"', "plans that were never made"),
+    (["tests/testing/own_results_test.cpp"], r"\boperation::X\b", "verdicts on gradkern's own results"),
     (["bench/layers.hpp"], r"\bplan_X<", "benchmarks"),
 ]
 

@@ -73,6 +73,17 @@ public:
         return (of_sum + last) * (1 + 0x1p-20);  // `size` and this expression are rounded, too
     }
 
+    /// Whether the result has to be infinite: the sum stays in the range of f32, and rounds to Inf in T. (The bound is infinite
+    /// then, too.)
+    [[nodiscard]] constexpr bool overflows(double size, double exact) const noexcept {
+        if (!(size < own::infinity<double>) || terms_.roundings >= 1 << 24) return false;
+        const double of_sum = sum_error(size);
+        return (size + of_sum) * terms_.growth < overflow_f32 && (exact < 0 ? -exact : exact) - of_sum >= overflow;
+    }
+
+    /// What the bound is made of.
+    [[nodiscard]] constexpr const error_terms& terms() const noexcept { return terms_; }
+
 private:
     static constexpr data_type type = element_traits<T>::type;
     /// Numbers from here on round to Inf.

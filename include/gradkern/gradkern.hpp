@@ -15,8 +15,8 @@
 // (infer_X assumes elements of four bytes when it checks for overflow.)
 //
 // Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), dynamic.hpp (element types known at run time),
-// error_text.hpp (messages as strings), accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), frontend/*.hpp
-// (the names of other libraries).
+// error_text.hpp (messages as strings), accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), testing.hpp (tools to
+// test kernels of your own), frontend/*.hpp (the names of other libraries).
 #pragma once
 
 #include <gradkern/attributes.hpp>
