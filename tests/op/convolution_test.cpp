@@ -410,6 +410,42 @@ TEST(convolution, few_channels_of_wide_lines) {
     }
 }
 
+// Kernels as long as their strides: each pixel of the large side meets one column tap, and its channels follow those of the pixel
+// before in NXC.
+TEST(convolution, windows_side_by_side) {
+    const struct row {
+        std::int64_t n, small, large;
+        gk::extents windows;
+        std::int64_t kernel;
+    } rows[]{
+        {2, 70, 3, {3, 9}, 14},    // an image in patches: several parts
+        {1, 66, 1, {70}, 16},      // sound
+        {3, 19, 19, {5, 7}, 2},    // lanes begin in the middle of a tap
+        {2, 5, 33, {2, 3, 4}, 2},  // volumes
+        {1, 1, 1, {3, 5}, 64},     // one channel
+        {1, 8, 40, {1}, 3},        // one window
+    };
+    random_source random("convolution.side_by_side");
+    for (const row& r : rows) {
+        gk::extents large = r.windows;
+        for (std::size_t i = 0; i < large.rank(); ++i) large[i] *= r.kernel;
+        for (const conv_operator op : {conv_operator::convolution_backward_data, conv_operator::conv_transpose}) {
+            for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+                for (const gk::weights_format weights : {gk::weights_format::oix, gk::weights_format::xio}) {
+                    for (const bool strided : {false, true}) {
+                        const gk::extents& space = op == conv_operator::conv_transpose ? r.windows : large;
+                        expect_equal_paths(
+                            random,
+                            make_case({op, r.n, 1, r.small, r.large, space, r.kernel, r.kernel, 1, 0}, format, weights),
+                            strided);
+                        if (HasFatalFailure()) return;
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST(convolution, reals_keep_the_bound_and_their_bits) {
     random_source random("convolution.reals");
     for (int i = 0; i < 1000; ++i, random.next_case()) {

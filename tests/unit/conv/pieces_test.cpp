@@ -36,7 +36,7 @@ conv_equation small_equation(side outputs, std::int64_t groups, std::int64_t in,
     e.groups = groups;
     e.in_channels = in;
     e.out_channels = out;
-    e.weights = {.group = out * in * 6, .in = 6, .out = in * 6, .tap = {6, 3, 1}};
+    e.weights = {.group = out * in * 6, .in = 6, .out = in * 6, .run = out, .tap = {6, 3, 1}};
     return e;
 }
 std::vector<float> offsets(const conv_equation& e) {
@@ -69,6 +69,69 @@ TEST(conv_problem, pixels_between_windows_of_one_are_dropped) {
     EXPECT_EQ(e.axes[2].large, 3);
     EXPECT_EQ(e.axes[2].stride, 1);
     EXPECT_EQ(e.in[4], 4);
+}
+
+/// A data gradient of windows of two columns that lie side by side. Channels of the output, or pixels, lie `step` apart.
+conv_equation windows_side_by_side(std::int64_t channels, std::int64_t step) {
+    conv_equation e = small_equation(side::large, 1, 3, channels);
+    e.axes[2] = {.large = 8, .small = 4, .kernel = 2, .stride = 2};
+    e.weights.tap = {4, 2, 1};
+    e.out = {0, 1, 0, 8 * channels * step, channels * step};
+    return e;
+}
+
+TEST(conv_problem, column_taps_of_windows_side_by_side_become_channels) {
+    conv_equation e = windows_side_by_side(lanes, 1);
+    detail::collapse_column_taps(e);
+    EXPECT_EQ(e.out_channels, 2 * lanes);
+    EXPECT_EQ(e.weights.run, lanes);
+    EXPECT_EQ(e.weights.group, 1);
+    EXPECT_EQ(e.axes[2], (gk::shape::axis{.large = 4, .small = 4}));
+    EXPECT_EQ(e.out[4], 2 * lanes);
+    // weights that continue those of the tap before
+    e = windows_side_by_side(lanes, 1);
+    e.weights.out = 5;
+    e.weights.tap[2] = 5 * lanes;
+    detail::collapse_column_taps(e);
+    EXPECT_EQ(e.weights.run, 2 * lanes);
+}
+
+TEST(conv_problem, other_column_taps_stay) {
+    const auto stays = [](conv_equation e) {
+        const std::int64_t channels = e.out_channels;
+        const gk::shape::axis columns = e.axes[2];
+        detail::collapse_column_taps(e);
+        return e.out_channels == channels && e.axes[2] == columns;
+    };
+    EXPECT_FALSE(stays(windows_side_by_side(lanes, 1)));
+    EXPECT_TRUE(stays(windows_side_by_side(lanes, 2)));  // a gap between pixels
+    if (lanes > 2) {
+        EXPECT_TRUE(stays(windows_side_by_side(lanes / 2 - 1, 1)));  // lanes would be empty all the same
+    }
+    conv_equation e = windows_side_by_side(lanes, 1);
+    e.groups = 2;
+    EXPECT_TRUE(stays(e));
+    for (const gk::shape::axis columns : {gk::shape::axis{.large = 9, .small = 4, .kernel = 2, .stride = 2},
+                                          {.large = 9, .small = 4, .kernel = 3, .stride = 2},
+                                          {.large = 11, .small = 4, .kernel = 2, .stride = 3},
+                                          {.large = 8, .small = 4, .kernel = 2, .stride = 2, .dilation = 3},
+                                          {.large = 7, .small = 4, .kernel = 2, .stride = 2, .pad_begin = 1}}) {
+        e = windows_side_by_side(lanes, 1);
+        e.axes[2] = columns;
+        EXPECT_TRUE(stays(e));
+    }
+}
+
+TEST(conv_weights_panels, lanes_run_across_column_taps) {
+    conv_equation e = windows_side_by_side(lanes, 1);
+    const std::vector<float> w = offsets(e);
+    detail::collapse_column_taps(e);
+    const weight_panels p = detail::make_weight_panels(e, lane_inputs::broadcast, tile_numbers::f32, 2 * lanes);
+    std::vector<float> packed(static_cast<std::size_t>(p.floats - 2 * lanes), -1.0F);
+    detail::pack_weight_panel(e, p, w.data(), 0, 0, 2 * lanes, packed.data());
+    for (std::int64_t j = 0; j < 2 * lanes; ++j)
+        EXPECT_EQ(packed[static_cast<std::size_t>(p.last_pitch + 2 * lanes + j)],  // row tap 0, channel 1
+                  static_cast<float>(j % lanes * e.weights.out + e.weights.in + j / lanes));
 }
 
 TEST(conv_weights_panels, lanes_are_innermost_and_taps_in_the_order_of_reads) {

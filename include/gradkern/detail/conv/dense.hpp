@@ -1,7 +1,8 @@
 // dense, dense_packed: output channels of one group in the lanes, activations read in place or packed.
 //
 // Loops          those of conv/tile_loop.hpp; a block packs its activations once for all panels of a group
-// Lanes          output channels of one group; a row's activation is broadcast to all of them
+// Lanes          output channels of one group; a row's activation is broadcast to all of them. Column taps of windows side by side
+//                are channels, too (conv/problem.hpp): vit_l14_patch data NXC 6.3 -> 3.5 ms, espnet_up forward NXC 2.1 -> 1.5
 // Packed         dense_packed: activations of a block as [image][plane][row][column][channel], f32 or pairs
 // Taken          dense: f32 (or bf16 pairs) that tiles reach fast: channels are neighbours (NXC), or on few pages and each read a few
 //                times. dense_packed: whatever no other path takes: channels apart (NCX), 16-bit elements

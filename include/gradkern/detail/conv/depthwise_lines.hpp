@@ -293,7 +293,7 @@ template <class T>
 void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::int64_t channel, std::int64_t rows,
                 float* results, std::int64_t pitch, T* to) noexcept {
     if (call.bias != nullptr) {
-        const float bias = load_as_float(call.bias, g.bias_type, channel * g.bias_stride);
+        const float bias = load_bias(g, call.bias, channel);
         for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += bias;
     }
     if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), to, g.out[3]);

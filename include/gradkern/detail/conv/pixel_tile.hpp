@@ -61,7 +61,7 @@ constexpr void lay_out_pixels(panel_plan& g, source_kind weights) noexcept {
 /// Packs the weights of the task's output channels, one panel of one row each.
 template <class T>
 void pack_row_weights(const panel_plan& g, const panel_task& t, const T* weights, float* packed) noexcept {
-    if (g.taps() == 1 && !g.panels.has_pairs()) {  // a matrix
+    if (g.taps() == 1 && g.weights.run == g.out_channels && !g.panels.has_pairs()) {  // a matrix
         const T* const first =
             weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
         pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.channels, packed, g.panels.floats);
@@ -175,7 +175,7 @@ private:
                std::int64_t step) const noexcept {
         const auto count = static_cast<std::int64_t>(rows);
         for (std::int64_t row = 0; bias != nullptr && row < count; ++row) {
-            const float b = load_as_float(bias, g.bias_type, (first + row) * g.bias_stride);
+            const float b = load_bias(g, bias, first + row);
             for (std::int64_t i = 0; i < columns; ++i) sums[row * pitch + i] += b;
         }
         for (std::int64_t i = 0; i < columns; i += run->count, ++run)

@@ -93,7 +93,7 @@ private:
         return wide_tile_vectors(static_cast<int>(p.out_channels)) * vector_lanes;
     }
     [[nodiscard]] static constexpr bool reads_weights_in_place(const conv_problem& p) noexcept {
-        return p.is_f32 && p.weights.in == 1;
+        return p.is_f32 && p.weights.in == 1 && p.weights.run == p.out_channels;
     }
     /// Whether activations are faster in place, each channel on a page of its own: many of them for few outputs, so that to
     /// copy them takes a good part of the time, and where a CPU waits less for what lies so far apart. Images are one line of

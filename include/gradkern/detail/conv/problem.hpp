@@ -30,9 +30,10 @@ inline constexpr auto vector_lanes = static_cast<std::int64_t>(simd::lanes);
 /// Strides of a filter by what its axes do here, in elements.
 struct filter_strides {
     std::int64_t first = 0;  // offset of the first tap that any output reads
-    std::int64_t group = 0;
-    std::int64_t in = 0;   // between channels that are summed over
-    std::int64_t out = 0;  // between output channels
+    std::int64_t group = 0;  // from a run of output channels to the next: those of a group, or of a column tap
+    std::int64_t in = 0;     // between channels that are summed over
+    std::int64_t out = 0;    // between output channels of a run
+    std::int64_t run = 0;    // output channels
     std::array<std::int64_t, 3> tap{};
 };
 
@@ -50,6 +51,7 @@ struct conv_equation {
     filter_strides weights{};
     data_type bias_type = data_type::f32;
     std::int64_t bias_stride = 1;
+    std::int64_t bias_channels = 0;  // output channels that have a bias each, over and over
 
     [[nodiscard]] constexpr bool is_forward() const noexcept { return outputs == shape::side::small; }
     [[nodiscard]] constexpr bool accumulates() const noexcept { return output == output_mode::accumulate; }
@@ -136,6 +138,22 @@ constexpr void collapse_unit_axes(conv_equation& e) noexcept {
     }
 }
 
+/// Data gradients whose windows lie side by side along the columns: each output meets one column tap. Where pixels continue the
+/// channels in memory, the taps become output channels, so that more lanes are used. The order of sums stays.
+constexpr void collapse_column_taps(conv_equation& e) noexcept {
+    shape::axis& a = e.axes[2];
+    if (e.groups != 1 || a.kernel == 1 || a.kernel != a.stride || a.dilation != 1 || a.pad_begin != 0 ||
+        a.large != a.small * a.stride || !continues(e.out[4], e.out_channels, e.out[1]) ||
+        e.out_channels * a.kernel < vector_lanes)
+        return;
+    e.weights.group = e.weights.tap[2];
+    const bool is_one_run = continues(e.weights.group, e.out_channels, e.weights.out);
+    e.out_channels *= a.kernel;
+    if (is_one_run) e.weights.run = e.out_channels;
+    if (a.small > 1) e.out[4] *= a.kernel;
+    a = {.large = a.small, .small = a.small};
+}
+
 /// The problem of a checked operator. The bias is none.
 [[nodiscard]] GRADKERN_COLD constexpr conv_problem make_conv_problem(
     const shape::convolution_problem& p, shape::side outputs, const shape::canonical_strides& in,
@@ -154,13 +172,19 @@ constexpr void collapse_unit_axes(conv_equation& e) noexcept {
                     .weights = {.group = p.small_channels * weights[0],
                                 .in = weights[forward ? 1 : 0],
                                 .out = weights[forward ? 0 : 1],
+                                .run = forward ? p.small_channels : p.large_channels,
                                 .tap = {weights[2], weights[3], weights[4]}},
-                    .bias_type = elements.bias},
+                    .bias_type = elements.bias,
+                    .bias_channels = p.groups * (forward ? p.small_channels : p.large_channels)},
                    elements,
                    options.scratch};
     for (std::size_t i = 0; i < 3; ++i) c.weights.first += c.axes[i].drop_outside_taps() * c.weights.tap[i];
     if (options.precision != precision::relaxed) c.bf16_pairs = false;
-    if (forward) drop_unread_pixels(c);
+    if (forward) {
+        drop_unread_pixels(c);
+    } else {
+        collapse_column_taps(c);
+    }
     if (in[1] != 1) collapse_unit_axes(c);  // else fused panels prefetch the next line
     return c;
 }

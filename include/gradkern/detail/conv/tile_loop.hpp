@@ -375,7 +375,7 @@ void pack_task_weights(const tile_task& t, const T* weights, const void* bias) n
     t.for_each_panel([&](std::int64_t p, std::int64_t group, std::int64_t lane, std::int64_t used) {
         float* const packed = t.weights_of(p);
         for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
-            packed[j] = load_as_float(bias, g.bias_type, (group * g.out_channels + lane + j) * g.bias_stride);
+            packed[j] = load_bias(g, bias, group * g.out_channels + lane + j);
         pack_weight_panel(g, g.panels, weights, group, lane, used, packed + g.panels.width);
         return 1;
     });

@@ -110,6 +110,11 @@ inline constexpr std::int64_t task_weight_floats = 64 * 1024;
     }
 }
 
+/// The bias of an output channel.
+[[nodiscard]] inline float load_bias(const conv_equation& e, const void* bias, std::int64_t channel) noexcept {
+    return load_as_float(bias, e.bias_type, channel % e.bias_channels * e.bias_stride);
+}
+
 /// Packs neighbouring lanes of a panel.
 template <class T>
 struct weight_packer {
@@ -183,34 +188,32 @@ private:
                   bool both = true) const noexcept {
         const bool splits = panels.splits_groups(e);
         clear_lanes(splits && used < width ? 0 : used, width, count, out, out_step);
-        if (!panels.across_groups()) {
-            pack_lanes_of(w + first_lane * e.weights.out + offset, used, both, step, count, out, out_step);
-            return;
-        }
-        if (e.out_channels == 1) {
-            pack_lanes(w + first_lane * e.weights.group + offset, e.weights.group, used, step, count, out, out_step);
-            return;
-        }
-        for (std::int64_t j = 0; j < used;) {  // a run for each group
-            const std::int64_t group = (first_lane + j) / e.out_channels;
-            const std::int64_t channel = (first_lane + j) % e.out_channels;
-            const std::int64_t run = std::min(used - j, splits ? 4 : e.out_channels - channel);
-            pack_lanes_of(w + group * e.weights.group + channel * e.weights.out + offset, run, true, step, count,
-                          out + (splits ? weight_panels::split_lane(j) : j), out_step);
-            j += run;
+        const filter_strides& s = e.weights;
+        const bool single = s.run == 1;  // runs of one channel are one run
+        std::int64_t at = first_lane / s.run;
+        std::int64_t channel = first_lane % s.run;
+        for (std::int64_t j = 0; j < used;) {
+            const std::int64_t lanes = single ? used : std::min(used - j, splits ? 4 : s.run - channel);
+            pack_lanes_of(w + at * s.group + channel * s.out + offset, single ? s.group : s.out, lanes, both, step,
+                          count, out + (splits ? weight_panels::split_lane(j) : j), out_step);
+            j += lanes;
+            channel += lanes;
+            if (channel < s.run) continue;
+            channel = 0;
+            ++at;
         }
     }
 
-    /// Lanes of one group.
-    void pack_lanes_of(const T* from, std::int64_t lanes, bool both, std::int64_t step, std::int64_t count, float* out,
-                       std::int64_t out_step) const noexcept {
+    /// Lanes of one run.
+    void pack_lanes_of(const T* from, std::int64_t lane_step, std::int64_t lanes, bool both, std::int64_t step,
+                       std::int64_t count, float* out, std::int64_t out_step) const noexcept {
         if constexpr (has_pairs<T>) {
             if (panels.has_pairs()) {
-                pack_pairs<T>({from, e.weights.in, both}, e.weights.out, lanes, step, count, out, out_step);
+                pack_pairs<T>({from, e.weights.in, both}, lane_step, lanes, step, count, out, out_step);
                 return;
             }
         }
-        pack_lanes(from, e.weights.out, lanes, step, count, out, out_step);
+        pack_lanes(from, lane_step, lanes, step, count, out, out_step);
     }
 };
 

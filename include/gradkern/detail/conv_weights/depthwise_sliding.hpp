@@ -3,12 +3,12 @@
 //   loops      tap_rows.hpp down to lines; then line > plane tap > three row taps > vector of lanes, of all panels of a
 //              task where they are read in place > output, whose terms go to the sums of all column taps
 //              (micro/sliding_sums.hpp)
-//   lanes      groups
+//   lanes      groups; a last panel shares lanes with the one before, so that its vectors are whole and stay in place
 //   taken      windows of three columns, neither dilated nor of a stride above two
 //   gains      over depthwise, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: x3d_dw_108
-//              NXC 0.96 -> 0.70 ms, xception_sep_256 NCX 0.93 -> 0.78. Small planes of stride 2 lose:
-//              coatnet_like_dw_64_s2 NXC 0.014 -> 0.028. Zen 5, bf16 (bench/LIMITS.md of 7159cb5): 3x3 144@56 2.1 ->
-//              0.46, stride 2 0.74 -> 0.19
+//              NXC 0.96 -> 0.70 ms, xception_sep_256 NCX 0.93 -> 0.78. Small planes of stride 2 lost until sums of
+//              borders stayed in registers, too. Zen 5, bf16 (bench/LIMITS.md of 7159cb5): 3x3 144@56 2.1 -> 0.46,
+//              stride 2 0.74 -> 0.19
 //   zoo        21 layers: depthwise 3x3 and 3x3x3
 //   delete     when depthwise reads each number once for all column taps
 #pragma once
@@ -53,17 +53,15 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines
                            .b_ahead = l.line_step,
                            .columns = columns.large,
                            .first = first,
-                           .stride = columns.stride,
                            .outputs = outputs,
                            .whole = whole,
                            .whole_end = std::max(whole, std::min(outputs, (columns.large - first) / columns.stride))};
-    const auto add_whole = kernels.whole[static_cast<std::size_t>(call.stride - 1)];
+    const auto add_line = kernels[static_cast<std::size_t>(columns.stride - 1)];
     for (std::int64_t line = l.at.h; line < l.at.h + l.lines; ++line) {
         const shape::tap_sequence lines = p.axes[1].inside_taps(line);
         for (std::int64_t d = planes.first; d < planes.first + planes.count; ++d) {
             const std::int64_t plane = l.at.n * l.stride[0] - l.origin + p.axes[0].position(l.at.d, d) * l.stride[2];
             for (std::int64_t t = 0; t < lines.count; t += sliding_sum_lines) {
-                call.lines = static_cast<std::size_t>(std::min<std::int64_t>(lines.count - t, sliding_sum_lines));
                 call.b_row = (line - l.at.h) * l.line_step;
                 GRADKERN_NO_UNROLL
                 for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
@@ -73,13 +71,13 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines
                     call.sums[i] = sum + (d * p.axes[1].kernel + tap) * columns.kernel * p.panel_width;
                 }
                 for (std::int64_t lane = 0; lane < l.lanes; lane += simd::lanes) {
-                    kernels.border(call, 0, call.whole);
-                    if (call.whole < call.whole_end) add_whole(call);
-                    kernels.border(call, call.whole_end, outputs + look_back);
-                    call.b_row += simd::lanes;
+                    add_line(call);
+                    // A last panel shares lanes with the one before.
+                    const std::int64_t next = std::min<std::int64_t>(simd::lanes, l.lanes - lane - simd::lanes);
+                    call.b_row += next;
                     GRADKERN_NO_UNROLL
                     for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
-                        call.a_row[i] += simd::lanes;
+                        call.a_row[i] += next;
                         call.sums[i] += p.panel_sums();
                     }
                 }

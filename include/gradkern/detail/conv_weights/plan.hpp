@@ -49,6 +49,7 @@ struct plan : tensors {
     std::int64_t task_channels = 1;  // large-side channels of one task
     std::int64_t task_taps = 1;      // column taps that are rows of one tile, at most
     std::int64_t task_rows = 1;      // row taps of one task
+    std::int64_t overlap = 0;     // lanes that the last panel shares with the one before, so that its vectors are whole
     bool cuts_positions = false;  // whether each task has one sum of chunks alone, which are added in order in the end
     source small_source = source::packed;
     source large_source = source::packed;  // where no window is packed
@@ -84,7 +85,7 @@ struct plan : tensors {
     }
     /// Whether every panel is whole vectors. Others are packed: vectors would leave the tensor.
     [[nodiscard]] constexpr bool has_whole_panels() const noexcept {
-        return lanes() % panel_width == 0 || fills_tile(lanes() % panel_width);
+        return lanes() % panel_width == 0 || fills_tile(lanes() % panel_width + overlap);
     }
     [[nodiscard]] constexpr std::int64_t panel_groups() const noexcept { return shape::ceil_div(panels, task_panels); }
     [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
@@ -251,6 +252,10 @@ struct task {
     /// Lanes of one panel.
     [[nodiscard]] constexpr std::int64_t lanes_of(const plan& p, std::int64_t panel) const noexcept {
         return std::min(p.panel_width, lanes - panel * p.panel_width);
+    }
+    /// Those before them that it computes, too.
+    [[nodiscard]] constexpr std::int64_t shared_lanes_of(const plan& p, std::int64_t panel) const noexcept {
+        return lanes_of(p, panel) < p.panel_width ? p.overlap : 0;
     }
 };
 

@@ -37,7 +37,8 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& m
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
         for (std::int64_t panel = 0; panel < t.panels; ++panel)
-            f(sum + panel * p.panel_sums(), t.lanes_of(p, panel), to + panel * p.panel_width * p.weights[0]);
+            f(sum + panel * p.panel_sums() + t.shared_lanes_of(p, panel), t.lanes_of(p, panel),
+              to + panel * p.panel_width * p.weights[0]);
     };
     const bool taps_contiguous =
         p.weights[4] == 1 && (kh == 1 || p.weights[3] == kw) && (p.axes[0].kernel == 1 || p.weights[2] == kw * kh);

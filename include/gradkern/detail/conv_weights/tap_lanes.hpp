@@ -5,11 +5,12 @@
 //   lanes      (column tap, l): a packed line is [column][l], so that a vector that begins at a pixel has the numbers of
 //              all its column taps side by side. Rows are channels s of the small side, each a number that is broadcast
 //   taken      groups of more than four channels, where vectors are fuller than with channels s in the lanes, or tiles
-//              larger: 5 to about 24 channels in NXC, to about 12 in NCX, where both sides are transposed
+//              larger: 5 to about 24 channels in NXC, to about 12 in NCX, where both sides are transposed; one group
+//              where they are four times as full (slowfast_stem: 20.9 -> 13.2 ms in NXC, 20.7 -> 17.8 in NCX)
 //   gains      over dense and grouped, f32, Sapphire Rapids, AVX-512, g++ 12 -O2, the layers of the zoo in NXC:
 //              regnetx_192_w12 11.8 -> 6.3 ms, regnety_256_g16 5.5 -> 3.4, resnext50_g32_256 9.1 -> 6.2, 1.56 in the
 //              mean of 10 layers (1.39 to 1.86)
-//   zoo        10 layers: those of regnetx and regnety but one, resnext50_g32_256, resnext50_g32_512
+//   zoo        11 layers: those of regnetx and regnety but one, resnext50_g32_256, resnext50_g32_512, slowfast_stem
 //   delete     when dense tiles take several groups and all column taps
 #pragma once
 
@@ -121,11 +122,11 @@ struct line_layout {
 }
 
 /// Where vectors are fuller, or tiles larger, than with the channels of a group in the lanes. Groups of four and less
-/// leave tiles too few rows. With a stride, grouped packs less of those of eight.
+/// leave tiles too few rows. With a stride, grouped packs less of those of eight. One group is packed for few products.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_tap_lanes_profitable(const problem& p) noexcept {
     const bool strided = p.axes[1].stride > 1 || p.axes[2].stride > 1;
-    if (p.groups == 1 || p.dot_bf16 || p.small_channels <= 4 || (strided && fits_grouped(p))) return false;
-    return cost_of_tap_lanes(p) < 0.95 * cost_of_dense(p);
+    if (p.dot_bf16 || p.small_channels <= 4 || (strided && fits_grouped(p))) return false;
+    return cost_of_tap_lanes(p) < (p.groups == 1 ? 0.25 : 0.95) * cost_of_dense(p);
 }
 
 /// Lines of a side as they are packed: [line][column][channel], with zeros beside the columns.

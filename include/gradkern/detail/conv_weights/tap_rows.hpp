@@ -39,6 +39,8 @@ namespace detail::conv_weights {
     plan q(p, name, width, floats);
     if (in_place) q.large_source = source::in_place;
     if (in_place && p.small[1] == 1) q.small_source = source::in_place;
+    if (q.small_source == source::in_place && q.panels > 1 && !q.has_whole_panels())
+        q.overlap = simd::lanes - q.lanes() % simd::lanes;
     q.task_channels = p.large_channels;
     q.task_taps = p.axes[2].kernel;
     if (!in_place || (p.groups > 1 && !q.has_whole_panels())) {
@@ -219,7 +221,7 @@ void add_panels(const plan& p, const task& t, add_lines_function add_lines, cons
     }
 }
 
-/// Adds some chunks to the sums of a task. depthwise_sliding takes all whole panels that are read in place at once.
+/// Adds some chunks to the sums of a task. depthwise_sliding takes all panels that are read in place at once.
 template <class T>
 void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, add_lines_function add_lines,
                   const T* large, const T* small, std::byte* slice) noexcept {
@@ -228,10 +230,10 @@ void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, 
     p.clear_sums(slice, p.at_chunk);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         for (std::int64_t lane = 0, lanes = 0; lane < t.lanes; lane += lanes) {
-            const std::int64_t left = t.lanes - lane;
-            const std::int64_t whole = left / p.panel_width * p.panel_width;
-            lanes = whole == 0 ? left : fuses ? whole : p.panel_width;
-            add_panels(p, t, add_lines, large, small, p.chunks[i], t.first_lane + lane, lanes, slice,
+            lanes = fuses ? t.lanes - lane : std::min(t.lanes - lane, p.panel_width);
+            if (lanes > p.panel_width && p.overlap == 0) lanes -= lanes % p.panel_width;
+            const std::int64_t shared = lanes < p.panel_width ? p.overlap : 0;
+            add_panels(p, t, add_lines, large, small, p.chunks[i], t.first_lane + lane - shared, lanes + shared, slice,
                        chunk_sum + lane / p.panel_width * p.panel_sums());
         }
         fold(chunk_sum, array_at<float>(slice, p.at_sum), p.sum_floats());
