@@ -43,6 +43,9 @@ LISTS = [
     (["tests/op/unplanned_test.cpp"], r'"X"', "plans that were never made"),
     (["tests/testing/own_results_test.cpp"], r"\boperation::X\b", "verdicts on gradkern's own results"),
     (["bench/layers.hpp"], r"\bplan_X<", "benchmarks"),
+    (["tools/golden/problem.cpp"], r'"X"', "problems of gradkern-golden"),
+    (["tools/golden/compute.cpp"], r"\bgk::X\(", "results of gradkern-golden"),
+    (["tools/golden/compute.cpp"], r"\bgk::infer_X\(", "shapes of gradkern-golden"),
 ]
 
 # Operators that a list does without, and why.

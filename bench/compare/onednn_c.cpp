@@ -179,7 +179,8 @@ void add_pool(variant& v, const problem& p, freedom f, void* a, void* b, void* o
     const dims kernel = p.spatial(p.kernel);
     const dims pads_begin = p.spatial(p.pads_begin);
     const dims pads_end = p.spatial(p.pads_end);
-    const dims dilations(static_cast<std::size_t>(p.rank), 0);
+    dims dilations = p.spatial(p.dilations);
+    for (auto& d : dilations) --d;
     const auto at = [](const memory::desc& d, void* data) { return memory(d, cpu(), data); };
     const pooling_forward::primitive_desc forward(cpu(), prop_kind::forward_training, how, layout(src), layout(dst),
                                                   strides, kernel, dilations, pads_begin, pads_end);

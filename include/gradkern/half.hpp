@@ -15,6 +15,8 @@
 #include <limits>
 #include <type_traits>
 
+#include <gradkern/detail/config.hpp>  // before what it says
+
 #if GRADKERN_DETAIL_HAS_F16C
 #include <immintrin.h>
 #endif
@@ -25,7 +27,6 @@
 #endif
 #endif
 
-#include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 
 GRADKERN_NAMESPACE_BEGIN
