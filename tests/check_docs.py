@@ -20,7 +20,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 Symbol = collections.namedtuple("Symbol", "kind name file line page anchor described")
-FACES = ("infer_{}", "plan_{}", "{}", "{}_plan", "dynamic_{}_plan", "ref::{}")  # of an operator, below gradkern::
+FACES = ("infer_{}", "plan_{}", "{}", "{}_plan", "dynamic_{}_plan", "ref::{}", "ref::exact::{}")  # of an operator, below gradkern::
 
 
 def run_doxygen(program, root, output):

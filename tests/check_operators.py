@@ -24,6 +24,8 @@ LISTS = [
     (["include/gradkern/testing/problem.hpp"], r'"X"', "their names"),
     (["include/gradkern/testing/compare.hpp"], r"\bref::X<double>", "expected values"),
     (["include/gradkern/testing/compare.hpp"], r"\baccuracy::X<(?:In, )?T>", "bounds of verdicts"),
+    (["include/gradkern/ref/exact/*.hpp"], r"\bstatus X\(", "exact references"),
+    (["tests/exact/rationals.cpp"], r"\bexact::X<", "exact references against rational numbers"),
     (["README.md"], r"^\| `X` \|", "the table of operators"),
     (["docs/mainpage.md"], r"^\| gradkern::X \|", "the table of operators"),
     (["docs/porting.md"], r"`X`", "the names of other libraries"),

@@ -27,6 +27,7 @@ ALLOWED = {
     "include/gradkern/detail/own.hpp": {"builtins", "assembly"},
     "include/gradkern/detail/micro/line_phases.hpp": {"builtins", "attributes in GNU's spelling"},
     "include/gradkern/detail/simd/x86/avx512.hpp": {"assembly"},
+    "include/gradkern/ref/exact/detail/products.hpp": {"attributes in GNU's spelling"},
     "include/gradkern/cpu.hpp": {"attributes in GNU's spelling", "assembly"},
 }
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)

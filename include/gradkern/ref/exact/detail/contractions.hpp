@@ -1,0 +1,244 @@
+// The three sums of the convolution family, exact: over what a small position reads, over what a large position is reached from, and over
+// all positions. Each calls finish(n, channel, position, sum), or finish(small channel, large channel, tap, sum), for every output.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <gradkern/detail/config.hpp>
+#include <gradkern/half.hpp>
+#include <gradkern/ref/exact/accumulator.hpp>
+#include <gradkern/ref/exact/detail/products.hpp>
+#include <gradkern/ref/loops.hpp>
+#include <gradkern/shape.hpp>
+
+GRADKERN_ISA_NAMESPACE_BEGIN
+namespace ref::exact::detail {
+
+[[nodiscard]] constexpr std::int64_t count_of(const index3& extent) noexcept {
+    return extent[0] * extent[1] * extent[2];
+}
+/// Number of index i, row-major.
+[[nodiscard]] constexpr std::int64_t number_of(const index3& i, const index3& extent) noexcept {
+    return (i[0] * extent[1] + i[1]) * extent[2] + i[2];
+}
+
+/// A problem without the taps that lie inside for no window: a kernel may have many more taps than weights are read.
+struct read_taps {
+    std::array<shape::axis, 3> axes;
+    index3 first{};
+    index3 extent{};
+
+    explicit constexpr read_taps(const shape::convolution_problem& p) noexcept : axes(p.axes) {
+        for (std::size_t i = 0; i < 3; ++i) {
+            first[i] = axes[i].drop_outside_taps();
+            extent[i] = axes[i].kernel;
+        }
+    }
+    [[nodiscard]] constexpr index3 original(const index3& k) const noexcept {
+        return {k[0] + first[0], k[1] + first[1], k[2] + first[2]};
+    }
+};
+
+/// Two packed tensors, and how their products are added.
+struct operands {
+    scheme how;
+    panel a;
+    panel b;
+};
+template <element A, element B, class WalkA, class WalkB>
+[[nodiscard]] operands pack_operands(std::int64_t a_size, const WalkA& walk_a, std::int64_t b_size, const WalkB& walk_b,
+                                     std::int64_t terms) {
+    const extent_of_bits a = extent_of_elements<A>(walk_a);
+    const extent_of_bits b = extent_of_elements<B>(walk_b);
+    const bool with_signs = a.has_special || b.has_special;
+    operands o;
+    o.how = scheme_for(a, b, terms);
+    o.a = pack<A>(a_size, o.how.by_bins, with_signs, walk_a);
+    o.b = pack<B>(b_size, o.how.by_bins, with_signs, walk_b);
+    return o;
+}
+
+/// Visits the elements of an activation: (n, position, channel).
+template <class T>
+[[nodiscard]] auto walk_positions(const tensor5<const T>& t, std::int64_t batch, const index3& extent,
+                                  std::int64_t channels) {
+    return [=](const auto& visit) {
+        std::int64_t place = 0;
+        for (std::int64_t n = 0; n < batch; ++n)
+            for_each_index(extent, [&](const index3& i) {
+                for (std::int64_t c = 0; c < channels; ++c) visit(place++, t.at(n, c, i));
+            });
+    };
+}
+/// Visits the elements of an activation: (n, channel, position).
+template <class T>
+[[nodiscard]] auto walk_channels(const tensor5<const T>& t, std::int64_t batch, const index3& extent,
+                                 std::int64_t channels) {
+    return [=](const auto& visit) {
+        std::int64_t place = 0;
+        for (std::int64_t n = 0; n < batch; ++n)
+            for (std::int64_t c = 0; c < channels; ++c)
+                for_each_index(extent, [&](const index3& i) { visit(place++, t.at(n, c, i)); });
+    };
+}
+
+/// sum over inside taps k and channels l of large[n, g*L+l, p(o,k)] * weights(g*S+s, l, k).
+template <class A, class B, class Finish>
+void contract_large(const shape::convolution_problem& p, const tensor5<const A>& large, const tensor5<const B>& weights,
+                    const Finish& finish) {
+    const read_taps taps(p);
+    const std::int64_t channels = p.large_channels;
+    const std::int64_t outputs = p.small_channels;
+    const std::int64_t blocks = whole_lanes(outputs) / lanes;
+    const std::int64_t positions = count_of(large_extent(p));
+    const std::int64_t kernel = count_of(taps.extent);
+    // weights: (group, block, tap, large channel, lane)
+    const auto walk_weights = [&](const auto& visit) {
+        for (std::int64_t s = 0; s < p.groups * outputs; ++s) {
+            const std::int64_t block = s / outputs * blocks + s % outputs / lanes;
+            for_each_index(taps.extent, [&](const index3& k) {
+                for (std::int64_t l = 0; l < channels; ++l)
+                    visit(((block * kernel + number_of(k, taps.extent)) * channels + l) * lanes + s % outputs % lanes,
+                          weights.at(s, l, taps.original(k)));
+            });
+        }
+    };
+    const operands o = pack_operands<A, B>(
+        p.batch * positions * p.groups * channels, walk_positions(large, p.batch, large_extent(p), p.groups * channels),
+        p.groups * blocks * kernel * channels * lanes, walk_weights, kernel * channels);
+    lane_sums sums(o.how, o.a, o.b);
+    for (std::int64_t n = 0; n < p.batch; ++n) {
+        for (std::int64_t g = 0; g < p.groups; ++g) {
+            for (std::int64_t block = 0; block < blocks; ++block) {
+                const std::int64_t first = block * lanes;
+                const std::int64_t used = (std::min)(lanes, outputs - first);
+                for_each_index(small_extent(p), [&](const index3& at) {
+                    sums.start(used);
+                    for_each_tap(taps.axes, at, [&](const index3& k, const index3& i) {
+                        sums.add(((n * positions + number_of(i, large_extent(p))) * p.groups + g) * channels, 1,
+                                 ((g * blocks + block) * kernel + number_of(k, taps.extent)) * channels * lanes, lanes,
+                                 channels);
+                    });
+                    auto& totals = sums.totals();
+                    for (std::int64_t l = 0; l < used; ++l)
+                        finish(n, g * outputs + first + l, at, totals[static_cast<std::size_t>(l)]);
+                });
+            }
+        }
+    }
+}
+
+/// sum over (o, k) with p(o,k) = q and channels s of small[n, g*S+s, o] * weights(g*S+s, l, k).
+template <class A, class B, class Finish>
+void contract_small(const shape::convolution_problem& p, const tensor5<const A>& small, const tensor5<const B>& weights,
+                    const Finish& finish) {
+    const read_taps taps(p);
+    const std::int64_t channels = p.small_channels;
+    const std::int64_t outputs = p.large_channels;
+    const std::int64_t blocks = whole_lanes(outputs) / lanes;
+    const std::int64_t positions = count_of(small_extent(p));
+    const std::int64_t kernel = count_of(taps.extent);
+    // weights: (group, block, tap, small channel, lane)
+    const auto walk_weights = [&](const auto& visit) {
+        for (std::int64_t s = 0; s < p.groups * channels; ++s) {
+            for_each_index(taps.extent, [&](const index3& k) {
+                for (std::int64_t l = 0; l < outputs; ++l) {
+                    const std::int64_t block = s / channels * blocks + l / lanes;
+                    visit(((block * kernel + number_of(k, taps.extent)) * channels + s % channels) * lanes + l % lanes,
+                          weights.at(s, l, taps.original(k)));
+                }
+            });
+        }
+    };
+    const operands o = pack_operands<A, B>(
+        p.batch * positions * p.groups * channels, walk_positions(small, p.batch, small_extent(p), p.groups * channels),
+        p.groups * blocks * kernel * channels * lanes, walk_weights, kernel * channels);
+    lane_sums sums(o.how, o.a, o.b);
+    for (std::int64_t n = 0; n < p.batch; ++n) {
+        for (std::int64_t g = 0; g < p.groups; ++g) {
+            for (std::int64_t block = 0; block < blocks; ++block) {
+                const std::int64_t first = block * lanes;
+                const std::int64_t used = (std::min)(lanes, outputs - first);
+                for_each_index(large_extent(p), [&](const index3& q) {
+                    sums.start(used);
+                    for_each_window(taps.axes, q, [&](const index3& k, const index3& i) {
+                        sums.add(((n * positions + number_of(i, small_extent(p))) * p.groups + g) * channels, 1,
+                                 ((g * blocks + block) * kernel + number_of(k, taps.extent)) * channels * lanes, lanes,
+                                 channels);
+                    });
+                    auto& totals = sums.totals();
+                    for (std::int64_t l = 0; l < used; ++l)
+                        finish(n, g * outputs + first + l, q, totals[static_cast<std::size_t>(l)]);
+                });
+            }
+        }
+    }
+}
+
+/// sum over n and o of large[n, g*L+l, p(o,k)] * small[n, g*S+s, o].
+template <class A, class B, class Finish>
+void contract_positions(const shape::convolution_problem& p, const tensor5<const A>& large,
+                        const tensor5<const B>& small, const Finish& finish) {
+    const std::int64_t outputs = p.small_channels;
+    const std::int64_t blocks = whole_lanes(outputs) / lanes;
+    const index3 large_side = large_extent(p);
+    const index3 small_side = small_extent(p);
+    const std::int64_t reads = p.groups * p.large_channels;
+    // small: (n, group, block, position, lane)
+    const auto walk_small = [&](const auto& visit) {
+        for (std::int64_t n = 0; n < p.batch; ++n) {
+            for (std::int64_t s = 0; s < p.groups * outputs; ++s) {
+                const std::int64_t block = (n * p.groups + s / outputs) * blocks + s % outputs / lanes;
+                std::int64_t place = block * count_of(small_side) * lanes + s % outputs % lanes;
+                for_each_index(small_side, [&](const index3& i) {
+                    visit(place, small.at(n, s, i));
+                    place += lanes;
+                });
+            }
+        }
+    };
+    const operands o = pack_operands<A, B>(
+        p.batch * reads * count_of(large_side), walk_channels(large, p.batch, large_side, reads),
+        p.batch * p.groups * blocks * count_of(small_side) * lanes, walk_small, p.batch * count_of(small_side));
+    lane_sums sums(o.how, o.a, o.b);
+    for (std::int64_t g = 0; g < p.groups; ++g) {
+        for (std::int64_t block = 0; block < blocks; ++block) {
+            const std::int64_t first = block * lanes;
+            const std::int64_t used = (std::min)(lanes, outputs - first);
+            for (std::int64_t l = 0; l < p.large_channels; ++l) {
+                for_each_index(kernel_extent(p), [&](const index3& k) {
+                    const auto rows_d = p.axes[0].inside_positions(k[0]);
+                    const auto rows_h = p.axes[1].inside_positions(k[1]);
+                    const auto row = p.axes[2].inside_positions(k[2]);
+                    sums.start(used);
+                    for (std::int64_t n = 0; n < p.batch; ++n) {
+                        for_each_index(
+                            {rows_d.last - rows_d.first, rows_h.last - rows_h.first, 1}, [&](const index3& i) {
+                                const index3 at{rows_d.first + i[0], rows_h.first + i[1], row.first};
+                                if (row.first == row.last) return;
+                                const index3 q{p.axes[0].position(at[0], k[0]), p.axes[1].position(at[1], k[1]),
+                                               p.axes[2].position(at[2], k[2])};
+                                sums.add((n * reads + g * p.large_channels + l) * count_of(large_side) +
+                                             number_of(q, large_side),
+                                         p.axes[2].stride,
+                                         (((n * p.groups + g) * blocks + block) * count_of(small_side) +
+                                          number_of(at, small_side)) *
+                                             lanes,
+                                         lanes, row.last - row.first);
+                            });
+                    }
+                    auto& totals = sums.totals();
+                    for (std::int64_t s = 0; s < used; ++s)
+                        finish(g * outputs + first + s, l, k, totals[static_cast<std::size_t>(s)]);
+                });
+            }
+        }
+    }
+}
+
+}  // namespace ref::exact::detail
+GRADKERN_ISA_NAMESPACE_END
