@@ -24,11 +24,8 @@
 #include <gradkern/dynamic_view.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/ref/avg_pool.hpp>
-#include <gradkern/ref/bias.hpp>
-#include <gradkern/ref/conv_transpose.hpp>
-#include <gradkern/ref/convolution.hpp>
+#include <gradkern/ref/exact.hpp>
 #include <gradkern/ref/loops.hpp>
-#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
 #include <gradkern/shape/check.hpp>
 #include <gradkern/status.hpp>
@@ -68,28 +65,30 @@ struct inputs_f64 {
                                             tensor_view<double> out) noexcept {
     using test::operation;
     switch (p.op()) {
-        case operation::avg_pool: return ref::avg_pool<double>(in.src, p.avg_pool(), out);
-        case operation::avg_pool_backward: return ref::avg_pool_backward<double>(in.diff_dst, p.avg_pool(), out);
-        case operation::lp_pool: return ref::lp_pool<double>(in.src, p.lp_pool(), out);
+        case operation::avg_pool: return ref::exact::avg_pool<double>(in.src, p.avg_pool(), out);
+        case operation::avg_pool_backward: return ref::exact::avg_pool_backward<double>(in.diff_dst, p.avg_pool(), out);
+        case operation::lp_pool: return ref::exact::lp_pool<double>(in.src, p.lp_pool(), out);
         case operation::lp_pool_backward:
-            return ref::lp_pool_backward<double>(in.src, in.dst, in.diff_dst, p.lp_pool(), out);
-        case operation::max_pool: return ref::max_pool<double>(in.src, p.max_pool(), out);
+            return ref::exact::lp_pool_backward<double>(in.src, in.dst, in.diff_dst, p.lp_pool(), out);
+        case operation::max_pool: return ref::exact::max_pool<double>(in.src, p.max_pool(), out);
         case operation::max_pool_backward:
-            return ref::max_pool_backward<double>(in.src, in.diff_dst, p.max_pool(), out);
+            return ref::exact::max_pool_backward<double>(in.src, in.diff_dst, p.max_pool(), out);
         case operation::max_pool_backward_from_indices:
-            return ref::max_pool_backward_from_indices<double>(in.diff_dst, in.indices, p.max_pool_indices(), out);
-        case operation::convolution: return ref::convolution<double>(in.src, in.weights, in.bias, p.convolution(), out);
+            return ref::exact::max_pool_backward_from_indices<double>(in.diff_dst, in.indices, p.max_pool_indices(),
+                                                                      out);
+        case operation::convolution:
+            return ref::exact::convolution<double>(in.src, in.weights, in.bias, p.convolution(), out);
         case operation::convolution_backward_data:
-            return ref::convolution_backward_data<double>(in.diff_dst, in.weights, p.convolution(), out);
+            return ref::exact::convolution_backward_data<double>(in.diff_dst, in.weights, p.convolution(), out);
         case operation::convolution_backward_weights:
-            return ref::convolution_backward_weights<double>(in.src, in.diff_dst, p.convolution(), out);
+            return ref::exact::convolution_backward_weights<double>(in.src, in.diff_dst, p.convolution(), out);
         case operation::conv_transpose:
-            return ref::conv_transpose<double>(in.src, in.weights, in.bias, p.conv_transpose(), out);
+            return ref::exact::conv_transpose<double>(in.src, in.weights, in.bias, p.conv_transpose(), out);
         case operation::conv_transpose_backward_data:
-            return ref::conv_transpose_backward_data<double>(in.diff_dst, in.weights, p.conv_transpose(), out);
+            return ref::exact::conv_transpose_backward_data<double>(in.diff_dst, in.weights, p.conv_transpose(), out);
         case operation::conv_transpose_backward_weights:
-            return ref::conv_transpose_backward_weights<double>(in.src, in.diff_dst, p.conv_transpose(), out);
-        case operation::bias_backward: return ref::bias_backward<double>(in.diff_dst, p.bias(), out);
+            return ref::exact::conv_transpose_backward_weights<double>(in.src, in.diff_dst, p.conv_transpose(), out);
+        case operation::bias_backward: return ref::exact::bias_backward<double>(in.diff_dst, p.bias(), out);
     }
     return error{.code = errc::invalid_argument, .op = "compare", .argument = "op"};
 }
