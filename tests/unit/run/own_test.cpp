@@ -32,7 +32,9 @@ std::vector<std::int64_t> edges() {
 TEST(own, overflows_are_those_of_a_wider_number) {
     const auto expect = [](wide exact, bool lost, std::int64_t got) {
         ASSERT_EQ(lost, exact < INT64_MIN || exact > INT64_MAX);
-        if (!lost) ASSERT_EQ(got, static_cast<std::int64_t>(exact));
+        if (!lost) {
+            ASSERT_EQ(got, static_cast<std::int64_t>(exact));
+        }
     };
     for (const std::int64_t a : edges())
         for (const std::int64_t b : edges()) {
