@@ -14,8 +14,8 @@ import os
 import subprocess
 import sys
 
-SENTENCE = "gradkern: operators take elements of type float, float16 or bfloat16, or of a type that element_traits opens"
-WRONG = ("double", "int", "bool", "long double", "const float")
+SENTENCE = "gradkern: operators take elements of type float, float16, bfloat16 or double, or of a type that element_traits opens"
+WRONG = ("char", "int", "bool", "long double", "const float")
 
 # Name, what includes it, and the arguments with T for the type: inputs, attributes, outputs.
 V, C = "tensor_view<T>{}", "tensor_view<const T>{}"
@@ -76,7 +76,7 @@ def errors_of(compiler, includes, name, face, types):
 
 
 def mixed_problems_of(compiler, includes):
-    """A bias, or a gradient of weights or bias, of 16 bits beside f32 tensors: one sentence for each operator."""
+    """A bias, or a gradient of weights or bias, of 16 bits beside f32 tensors, or of f32 beside f64: one sentence each."""
     mixed = {name: face for name, face in CORE.items() if face[0] in ("convolution", "conv_transpose", "bias")
              and not name.endswith("_data")}
     text = "\n".join(f"#include <gradkern/{h}.hpp>" for h in ("convolution", "conv_transpose", "bias"))
@@ -84,6 +84,7 @@ def mixed_problems_of(compiler, includes):
     for name, (_, inputs, attributes, outputs) in mixed.items():
         plan = ", ".join([L] * len(inputs) + [attributes] + [L] * len(outputs))
         text += f"void of_{name}() {{ static_cast<void>(plan_{name}<float, float16>({plan})); }}\n"
+        text += f"void of_f64_{name}() {{ static_cast<void>(plan_{name}<double, float>({plan})); }}\n"
     errors = compile_text(compiler, includes, text)
     right = [line for line in errors if "the bias, and the gradients of weights and bias, have the element type" in line]
     if len(right) >= 1 and len(right) == len(errors):

@@ -12,8 +12,9 @@
 // no bound for them here.
 //
 // Derivation: each term is rounded at most as often as the longest chain of additions in the order of summation has roundings
-// (detail/order/summation.hpp), each time by at most 2^-24 of the value. Results are rounded to their type once more. A
-// subnormal value loses at most half the smallest subnormal number.
+// (detail/order/summation.hpp), each time by at most 2^-24 of the value, of f64 2^-53. Results are rounded to their type once
+// more. A subnormal value loses at most half the smallest subnormal number. Bounds of f64 results are for exact numbers: one that
+// is rounded to f64 itself may be off by as much as the bound says.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,7 @@ namespace accuracy {
 struct error_terms {
     std::int64_t roundings = 0;    ///< of one term at most, before the rounding to the result's type
     double underflows = 0;         ///< roundings of subnormal numbers, of all terms together
-    double underflow = 0x1p-150;   ///< error of one of them
+    double underflow = 0;          ///< error of one of them; 0: half the least number of the type of sums
     double growth = 1;             ///< bound of partial sums, relative to the sum of the absolute terms
     double relaxed = 1;            ///< factor of precision::relaxed on the error of the sum
     bool result_is_exact = false;  ///< the sum is a number of the result's type
@@ -64,21 +65,21 @@ public:
     [[nodiscard]] constexpr double operator()(double size, double exact) const noexcept {
         constexpr double infinity = own::infinity<double>;
         if (size == 0) return 0;
-        if (!(size < infinity) || terms_.roundings >= 1 << 24) return infinity;  // or a NaN
+        if (!(size < infinity) || terms_.roundings >= most_roundings) return infinity;  // or a NaN
         const double of_sum = sum_error(size);
         const double most = (exact < 0 ? -exact : exact) + of_sum;  // before the last rounding
-        if (!((size + of_sum) * terms_.growth < overflow_f32) || !(most < overflow)) return infinity;
+        if (!((size + of_sum) * terms_.growth < overflow_of_sums) || !(most < overflow)) return infinity;
         const double last =
             terms_.result_is_exact ? 0 : (roundoff * most > half_of_least ? roundoff * most : half_of_least);
         return (of_sum + last) * (1 + 0x1p-20);  // `size` and this expression are rounded, too
     }
 
-    /// Whether the result has to be infinite: the sum stays in the range of f32, and rounds to Inf in T. (The bound is infinite
+    /// Whether the result has to be infinite: the sum stays in the range of its type, and rounds to Inf in T. (The bound is infinite
     /// then, too.)
     [[nodiscard]] constexpr bool overflows(double size, double exact) const noexcept {
-        if (!(size < own::infinity<double>) || terms_.roundings >= 1 << 24) return false;
+        if (!(size < own::infinity<double>) || terms_.roundings >= most_roundings) return false;
         const double of_sum = sum_error(size);
-        return (size + of_sum) * terms_.growth < overflow_f32 && (exact < 0 ? -exact : exact) - of_sum >= overflow;
+        return (size + of_sum) * terms_.growth < overflow_of_sums && (exact < 0 ? -exact : exact) - of_sum >= overflow;
     }
 
     /// What the bound is made of.
@@ -86,20 +87,26 @@ public:
 
 private:
     static constexpr data_type type = element_traits<T>::type;
-    /// Numbers from here on round to Inf.
-    static constexpr double overflow_f32 = 0x1.ffffffp127;
+    static constexpr bool is_f64 = type == data_type::f64;
+    /// The unit roundoff of sums, and half the least number that they have, or of f64 the least one.
+    static constexpr double unit = is_f64 ? 0x1p-53 : 0x1p-24;
+    static constexpr double least = is_f64 ? 0x1p-1074 : 0x1p-150;
+    static constexpr std::int64_t most_roundings = is_f64 ? std::int64_t{1} << 53 : 1 << 24;
+    /// Numbers from here on round to Inf, or are the largest one.
+    static constexpr double overflow_of_sums = is_f64 ? 0x1.fffffffffffffp1023 : 0x1.ffffffp127;
     static constexpr double overflow = type == data_type::f16    ? 65520.0
                                        : type == data_type::bf16 ? 0x1.ffp127
-                                                                 : overflow_f32;
-    /// The error of rounding to T: relative for a normal number, absolute for a subnormal one. f32 sums are results.
+                                                                 : overflow_of_sums;
+    /// The error of rounding to T: relative for a normal number, absolute for a subnormal one. Sums are results of their type.
     static constexpr double roundoff = type == data_type::f16 ? 0x1p-11 : type == data_type::bf16 ? 0x1p-8 : 0.0;
     static constexpr double half_of_least = type == data_type::f16 ? 0x1p-25 : type == data_type::bf16 ? 0x1p-134 : 0.0;
 
-    /// The error of the f32 sum: n successive roundings give (1 + u)^n - 1 <= n u / (1 - n u).
+    /// The error of the sum: n successive roundings give (1 + u)^n - 1 <= n u / (1 - n u).
     [[nodiscard]] constexpr double sum_error(double size) const noexcept {
-        const double n = static_cast<double>(terms_.roundings) * 0x1p-24;
+        const double n = static_cast<double>(terms_.roundings) * unit;
         const double grown = n / (1 - n);
-        return terms_.relaxed * (grown * size + terms_.underflows * terms_.underflow * (1 + grown));
+        const double underflow = terms_.underflow == 0 ? least : terms_.underflow;
+        return terms_.relaxed * (grown * size + terms_.underflows * underflow * (1 + grown));
     }
 
     error_terms terms_{};
@@ -127,15 +134,18 @@ namespace detail {
     return terms + (std::min)(chunks.group_chunks, chunks.sum_chunks) - 1 + chunks.group_sums() - 1 + groups - 1;
 }
 
-/// Those of a pool's sum of `terms` terms, of which the first is added to +0.
+/// Those of a pool's sum of `terms` terms in Real, of which the first is added to +0.
+template <class Real = float>
 [[nodiscard]] constexpr std::int64_t pool_roundings(std::int64_t terms) noexcept {
     if (terms <= pool_part) return (std::max<std::int64_t>)(terms - 1, 0);
+    if constexpr (sizeof(Real) == sizeof(double)) return pool_part - 1 + shape::ceil_div(terms, pool_part) - 1;
     return pool_part - 1 + 1 + (terms >> 38);  // the total, and 2^9 times as many sums in f64, each 2^-29 as far off
 }
 
-/// Those of a sum of gradients of a max pool, in f64 if there may be more than `most_in_f32`.
-[[nodiscard]] constexpr std::int64_t scattered_roundings(std::int64_t terms, std::int64_t most_in_f32) noexcept {
-    if (terms <= most_in_f32) return (std::max<std::int64_t>)(terms - 1, 0);
+/// Those of a sum of gradients of a max pool in Real, or in f64 if there may be more than `most`.
+template <class Real>
+[[nodiscard]] constexpr std::int64_t scattered_roundings(std::int64_t terms, std::int64_t most) noexcept {
+    if (terms <= most || sizeof(Real) == sizeof(double)) return (std::max<std::int64_t>)(terms - 1, 0);
     return 1 + (terms >> 29);
 }
 
@@ -293,7 +303,8 @@ template <element T>
     const auto taps = detail::most_met(p->axes, shape::side::small);
     error_terms e;
     // the quotient, and the divisor, which may have been rounded
-    e.roundings = detail::pool_roundings(taps[0] * taps[1]) + detail::pool_roundings(taps[2]) + 2;
+    e.roundings = detail::pool_roundings<accumulate_t<T>>(taps[0] * taps[1]) +
+                  detail::pool_roundings<accumulate_t<T>>(taps[2]) + 2;
     e.underflows = 1;
     for (std::size_t i = 0; i < 3; ++i)  // elements are added before they are divided
         e.growth *= static_cast<double>(attributes.exclude_pad ? taps[i] : p->axes[i].kernel);
@@ -316,7 +327,8 @@ template <element T>
     const auto windows = detail::most_met(p->axes, shape::side::large);
     error_terms e;
     // the quotient, and the divisor, which may have been rounded
-    e.roundings = 2 + detail::pool_roundings(windows[0] * windows[1]) + detail::pool_roundings(windows[2]);
+    e.roundings = 2 + detail::pool_roundings<accumulate_t<T>>(windows[0] * windows[1]) +
+                  detail::pool_roundings<accumulate_t<T>>(windows[2]);
     e.underflows = static_cast<double>(windows[0]) * static_cast<double>(windows[1]) * static_cast<double>(windows[2]);
     return detail::finished_bound<T>(e, options);
 }
@@ -331,16 +343,18 @@ template <element T>
     const auto taps = detail::most_met(p->axes, shape::side::small);
     error_terms e;
     // A root halves the relative error of the squares' sum. Then it is rounded itself.
-    e.roundings = shape::ceil_div(1 + detail::pool_roundings(taps[0] * taps[1] * taps[2]), 2) + 1;
+    e.roundings = shape::ceil_div(1 + detail::pool_roundings<accumulate_t<T>>(taps[0] * taps[1] * taps[2]), 2) + 1;
     // Each square may lose half the least subnormal number; the root of n of these is at most n times that of one.
     e.underflows = static_cast<double>(taps[0]) * static_cast<double>(taps[1]) * static_cast<double>(taps[2]);
-    e.underflow = 0x1p-75;
-    e.growth = 0x1p64;  // squares are added: their sum is in range where the norm is below 2^64
+    constexpr bool is_f64 = element_traits<T>::type == data_type::f64;
+    e.underflow = is_f64 ? 0x1p-537 : 0x1p-75;
+    e.growth =
+        is_f64 ? 0x1p512 : 0x1p64;  // squares are added: their sum is in range where the norm is below 2^64, or 2^512
     return detail::finished_bound<T>(e, options);
 }
 
 /// Bound of gradkern::lp_pool_backward for these numbers of src, dst and diff_dst. Terms: for each window that reaches the
-/// position, diff_dst * max(|src / dst|, 2^-126), or 0 where dst is 0; and the previous value.
+/// position, diff_dst * max(|src / dst|, 2^-126, of f64 2^-1022), or 0 where dst is 0; and the previous value.
 template <element T>
 [[nodiscard]] constexpr result<error_bound<T>> lp_pool_backward(const tensor_layout& src, const tensor_layout& dst,
                                                                 const tensor_layout& diff_dst,
@@ -352,7 +366,8 @@ template <element T>
     if (!p) return p.error();
     const auto windows = detail::most_met(p->axes, shape::side::large);
     error_terms e;
-    e.roundings = 2 + detail::pool_roundings(windows[0] * windows[1] * windows[2]);  // the quotient and the product
+    e.roundings = 2 + detail::pool_roundings<accumulate_t<T>>(windows[0] * windows[1] *
+                                                              windows[2]);  // the quotient and the product
     e.underflows = static_cast<double>(windows[0]) * static_cast<double>(windows[1]) * static_cast<double>(windows[2]);
     return detail::finished_bound<T>(e, options);
 }
@@ -380,7 +395,8 @@ template <element T>
     if (!p) return p.error();
     const auto windows = detail::most_met(p->axes, shape::side::large);
     const std::int64_t terms = windows[0] * windows[1] * windows[2];
-    return detail::finished_bound<T>({.roundings = detail::scattered_roundings(terms, detail::pool_part)}, options);
+    return detail::finished_bound<T>(
+        {.roundings = detail::scattered_roundings<accumulate_t<T>>(terms, detail::pool_part)}, options);
 }
 
 /// Bound of gradkern::max_pool_backward_from_indices, if every index lies in the plane of its own element, as those of
@@ -393,7 +409,8 @@ template <element T>
                                                                 diff_src.shape, sizeof(T));
     if (!p) return p.error();
     const std::int64_t terms = p->axes[0].small * p->axes[1].small * p->axes[2].small;
-    return detail::finished_bound<T>({.roundings = detail::scattered_roundings(terms, detail::many_windows)}, options);
+    return detail::finished_bound<T>(
+        {.roundings = detail::scattered_roundings<accumulate_t<T>>(terms, detail::many_windows)}, options);
 }
 
 }  // namespace accuracy

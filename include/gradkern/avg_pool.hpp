@@ -65,8 +65,8 @@ protected:
                                  const tensor_layout& out, shape::side outputs, const shape::pooling_problem& p,
                                  const avg_pool_attributes& attributes, const plan_options& options) noexcept {
         require_elements<T>();
-        const auto kind = std::is_same_v<T, float> ? avg_pool::element_kind::floats : avg_pool::element_kind::converted;
-        return prepare(in_name, out_name, in, out, outputs, p, attributes, options, kind, sizeof(T));
+        const auto kind = simd::is_wide<T> ? avg_pool::element_kind::sums : avg_pool::element_kind::converted;
+        return prepare(in_name, out_name, in, out, outputs, p, attributes, options, kind, sum_type_of<T>, sizeof(T));
     }
 
     template <class T, shape::side Outputs>
@@ -83,7 +83,8 @@ private:
                                                    const tensor_layout& in, tensor_layout out, shape::side outputs,
                                                    const shape::pooling_problem& p,
                                                    const avg_pool_attributes& attributes, const plan_options& options,
-                                                   avg_pool::element_kind kind, std::int64_t element_bytes) noexcept {
+                                                   avg_pool::element_kind kind, const real_type& real,
+                                                   std::int64_t element_bytes) noexcept {
         if (out.empty()) out.shape = outputs == shape::side::large ? p.large_shape : p.small_shape;
         shape::operator_checks checks(op_);
         check_options(checks, options);
@@ -93,7 +94,7 @@ private:
         plan_ = plan_path(
             checks, avg_pool::paths,
             avg_pool::make_problem(p, outputs, attributes, shape::activation_strides(in, attributes.data_format),
-                                   shape::activation_strides(out, attributes.data_format), kind, options),
+                                   shape::activation_strides(out, attributes.data_format), kind, options, real),
             options);
         if (!checks.ok()) return checks.error();
         in_ = tensor_memory(in_name, in, element_bytes);
@@ -129,8 +130,8 @@ public:
 
     /// dst[n, c, o] = (sum over inside taps k of src[n, c, p(o,k)]) / divisor(o); +0 for a window without inside taps.
     ///
-    /// Sums in f32 in the order of detail/avg_pool/select.hpp; parts of 512 terms are added in f64; one rounding to T. The
-    /// bits depend on shape and attributes alone. The output must not overlap the input. Errors:
+    /// Sums in accumulate_t<T> in the order of detail/avg_pool/select.hpp; parts of 512 terms are added in f64; one
+    /// rounding to T. The bits depend on shape and attributes alone. The output must not overlap the input. Errors:
     /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
@@ -194,10 +195,10 @@ public:
 
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] / divisor(o).
     ///
-    /// The whole output is written: positions that no window reaches become +0. Quotients and sums in f32 in the order of
-    /// detail/avg_pool/select.hpp; parts of 512 terms are added in f64; one rounding to T. The bits depend on shape
-    /// and attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument (overlap),
-    /// workspace_too_small (bytes).
+    /// The whole output is written: positions that no window reaches become +0. Quotients and sums in accumulate_t<T> in
+    /// the order of detail/avg_pool/select.hpp; parts of 512 terms are added in f64; one rounding to T. The bits depend
+    /// on shape and attributes alone. The output must not overlap the input. Errors: null_pointer, invalid_argument
+    /// (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return execute<T, shape::side::large>(diff_dst, diff_src, workspace, executor);

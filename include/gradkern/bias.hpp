@@ -43,7 +43,7 @@ public:
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
         text_writer out(text);
-        out << "bias_backward: " << name_of(path_) << ", " << plan_.panels << " panels of " << narrow_lanes
+        out << "bias_backward: " << name_of(path_) << ", " << plan_.panels << " panels of " << plan_.real.narrow_lanes()
             << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, " << plan_.slice_bytes
             << " bytes a worker, " << isa_name;
         return out.size();
@@ -52,9 +52,9 @@ public:
 protected:
     GRADKERN_NOINLINE planned_bias() noexcept {}
 
-    /// Checks shapes and memory, and plans. `f32`: whether diff_dst is.
-    [[nodiscard]] status plan_memory(const tensor_layout& diff_dst, std::int64_t bytes, bool f32,
-                                     const bias_attributes& attributes, tensor_layout diff_bias,
+    /// Checks shapes and memory, and plans. `wide`: whether elements of diff_dst are of the type of the sums.
+    [[nodiscard]] status plan_memory(const tensor_layout& diff_dst, std::int64_t bytes, const real_type& real,
+                                     bool wide, const bias_attributes& attributes, tensor_layout diff_bias,
                                      std::int64_t result_bytes, const plan_options& options) noexcept {
         const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
                                                    std::max(bytes, result_bytes));
@@ -71,7 +71,8 @@ protected:
         const bias_problem problem{*p,
                                    shape::activation_strides(diff_dst, attributes.data_format),
                                    shape::strides_of(diff_bias)[0],
-                                   f32,
+                                   real,
+                                   wide,
                                    options.output,
                                    options.summation};
         const algorithm wanted = wanted_row(bias_paths, options);
@@ -101,8 +102,8 @@ public:
 
     /// diff_bias[c] = sum over n and all positions of diff_dst[n, c, position].
     ///
-    /// The whole output is written, with zeros if N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
-    /// the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// The whole output is written, with zeros if N = 0. Sums in accumulate_t<T> by chunks, one rounding to G. The
+    /// output must not overlap the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, G* diff_bias, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         const status s = detail::check_run("bias_backward", {{&diff_dst_, diff_dst}, {&diff_bias_, diff_bias}},
@@ -127,8 +128,8 @@ template <class T, class G = T>
                                                                   const plan_options& options = {}) noexcept {
     detail::require_elements<T, G>();
     bias_backward_plan<T, G> plan;
-    const status s =
-        plan.plan_memory(diff_dst, sizeof(T), std::is_same_v<T, float>, attributes, diff_bias, sizeof(G), options);
+    const status s = plan.plan_memory(diff_dst, sizeof(T), detail::sum_type_of<T>, detail::simd::is_wide<T>, attributes,
+                                      diff_bias, sizeof(G), options);
     if (!s) return s.error();
     return plan;
 }

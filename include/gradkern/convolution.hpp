@@ -58,8 +58,8 @@ public:
 
     /// dst[n, g*OCg+oc, o] = bias[g*OCg+oc] + sum over ic, k of src[n, g*ICg+ic, p(o,k)] * weights(g*OCg+oc, ic, k).
     ///
-    /// Sums in f32, one rounding to T. `bias` is read if the plan has one, and ignored otherwise. The output must not overlap
-    /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// Sums in accumulate_t<T>, one rounding to T. `bias` is read if the plan has one, and ignored otherwise. The output
+    /// must not overlap an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* weights, const Bias* bias, T* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return this->execute(src, weights, bias, dst, workspace, executor);
@@ -135,8 +135,8 @@ public:
     /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
     /// diff_dst[n, g*OCg+oc, o] * weights(g*OCg+oc, ic, k).
     ///
-    /// Positions that no window reaches become +0. Sums in f32, one rounding to T. The output must not overlap an
-    /// input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// Positions that no window reaches become +0. Sums in accumulate_t<T>, one rounding to T. The output must not
+    /// overlap an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const T* weights, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return this->execute(diff_dst, weights, nullptr, diff_src, workspace, executor);
@@ -216,8 +216,8 @@ public:
 
     /// diff_weights(g*OCg+oc, ic, k) = sum over n, o of src[n, g*ICg+ic, p(o,k)] * diff_dst[n, g*OCg+oc, o].
     ///
-    /// The whole output is written, with zeros if N = 0. Sums in f32 by chunks, one rounding to G. The output must not overlap
-    /// an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// The whole output is written, with zeros if N = 0. Sums in accumulate_t<T> by chunks, one rounding to G. The
+    /// output must not overlap an input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, G* diff_weights, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         return this->execute(src, diff_dst, diff_weights, nullptr, workspace, executor);

@@ -6,9 +6,9 @@
 //
 // Each function has the name, the order of arguments, the attributes, the result and the errors of its typed one-call
 // form. Check 3 of shape/check.hpp has one more error, after ranks and before missing shapes. It is `unsupported` if the
-// first tensor is neither f32, f16 nor bf16 (got: its data_type), or if another tensor has a different type (got: its
-// data_type, expected: that of the first tensor). As in the typed forms, a bias and the gradients of weights and bias may
-// be f32 when the other tensors have 16 bits. The two gradients of one call have the same type (got: that of diff_bias,
+// type of the first tensor is none of the enumerators (got: its data_type), or if another tensor has a different type (got:
+// its data_type, expected: that of the first tensor). As in the typed forms, a bias and the gradients of weights and bias
+// may be f32 when the other tensors have 16 bits. The two gradients of one call have the same type (got: that of diff_bias,
 // expected: that of diff_weights). The type of a bias without layout (an absent one) is ignored. The indices of max pools
 // are std::int64_t, too.
 //
@@ -24,7 +24,7 @@
 //
 // gradkern.hpp does not include this header, because these functions are not templates. Every translation unit that
 // includes it compiles the plans of every operator for every type, which takes a second or two more than gradkern.hpp. A
-// translation unit that calls an operator also compiles its kernels for three types. Include it only where types are
+// translation unit that calls an operator also compiles its kernels for four types. Include it only where types are
 // dispatched at run time.
 #pragma once
 
@@ -98,18 +98,19 @@ inline constexpr std::string_view or_f32 = "f32 is also accepted";
 static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_type::f16) == 1 &&
               static_cast<int>(data_type::bf16) == 2 && static_cast<int>(data_type::f64) == 3);
 
-/// Check 3 for element types: f32, f16 or bf16 in the first tensor, and the same in all others.
+/// Check 3 for element types: one that there is in the first tensor, and the same in all others.
 [[nodiscard]] constexpr error check_types(std::string_view op, std::initializer_list<typed_argument> tensors) noexcept {
     shape::operator_checks checks(op);
     const typed_argument& first = *tensors.begin();
     const auto number = [](data_type t) { return static_cast<std::int64_t>(t); };
-    checks.require(first.type == data_type::f32 || first.type == data_type::f16 || first.type == data_type::bf16,
-                   errc::unsupported, first.name, -1, number(first.type), expectation::none, 0,
-                   {.what = quantity::type, .why = "f32, f16 or bf16"});
-    for (const typed_argument& t : tensors)
-        if (!(t.may_be_f32 && t.type == data_type::f32))
+    checks.require(size_of(first.type) != 0, errc::unsupported, first.name, -1, number(first.type), expectation::none,
+                   0, {.what = quantity::type, .why = "f32, f16, bf16 or f64"});
+    for (const typed_argument& t : tensors) {
+        const bool may_be_f32 = t.may_be_f32 && first.type != data_type::f64;
+        if (!(may_be_f32 && t.type == data_type::f32))
             checks.require_equal(errc::unsupported, t.name, -1, number(t.type), number(first.type),
-                                 {.what = quantity::type, .other = first.name, .why = t.may_be_f32 ? or_f32 : ""});
+                                 {.what = quantity::type, .other = first.name, .why = may_be_f32 ? or_f32 : ""});
+    }
     return checks.error();
 }
 
@@ -137,6 +138,7 @@ template <class Fn>
 [[nodiscard]] auto with_type(data_type type, const Fn& fn) noexcept {
     if (type == data_type::f16) return fn(std::type_identity<float16>{});
     if (type == data_type::bf16) return fn(std::type_identity<bfloat16>{});
+    if (type == data_type::f64) return fn(std::type_identity<double>{});
     return fn(std::type_identity<float>{});
 }
 
@@ -144,7 +146,9 @@ template <class Fn>
 template <class Fn>
 [[nodiscard]] auto with_types(data_type type, data_type other, const Fn& fn) noexcept {
     return with_type(type, [&]<class T>(std::type_identity<T> t) noexcept {
-        return other == type ? fn(t, t) : fn(t, std::type_identity<float>{});
+        if constexpr (sizeof(T) == 2)
+            if (other != type) return fn(t, std::type_identity<float>{});
+        return fn(t, t);
     });
 }
 
@@ -178,11 +182,11 @@ private:
 };
 /// Plans of an operator whose tensors have one type.
 template <template <class> class Plan>
-using plan_of_one_type = plan_of_some_type<Plan<float>, Plan<float16>, Plan<bfloat16>>;
+using plan_of_one_type = plan_of_some_type<Plan<float>, Plan<float16>, Plan<bfloat16>, Plan<double>>;
 /// Plans of an operator with a tensor that may be f32 when the others have 16 bits.
 template <template <class, class> class Plan>
 using plan_of_two_types = plan_of_some_type<Plan<float, float>, Plan<float16, float16>, Plan<bfloat16, bfloat16>,
-                                            Plan<float16, float>, Plan<bfloat16, float>>;
+                                            Plan<float16, float>, Plan<bfloat16, float>, Plan<double, double>>;
 
 /// A typed plan, or the error, as a plan of run-time types.
 template <class Plan, class Typed>

@@ -4,8 +4,9 @@
 /// \file
 /// \brief Element types: `float16`, `bfloat16`, and the trait that opens the library to other 16-bit types.
 ///
-/// All arithmetic of the library is in `float`; 16-bit types are formats for memory. Conversion to `float` is exact, conversion from it
-/// rounds to nearest, ties to even, keeps subnormals, and keeps a NaN a NaN (quiet, with its sign and the upper bits of its payload).
+/// All arithmetic of the library is in `float`, or in `double` for tensors of `double`; 16-bit types are formats for memory.
+/// Conversion to `float` is exact, conversion from it rounds to nearest, ties to even, keeps subnormals, and keeps a NaN a NaN (quiet,
+/// with its sign and the upper bits of its payload).
 
 #include <compare>
 #include <concepts>
@@ -184,7 +185,7 @@ enum class data_type : std::uint8_t {
     f32,   ///< IEEE binary32
     f16,   ///< IEEE binary16
     bf16,  ///< the upper half of a binary32
-    f64    ///< IEEE binary64, only for references
+    f64    ///< IEEE binary64
 };
 
 /// \brief Bytes of one element.

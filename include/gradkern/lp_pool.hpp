@@ -47,8 +47,9 @@ public:
 protected:
     std::size_t describe_as(std::string_view op, std::span<char> text) const noexcept {
         text_writer out(text);
-        out << op << ": " << name_of(plan_.name) << ", " << plan_.panels << " panels of " << lp_pool::panel_width
-            << " lanes, " << plan_.tasks() << " tasks, " << plan_.slice_bytes << " bytes a worker, " << isa_name;
+        out << op << ": " << name_of(plan_.name) << ", " << plan_.panels << " panels of "
+            << lp_pool::panel_width(plan_.real.lanes) << " lanes, " << plan_.tasks() << " tasks, " << plan_.slice_bytes
+            << " bytes a worker, " << isa_name;
         return out.size();
     }
 
@@ -80,10 +81,10 @@ public:
 
     /// dst[n, c, o] = sqrt(sum over inside taps k of src[n, c, p(o,k)]^2); +0 for a window without inside taps.
     ///
-    /// Squares and sums in f32, row-major over the taps inside; parts of 512 terms are added in f64; the root is f32; one
-    /// rounding to T. A square is rounded before it is added, so that the bits depend on shape and attributes alone. Squares
-    /// of numbers from 2^64 on are infinite, those below 2^-75 are 0. The output must not overlap the input. Errors:
-    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// Squares, sums and the root in accumulate_t<T>, row-major over the taps inside; parts of 512 terms are added in f64;
+    /// one rounding to T. A square is rounded before it is added, so that the bits depend on shape and attributes alone.
+    /// Squares of numbers from 2^64 on (f64: 2^512) are infinite, those below 2^-75 (2^-537) are 0. The output must not
+    /// overlap the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         const status s =
@@ -122,8 +123,9 @@ template <class T>
     lp_pool_plan<T> plan;
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
-    plan.plan_ = detail::plan_path(checks, detail::lp_pool::paths,
-                                   {*p, shape::side::small, {&src}, out, attributes.data_format, options}, options);
+    plan.plan_ = detail::plan_path(
+        checks, detail::lp_pool::paths,
+        {*p, shape::side::small, {&src}, out, attributes.data_format, options, detail::sum_type_of<T>}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }
@@ -168,10 +170,10 @@ public:
     /// diff_src[n, c, q] = sum over (o, k) with p(o,k) = q of diff_dst[n, c, o] * (src[n, c, q] / dst[n, c, o]), where the
     /// terms of windows with dst = 0 are 0.
     ///
-    /// The whole output is written: positions that no window reaches become +0. Quotients, products and sums in f32, row-major
-    /// over the windows; parts of 512 terms are added in f64; one rounding to T. A product is rounded before it is added, so
-    /// that the bits depend on shape and attributes alone. The output must not overlap an input. Errors: null_pointer,
-    /// invalid_argument (overlap), workspace_too_small (bytes).
+    /// The whole output is written: positions that no window reaches become +0. Quotients, products and sums in
+    /// accumulate_t<T>, row-major over the windows; parts of 512 terms are added in f64; one rounding to T. A product is
+    /// rounded before it is added, so that the bits depend on shape and attributes alone. The output must not overlap an
+    /// input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* dst, const T* diff_dst, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run("lp_pool_backward",
@@ -224,7 +226,8 @@ template <class T>
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
     plan.plan_ = detail::plan_path(
         checks, detail::lp_pool::paths,
-        {*p, shape::side::large, {&src, &dst, &diff_dst}, out, attributes.data_format, options}, options);
+        {*p, shape::side::large, {&src, &dst, &diff_dst}, out, attributes.data_format, options, detail::sum_type_of<T>},
+        options);
     if (!checks.ok()) return checks.error();
     return plan;
 }

@@ -142,8 +142,8 @@ template <class T>
     plan.src_ = detail::tensor_memory("src", src, sizeof(T));
     plan.dst_ = detail::tensor_memory("dst", out, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));
-    plan.paths_ =
-        detail::plan_path(checks, detail::max_pool::paths, {*p, attributes, src, out, {}, indices, options}, options);
+    plan.paths_ = detail::plan_path(checks, detail::max_pool::paths,
+                                    {*p, attributes, src, out, {}, indices, options, detail::sum_type_of<T>}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }
@@ -191,9 +191,9 @@ public:
 
     /// diff_src[n, c, q] = sum over windows o whose maximum is at q of diff_dst[n, c, o].
     ///
-    /// The whole output is written, with +0 where no window has its maximum. Sums in f32 in ascending order of the
-    /// windows, or in f64 if more than 512 reach a position; one rounding to T. The output must not overlap an input. Errors:
-    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// The whole output is written, with +0 where no window has its maximum. Sums in accumulate_t<T> in ascending order
+    /// of the windows, or in f64 if more than 512 reach a position; one rounding to T. The output must not overlap an
+    /// input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, const T* diff_dst, T* diff_src, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         const status s =
@@ -242,7 +242,7 @@ template <class T>
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.diff_src_ = detail::tensor_memory("diff_src", out, sizeof(T));
     plan.paths_ = detail::plan_path(checks, detail::max_pool::backward_paths,
-                                    {*p, attributes, src, diff_dst, out, {}, options}, options);
+                                    {*p, attributes, src, diff_dst, out, {}, options, detail::sum_type_of<T>}, options);
     if (!checks.ok()) return checks.error();
     return plan;
 }
@@ -309,10 +309,10 @@ public:
     /// Indices count elements as index_base and storage_order say; they may repeat. All of them are checked before the
     /// first write: if one is below -1 or outside diff_src, the error is index_out_of_range and nothing is written (see
     /// index_check for the other choice). If an index lies outside the plane of its element, the tensor takes a slow path.
-    /// Sums in f32 in ascending order of (n, c, o), or in f64 if a plane has more than 2^18 windows; one rounding to T. If
-    /// indices lie outside their planes in a tensor of more than 2^18 windows, sums are also in f64; if f32 results are
-    /// overwritten, only for runs of windows with few different offsets. The output must not overlap an input. Other errors:
-    /// null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
+    /// Sums in accumulate_t<T> in ascending order of (n, c, o), or in f64 if a plane has more than 2^18 windows; one
+    /// rounding to T. If indices lie outside their planes in a tensor of more than 2^18 windows, sums are also in f64;
+    /// if f32 results are overwritten, only for runs of windows with few different offsets. The output must not overlap
+    /// an input. Other errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
@@ -355,9 +355,9 @@ template <class T>
     checks.addresses("indices", indices, sizeof(std::int64_t), false);
     checks.addresses("diff_src", out, sizeof(T), true);
     if (!checks.ok()) return checks.error();
-    plan.plan_ =
-        detail::plan_path(checks, detail::max_pool_indices::paths,
-                          {*p, attributes, diff_dst, indices, out, std::is_same_v<T, float>, options}, options);
+    plan.plan_ = detail::plan_path(
+        checks, detail::max_pool_indices::paths,
+        {*p, attributes, diff_dst, indices, out, detail::simd::is_wide<T>, options, detail::sum_type_of<T>}, options);
     if (!checks.ok()) return checks.error();
     plan.diff_dst_ = detail::tensor_memory("diff_dst", diff_dst, sizeof(T));
     plan.indices_ = detail::tensor_memory("indices", indices, sizeof(std::int64_t));

@@ -191,7 +191,7 @@ void check(random_source& random, bool backward, const pool_problem& p, bool str
 
 template <class T>
 class AvgPoolAgainstReference : public testing::Test {};
-using element_types = testing::Types<float, float16, bfloat16, foreign_half, foreign_float>;
+using element_types = testing::Types<float, float16, bfloat16, double, foreign_half, foreign_float>;
 TYPED_TEST_SUITE(AvgPoolAgainstReference, element_types);
 
 template <class T>

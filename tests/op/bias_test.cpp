@@ -77,7 +77,7 @@ struct types {
 template <class Types>
 class bias_backward : public ::testing::Test {};
 using all_types = ::testing::Types<types<float, float>, types<gk::float16, gk::float16>,
-                                   types<gk::bfloat16, gk::bfloat16>, types<gk::float16, float>>;
+                                   types<gk::bfloat16, gk::bfloat16>, types<gk::float16, float>, types<double, double>>;
 TYPED_TEST_SUITE(bias_backward, all_types);
 
 TYPED_TEST(bias_backward, integers_are_exact) {

@@ -176,7 +176,7 @@ void graph_operators(tensors<float, float>& t, const As& as, gk::status& worst) 
 
 template <class T>
 class call_forms : public ::testing::Test {};
-using all_types = ::testing::Types<float, gk::float16, gk::bfloat16>;
+using all_types = ::testing::Types<float, gk::float16, gk::bfloat16, double>;
 TYPED_TEST_SUITE(call_forms, all_types);
 
 TYPED_TEST(call_forms, take_views_of_const_elements_and_braced_outputs) {

@@ -26,7 +26,7 @@ namespace {
 
 template <class T>
 class least_scratch : public ::testing::Test {};
-using element_types = ::testing::Types<float, gk::bfloat16>;
+using element_types = ::testing::Types<float, gk::bfloat16, double>;
 TYPED_TEST_SUITE(least_scratch, element_types);
 
 /// Runs plans of one operator into one output after another: fast, least, and the call without a workspace.
@@ -202,18 +202,19 @@ TYPED_TEST(least_scratch, pools_have_the_bits_of_fast_plans) {
             });
         if (this->HasFatalFailure()) return;
         const std::int64_t channels = large[gk::shape::channel_index(format, r)];
-        test_tensor<float> fast_bias({channels});
-        test_tensor<float> bias({channels});
+        using sum = gk::accumulate_t<T>;
+        test_tensor<sum> fast_bias({channels});
+        test_tensor<sum> bias({channels});
         compare(
             fast_bias, bias, {},
             [&](const gk::plan_options& o) {
-                return gk::plan_bias_backward<T, float>(x.layout(), {.data_format = format}, {}, o);
+                return gk::plan_bias_backward<T, sum>(x.layout(), {.data_format = format}, {}, o);
             },
-            [&](const auto& plan, float* out, std::span<std::byte> w, gk::executor_ref e) {
+            [&](const auto& plan, sum* out, std::span<std::byte> w, gk::executor_ref e) {
                 return plan.run(x.data(), out, w, e);
             },
             [&](const gk::call_options& o) {
-                return gk::bias_backward<T, float>(x.const_view(), {.data_format = format}, bias.view(), o);
+                return gk::bias_backward<T, sum>(x.const_view(), {.data_format = format}, bias.view(), o);
             });
         if (this->HasFatalFailure()) return;
     }
@@ -286,7 +287,7 @@ TYPED_TEST(least_scratch, convolutions_have_the_bits_of_fast_plans) {
         const conv_case c = random_conv_case(random, 150'000, all_conv_operators[static_cast<std::size_t>(i % 6)],
                                              random.chance(1, 10));
         if (c.writes_weights() && random.chance(1, 2)) {
-            compare_convolutions<T, float>(random, c);
+            compare_convolutions<T, gk::accumulate_t<T>>(random, c);
         } else {
             compare_convolutions<T, T>(random, c);
         }

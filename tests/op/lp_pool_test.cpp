@@ -163,7 +163,7 @@ bool runs_like(random_source& random, algorithm path, gk::plan_options options, 
 
 template <class T>
 class lp_pool_paths : public ::testing::Test {};
-using element_types = ::testing::Types<float, gk::float16, gk::bfloat16>;
+using element_types = ::testing::Types<float, gk::float16, gk::bfloat16, double>;
 TYPED_TEST_SUITE(lp_pool_paths, element_types, );
 
 template <class T>

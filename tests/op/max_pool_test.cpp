@@ -156,7 +156,7 @@ std::span<std::byte> scratch() {
 
 template <class T>
 class MaxPool : public ::testing::Test {};
-using types = ::testing::Types<float, float16, bfloat16>;
+using types = ::testing::Types<float, float16, bfloat16, double>;
 TYPED_TEST_SUITE(MaxPool, types);
 
 TYPED_TEST(MaxPool, forward_has_the_references_bits_and_indices) {
@@ -509,6 +509,7 @@ TYPED_TEST(MaxPool, planes_longer_than_the_sums_of_a_worker) {
 /// Indices that drift along large planes: sums in scratch move with them, limited by the largest step back.
 TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
     using T = TypeParam;
+    using Real = gradkern::accumulate_t<T>;
     random_source random("max_pool.drift");
     for (const std::int64_t channels : {20, 64, 150, 256}) {
         for (const std::int64_t back : {0, 70, 900, 6000}) {
@@ -531,11 +532,11 @@ TYPED_TEST(MaxPool, indices_that_drift_along_the_plane) {
                     }
                     const test_tensor<T> expected(src);
                     const test_tensor<T> dx(src);
-                    std::vector<float> sums(static_cast<std::size_t>(places * channels));
+                    std::vector<Real> sums(static_cast<std::size_t>(places * channels));
                     for (std::int64_t k = 0; k < index.count(); ++k)
-                        if (index[k] >= 0) sums[static_cast<std::size_t>(index[k])] += static_cast<float>(dy.data()[k]);
+                        if (index[k] >= 0) sums[static_cast<std::size_t>(index[k])] += static_cast<Real>(dy.data()[k]);
                     expected.fill([&](std::int64_t k) {
-                        return sums[static_cast<std::size_t>(k)] + (accumulate ? static_cast<float>(k % 5) : 0.0F);
+                        return sums[static_cast<std::size_t>(k)] + (accumulate ? static_cast<Real>(k % 5) : Real{0});
                     });
                     dx.fill([](std::int64_t k) { return k % 5; });
                     const auto plan = *gradkern::plan_max_pool_backward_from_indices<T>(dst, dst, a, src, options.plan);

@@ -58,6 +58,17 @@ float value(std::uint64_t seed, std::int64_t index) {
         static_cast<std::int32_t>(mix(seed ^ (static_cast<std::uint64_t>(index) * 0x2545f4914f6cdd1dU)) >> 40);
     return static_cast<float>(bits - (1 << 23)) * 0x1p-23F;
 }
+/// The same as a number of type T: of f64 53 random bits, so that products and sums are rounded.
+template <class T>
+T number(std::uint64_t seed, std::int64_t index) {
+    if constexpr (std::is_same_v<T, double>) {
+        const auto bits =
+            static_cast<std::int64_t>(mix(seed ^ (static_cast<std::uint64_t>(index) * 0x2545f4914f6cdd1dU)) >> 10);
+        return static_cast<double>(bits - (std::int64_t{1} << 53)) * 0x1p-53;
+    } else {
+        return T(value(seed, index));
+    }
+}
 
 /// Claims `lanes` threads and runs the lanes on real ones, last lane first, so that tasks mix.
 struct mixing_executor {
@@ -122,7 +133,9 @@ constexpr std::uint64_t first_list = 702;    // problems from before there was m
 constexpr std::uint64_t second_list = 3006;  // problems from before long windows were summed in parts
 constexpr std::uint64_t third_list = 3046;   // problems from before there was Lp pooling
 constexpr std::uint64_t lp_list = 3106;      // its problems with short windows
-constexpr std::uint64_t problem_count = 3126;
+constexpr std::uint64_t f64_list = 3126;     // problems from before there was f64
+constexpr std::uint64_t f64_rounds = 24;     // of all operators; of the last two long windows
+constexpr std::uint64_t problem_count = f64_list + f64_rounds * op_names.size();
 constexpr std::uint64_t first_operators = 12;  // of the first three lists
 
 /// Makes a pool of long windows of a problem: sums of more than 512 terms, or planes of more than 2^18 windows.
@@ -157,10 +170,12 @@ problem make_problem(std::uint64_t index) {
     p.kind = static_cast<op>(index < first_list    ? index % 9
                              : index < second_list ? index % first_operators
                              : index < third_list  ? static_cast<std::uint64_t>(op::avg_pool) + index % 5
-                                                   : static_cast<std::uint64_t>(op::lp_pool) + index % 2);
+                             : index < f64_list    ? static_cast<std::uint64_t>(op::lp_pool) + index % 2
+                                                   : (index - f64_list) % op_names.size());
     constexpr std::array<data_type, 6> types{data_type::f32, data_type::f32, data_type::f32,
                                              data_type::f32, data_type::f16, data_type::bf16};
     p.type = r.pick(types);
+    if (index >= f64_list) p.type = data_type::f64;
     p.rank = static_cast<std::size_t>(r.next(1, 3));
     const bool pool = p.kind >= op::avg_pool;
     p.batch = r.next(1, 3);
@@ -204,7 +219,9 @@ problem make_problem(std::uint64_t index) {
     p.ignore_nan = r.next(0, 1) == 1;
     p.wide_gradient = index >= first_list && r.next(0, 1) == 1;
     p.base = r.pick(std::array<index_base, 2>{index_base::plane, index_base::image});  // alike in both layouts
-    if (index >= lp_list || (index >= second_list && index < third_list)) lengthen(p, r);
+    const bool is_long = index >= f64_list ? pool && index >= f64_list + (f64_rounds - 2) * op_names.size()
+                                           : index >= lp_list || (index >= second_list && index < third_list);
+    if (is_long) lengthen(p, r);
     return p;
 }
 
@@ -244,7 +261,7 @@ tensor<T> make_tensor(const extents& shape, const std::vector<std::size_t>& axes
             rest /= shape[axes[a]];
         }
         t.logical[static_cast<std::size_t>(i)] = at;
-        t.data[static_cast<std::size_t>(at)] = T(value(seed, i));
+        t.data[static_cast<std::size_t>(at)] = number<T>(seed, i);
     }
     return t;
 }
@@ -290,6 +307,9 @@ std::uint64_t hash_of(const tensor<T>& t, std::uint64_t h = 0xcbf29ce484222325U)
         const T& element = t.data[static_cast<std::size_t>(at)];
         if constexpr (std::is_integral_v<T>) {
             h = (h ^ static_cast<std::uint64_t>(element)) * 0x100000001b3U;
+        } else if constexpr (std::is_same_v<T, double>) {
+            const double f = element == element ? element : __builtin_nan("");
+            h = (h ^ std::bit_cast<std::uint64_t>(f)) * 0x100000001b3U;
         } else {
             float f = static_cast<float>(element);
             if (f != f) f = __builtin_nanf("");
@@ -347,7 +367,12 @@ std::uint64_t run(const problem& p, const variant& v) {
             options, [&] { return bias_backward<T, G>(src.in(), {.data_format = v.format}, db.out(), options); }));
         return hash_of(db);
     };
-    if (p.kind == op::bias_backward) return p.wide_gradient ? bias_gradient(float{}) : bias_gradient(T{});
+    const auto of_gradient = [&](const auto& gradient) {
+        if constexpr (sizeof(T) == 2)
+            if (p.wide_gradient) return gradient(float{});
+        return gradient(T{});
+    };
+    if (p.kind == op::bias_backward) return of_gradient(bias_gradient);
     const auto fill_pool = [&](auto& a) {
         a.kernel = tail(p.kernel, r);
         a.strides = tail(p.stride, r);
@@ -453,7 +478,7 @@ std::uint64_t run(const problem& p, const variant& v) {
             }));
             return hash_of(dw);
         };
-        return p.wide_gradient ? gradient(float{}) : gradient(T{});
+        return of_gradient(gradient);
     }
     conv_transpose_attributes a;
     fill(a);
@@ -479,13 +504,14 @@ std::uint64_t run(const problem& p, const variant& v) {
         }));
         return hash_of(dw);
     };
-    return p.wide_gradient ? gradient(float{}) : gradient(T{});
+    return of_gradient(gradient);
 }
 
 std::uint64_t run(const problem& p, const variant& v) {
     switch (p.type) {
         case data_type::f16: return run<float16>(p, v);
         case data_type::bf16: return run<bfloat16>(p, v);
+        case data_type::f64: return run<double>(p, v);
         default: return run<float>(p, v);
     }
 }
@@ -546,7 +572,7 @@ std::vector<variant> variants(const problem& p, std::uint64_t index, extent how_
 }
 
 std::string line_of(std::uint64_t index, const problem& p, std::uint64_t hash) {
-    constexpr std::array<const char*, 3> types{"f32", "f16", "bf16"};
+    constexpr std::array<const char*, 4> types{"f32", "f16", "bf16", "f64"};
     std::array<char, 128> text{};
     const int n = std::snprintf(text.data(), text.size(), "%03llu %s %zu-D %s %016llx",
                                 static_cast<unsigned long long>(index), op_names[static_cast<std::size_t>(p.kind)],

@@ -336,10 +336,10 @@ TEST(simd, partial_floats_stay_inside) {
             for (std::ptrdiff_t i = used; i < lanes + 2; ++i) EXPECT_EQ(untouched[i], -7.0f) << n << ' ' << i;
         }
     }
-    for (const float z : to_array(simd::load_partial(nullptr, 0))) EXPECT_EQ(bits_of(z), 0u);
-    simd::store_partial(nullptr, simd::zero(), 0);
-    simd::store_partial(nullptr, simd::zero(), -1);
-    EXPECT_EQ(to_array(simd::load_partial(nullptr, -1))[0], 0.0f);
+    for (const float z : to_array(simd::load_partial(static_cast<const float*>(nullptr), 0))) EXPECT_EQ(bits_of(z), 0u);
+    simd::store_partial(static_cast<float*>(nullptr), simd::zero(), 0);
+    simd::store_partial(static_cast<float*>(nullptr), simd::zero(), -1);
+    EXPECT_EQ(to_array(simd::load_partial(static_cast<const float*>(nullptr), -1))[0], 0.0f);
 }
 
 template <class T>

@@ -173,6 +173,14 @@ GRADKERN_ALWAYS_INLINE void pause() noexcept {
 #endif
 }
 
+[[nodiscard]] GRADKERN_ALWAYS_INLINE double fma(double a, double b, double c) noexcept {
+#if GRADKERN_DETAIL_HAS_BUILTINS
+    return __builtin_fma(a, b, c);
+#else
+    return std::fma(a, b, c);
+#endif
+}
+
 /// \brief std::sqrt, which is correctly rounded.
 [[nodiscard]] GRADKERN_ALWAYS_INLINE float sqrt(float a) noexcept {
 #if GRADKERN_DETAIL_HAS_BUILTINS

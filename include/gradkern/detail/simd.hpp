@@ -9,9 +9,10 @@
 ///
 /// | name | meaning |
 /// |---|---|
-/// | `vec`, `lanes` | a vector of floats and their number, a power of two |
+/// | `vec_of<Real>`, `lanes_of<Real>` | a vector of floats or doubles and their number, a power of two; a double counts as two floats, but where `lanes` is 1 |
+/// | `vec`, `lanes`, `mask` | those of floats. What names neither `vec` nor a 16-bit type below is there for both |
 /// | `is_fused` | `fma` rounds once; where false (x86 before FMA), it rounds the product and then the sum |
-/// | `zero()`, `broadcast(x)` | all lanes alike |
+/// | `zero<Real>()`, `broadcast(x)` | all lanes alike |
 /// | `load(p)`, `store(p, v)` | whole vectors, any alignment |
 /// | `load_partial(p, n)`, `store_partial(p, v, n)` | the first n lanes, the others +0 or left alone; nothing at or behind `p + n` is touched |
 /// | `fma(a, b, c)` | `a * b + c` |
@@ -23,7 +24,7 @@
 /// | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: the second operand where one is a NaN, or for zeros of both signs |
 /// | `greater(a, b)`, `is_nan(a)` | a `mask`: one truth a lane |
 /// | `equal_bits(a, b)` | a `mask`: whether the lanes' bits are the same |
-/// | `add_bits(a, b)` | the sum of the lanes' bits, as integers of 32 bits |
+/// | `add_bits(a, b)` | the sum of the lanes' bits, as integers of 32 bits, of doubles of 64 |
 /// | `store_bits_plus(p, v, n)` | `p[i] = n` + the bits of lane i, as integers of 64 bits |
 /// | `quad_lane<K>(a)` | number K of each four lanes in all four of them |
 /// | `quad_of_two<K>(source)` | quad K, 0 or 1, of each two quads of numbers in both of them |
@@ -35,11 +36,11 @@
 /// | `widen_f16(p)`, `widen_bf16(p)` | `lanes` 16-bit patterns at any address -> vector |
 /// | `narrow_f16(v, p)`, `narrow_bf16(v, p)` | vector -> `lanes` 16-bit patterns at any address |
 /// | `transpose(src, src_stride, dst, dst_stride)` | a block of lanes x lanes: `dst[j * dst_stride + i] = src[i * src_stride + j]` |
-/// | `load_wide(p)`, `store_narrow(p, v)` | the same as load/store for elements of any type whose sums are float |
+/// | `load_wide(p)`, `store_narrow(p, v)` | the same as load/store for elements of any type, as vectors of the type of their sums |
 /// | `widens_quickly<T>` | whether `load_wide` takes a few instructions, and no detour by way of memory |
 /// | `load_wide_partial(p, n)`, `store_narrow_partial(p, v, n)` | their first n elements |
-/// | `widen(src, dst, n)`, `narrow(src, dst, n)` | n elements to and from float |
-/// | `fma`, `mul` of three, two floats | what `vec`'s do in one lane |
+/// | `widen(src, dst, n)`, `narrow(src, dst, n)` | n elements to and from the type of their sums |
+/// | `fma`, `mul` of three, two numbers | what `vec`'s do in one lane |
 /// | `has_dot_bf16` | whether there are the six below, whose lanes hold two bf16 patterns each, the first one in the lower half |
 /// | `pair_bf16(a, b)` | lanes of bf16 numbers, widened -> lanes of pairs |
 /// | `broadcast_pair(p)` | all lanes the pair at p, any address |
@@ -99,7 +100,10 @@ void interleave_words(const void* low, const void* high, float* dst) noexcept;
 #endif
 
 /// All lanes +0.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec zero() noexcept { return broadcast(0.0f); }
+template <class Real = float>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> zero() noexcept {
+    return broadcast(Real{0});
+}
 
 /// Elements in a line of the cache.
 template <class T>
@@ -147,14 +151,19 @@ GRADKERN_ALWAYS_INLINE void prefetch_stream_to_write(const T* next, std::ptrdiff
 }
 
 /// One lane's product: not contracted with a later sum.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE float mul(float a, float b) noexcept {
-    float product = a * b;
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE Real mul(Real a, std::type_identity_t<Real> b) noexcept
+    requires(std::is_floating_point_v<Real>) {
+    Real product = a * b;
     GRADKERN_DETAIL_OPAQUE_FLOAT(product);
     return product;
 }
 
 /// One lane's multiply-add, fused where the vector's is.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE float fma(float a, float b, float c) noexcept {
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE Real fma(Real a, std::type_identity_t<Real> b,
+                                              std::type_identity_t<Real> c) noexcept
+    requires(std::is_floating_point_v<Real>) {
     if constexpr (is_fused) {
         return own::fma(a, b, c);
     } else {
@@ -162,44 +171,51 @@ GRADKERN_ALWAYS_INLINE void prefetch_stream_to_write(const T* next, std::ptrdiff
     }
 }
 
-/// An element whose sums are kept in float: all but f64.
+/// Elements as a vector of the type that their sums are kept in.
+template <element T>
+using wide_vec = vec_of<accumulate_t<T>>;
+template <element T>
+inline constexpr std::ptrdiff_t wide_lanes = lanes_of<accumulate_t<T>>;
+
+/// Whether elements are, as they lie in memory, what their sums are kept in; not those of a foreign type, which may not be read
+/// through a pointer to float or double.
 template <class T>
-concept float_element = element<T> && element_traits<T>::type != data_type::f64;
+inline constexpr bool is_wide = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
 /// Whether an element may as well be widened for each use as once for all.
-template <float_element T>
+template <element T>
 inline constexpr bool widens_quickly = element_traits<T>::type == data_type::f16    ? has_fast_f16
                                        : element_traits<T>::type == data_type::bf16 ? has_fast_bf16
-                                                                                    : std::is_same_v<T, float>;
+                                                                                    : is_wide<T>;
 
 /// `lanes` elements at any address.
-template <float_element T>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_wide(const T* source) noexcept {
+template <element T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE wide_vec<T> load_wide(const T* source) noexcept {
     if constexpr (element_traits<T>::type == data_type::f16) {
         return widen_f16(source);
     } else if constexpr (element_traits<T>::type == data_type::bf16) {
         return widen_bf16(source);
-    } else if constexpr (std::is_same_v<T, float>) {
+    } else if constexpr (is_wide<T>) {
         return load(source);
     } else {  // a foreign type that is a float in memory: its bytes may not be read through a float*
-        float copy[lanes];
+        accumulate_t<T> copy[wide_lanes<T>];
         std::memcpy(copy, source, sizeof copy);
-        return load(copy);
+        return load(static_cast<const accumulate_t<T>*>(copy));
     }
 }
 
 /// Writes `lanes` elements at any address.
-template <float_element T>
-GRADKERN_ALWAYS_INLINE void store_narrow(T* dst, vec value) noexcept {
+template <element T>
+GRADKERN_ALWAYS_INLINE void store_narrow(T* dst, std::type_identity_t<wide_vec<T>> value) noexcept {
     if constexpr (element_traits<T>::type == data_type::f16) {
         narrow_f16(value, dst);
     } else if constexpr (element_traits<T>::type == data_type::bf16) {
         narrow_bf16(value, dst);
-    } else if constexpr (std::is_same_v<T, float>) {
+    } else if constexpr (is_wide<T>) {
         store(dst, value);
     } else {
-        float copy[lanes];
-        store(copy, value);
+        accumulate_t<T> copy[wide_lanes<T>];
+        store(static_cast<accumulate_t<T>*>(copy), value);
         std::memcpy(static_cast<void*>(dst), copy, sizeof copy);
     }
 }
@@ -219,20 +235,20 @@ GRADKERN_ALWAYS_INLINE void copy_elements(unsigned char* dst, const unsigned cha
 }
 
 /// The first n of `lanes` elements, other lanes +0; nothing behind them is read.
-template <float_element T>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_wide_partial(const T* source, std::ptrdiff_t n) noexcept {
-    if constexpr (std::is_same_v<T, float>) {
+template <element T>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE wide_vec<T> load_wide_partial(const T* source, std::ptrdiff_t n) noexcept {
+    if constexpr (is_wide<T>) {
         return load_partial(source, n);
-    } else if constexpr (has_first_words && sizeof(T) == sizeof(float)) {
+    } else if constexpr (has_first_words && element_traits<T>::type == data_type::f32) {
         return load_partial(reinterpret_cast<const float*>(source), n);  // one masked load, from any address
     } else {
-        if (n >= lanes) return load_wide(source);
-        alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)] = {};
+        if (n >= wide_lanes<T>) return load_wide(source);
+        alignas(T) unsigned char copy[static_cast<std::size_t>(wide_lanes<T>) * sizeof(T)] = {};
         if (n > 0) {
             if constexpr (has_first_words && sizeof(T) == 2) {
                 copy_first_words(copy, source, n);
             } else {
-                copy_elements<lanes / 2, sizeof(T)>(copy, reinterpret_cast<const unsigned char*>(source), n);
+                copy_elements<wide_lanes<T> / 2, sizeof(T)>(copy, reinterpret_cast<const unsigned char*>(source), n);
             }
         }
         return load_wide(reinterpret_cast<const T*>(copy));
@@ -240,42 +256,43 @@ template <float_element T>
 }
 
 /// Writes the first n of `lanes` elements; nothing behind them is touched.
-template <float_element T>
-GRADKERN_ALWAYS_INLINE void store_narrow_partial(T* dst, vec value, std::ptrdiff_t n) noexcept {
-    if constexpr (std::is_same_v<T, float>) {
+template <element T>
+GRADKERN_ALWAYS_INLINE void store_narrow_partial(T* dst, std::type_identity_t<wide_vec<T>> value,
+                                                 std::ptrdiff_t n) noexcept {
+    if constexpr (is_wide<T>) {
         store_partial(dst, value, n);
-    } else if (n >= lanes) {
+    } else if (n >= wide_lanes<T>) {
         store_narrow(dst, value);
     } else if (n > 0) {
-        alignas(T) unsigned char copy[static_cast<std::size_t>(lanes) * sizeof(T)];
+        alignas(T) unsigned char copy[static_cast<std::size_t>(wide_lanes<T>) * sizeof(T)];
         store_narrow(reinterpret_cast<T*>(copy), value);
-        copy_elements<lanes / 2, sizeof(T)>(reinterpret_cast<unsigned char*>(dst), copy, n);
+        copy_elements<wide_lanes<T> / 2, sizeof(T)>(reinterpret_cast<unsigned char*>(dst), copy, n);
     }
 }
 
 /// `target[i] = source[i]` for i < n, exact. Elements may be written twice, with the same value.
-template <float_element T>
-void widen(const T* source, float* dst, std::ptrdiff_t n) noexcept {
-    if (n < lanes) {
+template <element T>
+void widen(const T* source, accumulate_t<T>* dst, std::ptrdiff_t n) noexcept {
+    if (n < wide_lanes<T>) {
         store_partial(dst, load_wide_partial(source, n), n);
         return;
     }
     std::ptrdiff_t i = 0;
-    for (; i + lanes <= n; i += lanes) store(dst + i, load_wide(source + i));
+    for (; i + wide_lanes<T> <= n; i += wide_lanes<T>) store(dst + i, load_wide(source + i));
     // The last vector ends with the array and overlaps its predecessor.
-    if (i < n) store(dst + (n - lanes), load_wide(source + (n - lanes)));
+    if (i < n) store(dst + (n - wide_lanes<T>), load_wide(source + (n - wide_lanes<T>)));
 }
 
 /// `target[i] = source[i]` for i < n, each rounded once. Elements may be written twice, with the same value.
-template <float_element T>
-void narrow(const float* source, T* dst, std::ptrdiff_t n) noexcept {
-    if (n < lanes) {
+template <element T>
+void narrow(const accumulate_t<T>* source, T* dst, std::ptrdiff_t n) noexcept {
+    if (n < wide_lanes<T>) {
         store_narrow_partial(dst, load_partial(source, n), n);
         return;
     }
     std::ptrdiff_t i = 0;
-    for (; i + lanes <= n; i += lanes) store_narrow(dst + i, load(source + i));
-    if (i < n) store_narrow(dst + (n - lanes), load(source + (n - lanes)));
+    for (; i + wide_lanes<T> <= n; i += wide_lanes<T>) store_narrow(dst + i, load(source + i));
+    if (i < n) store_narrow(dst + (n - wide_lanes<T>), load(source + (n - wide_lanes<T>)));
 }
 
 }  // namespace detail::simd

@@ -26,7 +26,7 @@ static_assert(std::is_trivially_copyable_v<plan>);
 struct layer {
     std::int64_t groups = 1, large = 64, small = 64;  // channels of a group
     std::int64_t size = 28, kernel = 3, stride = 1, dilation = 1, pad = 1, batch = 2;
-    activations type = activations::f32;
+    activations type = activations::wide;
     bool nxc = true;
     bool dot_bf16 = false;
 
@@ -185,9 +185,9 @@ layer random_layer(random_source& random) {
     l.stride = random.integer(1, 3);
     l.pad = random.integer(0, 2);
     l.batch = random.integer(0, 9);
-    l.type = random.pick({activations::f32, activations::native_16bit, activations::packed_16bit});
+    l.type = random.pick({activations::wide, activations::native_16bit, activations::packed_16bit});
     l.nxc = random.chance(1, 2);
-    l.dot_bf16 = l.type != activations::f32 && random.chance(1, 3);
+    l.dot_bf16 = l.type != activations::wide && random.chance(1, 3);
     return l;
 }
 
@@ -209,7 +209,7 @@ TEST(conv_weights_select, every_problem_has_a_row) {
         const choice least = choose(p, {.scratch = gradkern::scratch_use::least});
         ASSERT_NE(least.row, nullptr);
         if (p.dot_bf16) continue;
-        EXPECT_EQ(least.row->name, p.is_f32() ? algorithm::dense : algorithm::dense_packed);
+        EXPECT_EQ(least.row->name, p.is_wide() ? algorithm::dense : algorithm::dense_packed);
         EXPECT_LE(least.plan.slice_bytes, gradkern::detail::call_scratch * gradkern::detail::least_times);
         for (const path& row : paths) {  // names are ignored, but must be there
             const choice named = choose(p, {.algorithm = row.name, .scratch = gradkern::scratch_use::least});

@@ -128,7 +128,7 @@ TEST(conv_weights_tasks, segments_are_the_inside_pixels_of_a_tap) {
                                           ((line - c.first_line) * c.columns() + w - c.first_column) * b_step);
         std::vector<k_segment> list(static_cast<std::size_t>(p.chunk_lines()) + 1);
         const task t(p, 0);
-        dense_tiles tiles(p, t, nullptr);
+        dense_tiles<float> tiles(p, t, nullptr);
         tiles.list = list.data();
         for (const bool at_once : {false, true}) {
             std::ptrdiff_t count =

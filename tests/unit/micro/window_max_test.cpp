@@ -120,7 +120,7 @@ TEST(window_max, maxima_of_rows_are_those_of_windows) {
         constexpr std::int64_t kernel = 3;
         constexpr std::int64_t count = plane::columns - kernel + 1;
         std::vector<std::vector<float>> kept;
-        std::vector<detail::row_results> rows;
+        std::vector<detail::row_results<float>> rows;
         kept.reserve(2 * kernel);  // no pointer changes
         for (std::int64_t h = 0; h < kernel; ++h) {
             detail::window_run run = p.windows(kernel, 1, count);
@@ -132,7 +132,7 @@ TEST(window_max, maxima_of_rows_are_those_of_windows) {
             rows.push_back({value, offset, h * plane::columns});
         }
         std::fill(p.high.begin(), p.high.end(), 0.0F);
-        detail::max_of_rows<false>({rows.data(), rows.size()}, count, p.width, channels, p.results());
+        detail::max_of_rows<false, float>({rows.data(), rows.size()}, count, p.width, channels, p.results());
         expect_maxima<false>(p, kernel, 1, count);
     }
 }

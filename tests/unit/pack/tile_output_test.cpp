@@ -79,8 +79,8 @@ struct outcome {
 
 // Writes all pixels, line by line, in tiles of up to 5 rows, of one panel after the other; `at_once` panels share the buffer.
 template <class T>
-void write_all(const problem& p, tile_output& out, std::byte* dst, std::int64_t width, std::int64_t at_once, bool bias,
-               const shape::canonical_strides& to_strides, bool whole) {
+void write_all(const problem& p, tile_output<float>& out, std::byte* dst, std::int64_t width, std::int64_t at_once,
+               bool bias, const shape::canonical_strides& to_strides, bool whole) {
     const shape::canonical_strides s = p.strides();
     std::vector<float> biases(static_cast<std::size_t>(p.channels));
     for (std::size_t c = 0; c < biases.size(); ++c) biases[c] = outcome<T>::bias_of(static_cast<std::int64_t>(c));
@@ -147,7 +147,7 @@ TEST(tile_output, results_are_rounded_to_bf16) { check<bfloat16>("tile_output.bf
 TEST(tile_output, is_in_place_where_nothing_is_added_and_lanes_are_neighbours) {
     std::array<float, 64> dst{};
     const float bias = 1.0F;
-    const auto direct = [&](const output_element& element, bool nxc, bool whole, bool accumulate, bool biased) {
+    const auto direct = [&](const output_element<float>& element, bool nxc, bool whole, bool accumulate, bool biased) {
         tile_output out(element, problem{8, nxc}.strides(), 8, accumulate, tile_results::sums);
         out.begin_panel(reinterpret_cast<std::byte*>(dst.data()), 8, whole, biased ? &bias : nullptr);
         return out.is_direct();

@@ -119,7 +119,7 @@ struct collapsed_lines_plan : block_plan {
         p.out[3] != columns || p.out[4] != 1)
         return false;
     const std::int64_t depths = std::min(p.axes[0].small, p.axes[0].kernel);
-    return !p.is_backward() || collapsed_reads(p) <= average_ring / in_columns / depths;
+    return !p.is_backward() || collapsed_reads(p) <= p.real.in_memory_of(average_ring) / in_columns / depths;
 }
 
 /// Whether small planes follow one another in both memories, and windows move along them by one position, all with taps inside.
@@ -156,16 +156,17 @@ constexpr void reserve_block(collapsed_lines_plan& g, std::int64_t lines) noexce
     const std::int64_t source = std::min(g.axes[0].small, g.axes[0].kernel) * rows * in_columns;
     slice_layout slice;
     if (g.result == collapsed_result::repeated) {
-        g.at_phases = slice.reserve<float>(rows * in_columns);
+        g.at_phases = slice.reserve(rows * in_columns, g.real.bytes);
     } else {
-        const std::int64_t row_taps = are_planes ? g.axes[1].kernel * line_taps::floats(g.line_block * columns) : 0;
-        g.at_vertical = slice.reserve<float>(lines * in_columns + 2 * g.margin);
-        g.at_inside = slice.reserve<float>(w.kernel * line_taps::floats(columns) + row_taps);
-        if (g.advance(2) > 1) g.at_phases = slice.reserve<float>(w.stride * (lines * columns + 2 * g.margin));
+        const std::int64_t row_taps =
+            are_planes ? g.axes[1].kernel * line_tap_numbers(g.line_block * columns, g.real.lanes) : 0;
+        g.at_vertical = slice.reserve(lines * in_columns + 2 * g.margin, g.real.bytes);
+        g.at_inside = slice.reserve(w.kernel * line_tap_numbers(columns, g.real.lanes) + row_taps, g.real.bytes);
+        if (g.advance(2) > 1) g.at_phases = slice.reserve(w.stride * (lines * columns + 2 * g.margin), g.real.bytes);
     }
-    g.at_source = slice.reserve<float>(are_planes ? source + 2 * g.margin : g.is_backward() ? source : 0);
+    g.at_source = slice.reserve(are_planes ? source + 2 * g.margin : g.is_backward() ? source : 0, g.real.bytes);
     if (!g.divisors.is_uniform()) {
-        g.at_divisors = slice.reserve<float>((g.is_backward() ? rows : lines) * w.small + std::int64_t{simd::lanes});
+        g.at_divisors = slice.reserve((g.is_backward() ? rows : lines) * w.small + g.real.lanes, g.real.bytes);
         g.at_counts = slice.reserve<std::int64_t>(w.small);
     }
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
@@ -196,6 +197,7 @@ constexpr void reserve_block(collapsed_lines_plan& g, std::int64_t lines) noexce
 }
 
 /// A worker's place: a block of output rows at one depth, what it reads, and what does not change from one to the next.
+template <class Real>
 class collapsed_place {
 protected:
     collapsed_place(const collapsed_lines_plan& plan, std::byte* slice) noexcept
@@ -204,14 +206,14 @@ protected:
           in_columns_(plan.in_extent(2)),
           positions_(plan.batch * plan.planes * plan.out_extent(0)),
           pitch_(plan.line_block * columns_ + 2 * plan.margin),
-          divisors_(array_at<float>(slice, plan.at_divisors)),
+          divisors_(array_at<Real>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
-          uniform_(plan.divisors.uniform),
+          uniform_(static_cast<Real>(plan.divisors.uniform)),
           at_(plan, array_at<axis_reads>(slice, plan.at_lines)) {
         for (std::int64_t x = 0; x < p_.axes[2].small && !p_.divisors.is_uniform(); ++x)
             counts_[x] = p_.divisors.counted_columns(x);
         if (repeats()) return;
-        set_taps(2, 1, array_at<float>(slice, plan.at_inside), taps_);
+        set_taps(2, 1, array_at<Real>(slice, plan.at_inside), taps_);
         if (p_.block == collapsed_block::planes) set_taps(1, columns_, taps_.end(), row_taps_);
     }
 
@@ -247,26 +249,27 @@ protected:
         // Blocks of planes have those of the first plane again and again.
         const std::int64_t columns = p_.axes[2].small;
         const std::int64_t end = std::min(last, first + p_.axes[1].small);
-        float* to = divisors_;
+        Real* to = divisors_;
         for (std::int64_t h = first; h < end; ++h) {
             const std::int64_t taps = p_.divisors.counted_rows(depth, h);
-            for (std::int64_t x = 0; x < columns; ++x) *to++ = divisor_rule::of_count(taps * counts_[x]);
+            for (std::int64_t x = 0; x < columns; ++x)
+                *to++ = static_cast<Real>(divisor_rule::of_count(taps * counts_[x]));
         }
         for (const std::int64_t plane = to - divisors_; to < divisors_ + (last - first) * columns; to += plane)
             own::copy_n(divisors_, plane, to);
-        own::fill(to, to + simd::lanes, 1.0F);
+        own::fill(to, to + simd::lanes_of<Real>, Real{1});
     }
 
 private:
     /// Lists the taps of axis number i, whose positions are `unit` elements each, seen from position 0.
-    void set_taps(std::size_t i, std::int64_t unit, float* inside, line_taps& taps) noexcept {
+    void set_taps(std::size_t i, std::int64_t unit, Real* inside, line_taps<Real>& taps) noexcept {
         const std::int64_t advance = p_.advance(i);
         const std::int64_t positions = p_.out_extent(i);
         const auto end_before = [&](std::int64_t at) {
             return std::clamp<std::int64_t>(shape::ceil_div(at, advance), 0, positions) * unit;
         };
         const position_range read = read_span(p_.axes[i], p_.outputs, 0, 1);
-        taps = line_taps(positions * unit, inside);
+        taps = line_taps<Real>(positions * unit, inside);
         for (std::int64_t at = read.first; at < read.last; at += p_.read_step(i))
             taps.push(shape::floor_mod(at, advance) * pitch_ + shape::floor_div(at, advance) * unit, end_before(-at),
                       end_before(p_.in_extent(i) - at));
@@ -278,11 +281,11 @@ protected:
     std::int64_t in_columns_;
     std::int64_t positions_;  // planes and depths
     std::int64_t pitch_;      // from one phase of vertical sums to the next
-    float* divisors_;         // of the lines of the block; backward of the rows that it reads
+    Real* divisors_;          // of the lines of the block; backward of the rows that it reads
     std::int64_t* counts_;    // taps that the windows of a column count
-    divisor uniform_;
-    line_taps taps_;      // of the columns
-    line_taps row_taps_;  // of a block of planes
+    divisor<Real> uniform_;
+    line_taps<Real> taps_;      // of the columns
+    line_taps<Real> row_taps_;  // of a block of planes
 
     block_place at_;
     std::int64_t first_row_ = 0;  // that the block reads
@@ -294,15 +297,20 @@ private:
 };
 
 template <class T, shape::side Outputs>
-class worker<algorithm::collapsed_lines, T, Outputs> : collapsed_place {
+class worker<algorithm::collapsed_lines, T, Outputs> : collapsed_place<accumulate_t<T>> {
+    using base = collapsed_place<accumulate_t<T>>;
+    using base::at_, base::columns_, base::divisors_, base::first_row_, base::in_columns_, base::p_, base::pitch_;
+    using base::repeats, base::row_taps_, base::rows_, base::run_length, base::set_divisors, base::taps_,
+        base::uniform_;
+
 public:
     worker(const collapsed_lines_plan& plan, const T* in, T* out, std::byte* slice) noexcept
-        : collapsed_place(plan, slice),
+        : base(plan, slice),
           in_(in),
           out_(out),
-          vertical_(array_at<float>(slice, plan.at_vertical) + plan.margin),
-          phases_(array_at<float>(slice, plan.at_phases)),
-          source_(array_at<float>(slice, plan.at_source)) {}
+          vertical_(array_at<accumulate_t<T>>(slice, plan.at_vertical) + plan.margin),
+          phases_(array_at<accumulate_t<T>>(slice, plan.at_phases)),
+          source_(array_at<accumulate_t<T>>(slice, plan.at_source)) {}
 
     /// Computes all lines of task number `task`.
     void run(std::int64_t task) noexcept {
@@ -310,7 +318,7 @@ public:
         const std::int64_t last = std::min(p_.items(), first + p_.group);
         if (p_.block == collapsed_block::planes) return compute_planes(first, last - first);
         for (std::int64_t item = first; item < last; ++item) {
-            set_item(item);
+            this->set_item(item);
             compute_lines(in_ + at_.in_offset, out_ + at_.out_offset);
         }
     }
@@ -326,15 +334,15 @@ private:
         const T* const image = in_ + at_.in_offset;
         T* const out = out_ + at_.out_offset;
         const std::int64_t n = rows_ * columns_;
-        float* const source = row_taps_.count() > 1 ? source_ + p_.margin : vertical_;
+        accumulate_t<T>* const source = row_taps_.count() > 1 ? source_ + p_.margin : vertical_;
         if constexpr (is_backward) {
             divide_rows(image, 0, source);
         } else {
             simd::widen(image, source, n);
         }
-        if (row_taps_.count() > 1) row_taps_.sum<prefetch::none>(source, n, vertical_, as_it_is{});
+        if (row_taps_.count() > 1) row_taps_.template sum<prefetch::none>(source, n, vertical_, as_it_is{});
         if constexpr (is_backward) {
-            taps_.sum<prefetch::ahead>(vertical_, n, out, as_it_is{});
+            taps_.template sum<prefetch::ahead>(vertical_, n, out, as_it_is{});
         } else {
             divide_columns(0, rows_, out);
         }
@@ -354,10 +362,10 @@ private:
             if (at_.depths.count == 0 || rows.count == 0) {  // no window, or no tap: +0, and not divided
                 own::fill_n(to, count * columns_, T{});
             } else if constexpr (is_backward) {
-                sum_rows<float, prefetch::none>(rows, count, [&](std::int64_t i, std::int64_t row) {
+                sum_rows<accumulate_t<T>, prefetch::none>(rows, count, [&](std::int64_t i, std::int64_t row) {
                     return source_ + (i * rows_ + row - first_row_) * in_columns_;
                 });
-                taps_.sum<prefetch::ahead>(vertical_, count * columns_, to, as_it_is{});
+                taps_.template sum<prefetch::ahead>(vertical_, count * columns_, to, as_it_is{});
             } else {
                 sum_rows<T, prefetch::ahead>(rows, count, [&](std::int64_t i, std::int64_t row) {
                     return image + (at_.depths.first + i * p_.read_step(0)) * p_.in[2] + row * in_columns_;
@@ -398,33 +406,33 @@ private:
 
     /// Means of lines [first, last) from their vertical sums; with a stride from the phases of these.
     GRADKERN_NOINLINE void divide_columns(std::int64_t first, std::int64_t last, T* out) noexcept {
-        const float* sums = vertical_;
+        const accumulate_t<T>* sums = vertical_;
         if (p_.advance(2) > 1) {
-            float* const phases = phases_ + p_.margin;
+            accumulate_t<T>* const phases = phases_ + p_.margin;
             separate(vertical_, (last - first) * in_columns_, p_.advance(2), pitch_, phases);
             sums = phases;
         }
         const auto sum_columns = [&](const auto& finish) {
-            taps_.sum<prefetch::ahead>(sums, (last - first) * columns_, out, finish);
+            taps_.template sum<prefetch::ahead>(sums, (last - first) * columns_, out, finish);
         };
         if (p_.divisors.is_uniform()) return with_division(uniform_, sum_columns);
         set_divisors(p_.divisors.counted(0, at_.depth), at_.first_line, at_.last_line);
-        sum_columns(over_each{divisors_ + (first - at_.first_line) * columns_});
+        sum_columns(over_each<accumulate_t<T>>{divisors_ + (first - at_.first_line) * columns_});
     }
 
     /// Quotients of the rows of diff_dst at depth d that the block reads: each by itself a sum, which has no -0.
-    void divide_rows(const T* image, std::int64_t d, float* out) noexcept {
+    void divide_rows(const T* image, std::int64_t d, accumulate_t<T>* out) noexcept {
         const T* const from = image + d * p_.in[2] + first_row_ * in_columns_;
         if (p_.divisors.is_uniform()) return divide_by_one<addend::zero>(from, rows_ * in_columns_, uniform_, out);
         set_divisors(p_.divisors.counted(0, d), first_row_, first_row_ + rows_);
-        quotients<addend::zero>(from, rows_ * in_columns_, out, over_each{divisors_});
+        quotients<addend::zero>(from, rows_ * in_columns_, out, over_each<accumulate_t<T>>{divisors_});
     }
 
     const T* in_;
     T* out_;
-    float* vertical_;
-    float* phases_;  // forward of a stride, of vertical sums, behind a margin; backward elements to repeat
-    float* source_;  // backward quotients; of a block of planes behind a margin
+    accumulate_t<T>* vertical_;
+    accumulate_t<T>* phases_;  // forward of a stride, of vertical sums, behind a margin; backward elements to repeat
+    accumulate_t<T>* source_;  // backward quotients; of a block of planes behind a margin
 };
 
 }  // namespace detail::avg_pool

@@ -16,13 +16,14 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::avg_pool {
 
+template <class Real>
 class segment_divisors {
 public:
     segment_divisors(const segment_plan& plan, std::byte* slice) noexcept
         : rule_(plan.divisors),
-          divisors_(array_at<float>(slice, plan.at_divisors)),
+          divisors_(array_at<Real>(slice, plan.at_divisors)),
           counts_(array_at<std::int64_t>(slice, plan.at_counts)),
-          uniform_(plan.divisors.uniform) {}
+          uniform_(static_cast<Real>(plan.divisors.uniform)) {}
 
     [[nodiscard]] bool is_uniform() const noexcept { return rule_.is_uniform(); }
 
@@ -46,15 +47,15 @@ public:
         if (is_uniform()) return with_division(uniform_, [&](const auto& divide) { f(0, end, divide); });
         for (std::int64_t x = 0, next = 0; x < end; x = next) {
             while (next < end && divisors_[next] == divisors_[x]) ++next;
-            with_division(divisor(divisors_[x]), [&](const auto& divide) { f(x, next, divide); });
+            with_division(divisor<Real>(divisors_[x]), [&](const auto& divide) { f(x, next, divide); });
         }
     }
 
     /// out = onto + the quotients of `count` columns of `inner` values each, `step` elements apart from column to column.
     template <addend Onto, class In>
-    void divide(const In* source, std::int64_t count, std::int64_t inner, std::int64_t step,
-                float* out) const noexcept {
-        if (!is_uniform() && inner == 1 && step == 1) return quotients<Onto>(source, count, out, over_each{divisors_});
+    void divide(const In* source, std::int64_t count, std::int64_t inner, std::int64_t step, Real* out) const noexcept {
+        if (!is_uniform() && inner == 1 && step == 1)
+            return quotients<Onto>(source, count, out, over_each<Real>{divisors_});
         for_each_equal(count, [&](std::int64_t begin, std::int64_t end, const auto& divide) {
             const std::int64_t columns = step == inner ? end - begin : 1;  // at a time
             for (std::int64_t x = begin; x < end; x += columns)
@@ -68,14 +69,15 @@ private:
         const std::int64_t rows = rule_.counted_rows(depth_taps_, h);
         if (rows == rows_) return;
         rows_ = rows;
-        for (std::int64_t x = 0; x < columns_; ++x) divisors_[x] = divisor_rule::of_count(rows * counts_[x]);
-        own::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes, 1.0F);
+        for (std::int64_t x = 0; x < columns_; ++x)
+            divisors_[x] = static_cast<Real>(divisor_rule::of_count(rows * counts_[x]));
+        own::fill(divisors_ + columns_, divisors_ + columns_ + simd::lanes_of<Real>, Real{1});
     }
 
     const divisor_rule& rule_;
-    float* divisors_;
+    Real* divisors_;
     std::int64_t* counts_;  // taps along the columns
-    divisor uniform_;
+    divisor<Real> uniform_;
     std::int64_t columns_ = 0;
     std::int64_t depth_ = -1;
     std::int64_t depth_taps_ = 0;

@@ -29,14 +29,15 @@ namespace detail::avg_pool {
 /// phase of the stride were put side by side.
 enum class strided_sums : std::uint8_t { by_position, by_phase };
 
+template <class Real>
 class horizontal_sums {
 public:
     /// `phases`: scratch for the phases of a stride.
-    horizontal_sums(const segment_place& s, column_runs& runs, strided_sums strided, float* phases) noexcept
+    horizontal_sums(const segment_place& s, column_runs& runs, strided_sums strided, Real* phases) noexcept
         : s_(s), runs_(runs), strided_(strided), phases_(phases) {}
 
     /// out = the horizontal sums of all columns of the segment, from the line `sums`.
-    void sum(const float* sums, float* out) noexcept {
+    void sum(const Real* sums, Real* out) noexcept {
         runs_.sum_parts(out, [&] {
             if (!s_.is_narrow()) {
                 sum_runs(sums, 0, s_.columns, out);
@@ -67,7 +68,7 @@ public:
                 const std::int64_t from = run.count == 0 ? 0 : first * advance * inner;
                 const window_reads<In> w{&line, 1, run.first * inner + from, run.count, read_step};
                 // 16-bit results are written no faster than memory takes them
-                const prefetch writes = std::is_same_v<Out, float> ? prefetch::ahead : prefetch::none;
+                const prefetch writes = simd::is_wide<Out> ? prefetch::ahead : prefetch::none;
                 sum_windows<prefetch::none>(w, inner, last - first, run.count == 0 ? 0 : advance * width, writes,
                                             out + (run.begin + first * step) * inner, step * width, finish);
             }
@@ -84,7 +85,7 @@ private:
         const std::int64_t here = std::min<std::int64_t>(count, lines_at_once);
         for (std::int64_t k = 0; k < here; ++k) lines[static_cast<std::size_t>(k)] = first + k * step;
         sum_lines<false, prefetch::none>(lines.data(), here, n, out, finish);
-        if constexpr (std::is_same_v<Out, float>) {  // other outputs take no more lines
+        if constexpr (simd::is_wide<Out>) {  // other outputs take no more lines
             for (std::int64_t done = here; done < count; done += lines_at_once) {
                 const std::int64_t more = std::min<std::int64_t>(count - done, lines_at_once);
                 for (std::int64_t k = 0; k < more; ++k) lines[static_cast<std::size_t>(k)] = first + (done + k) * step;
@@ -94,7 +95,7 @@ private:
     }
 
     /// Backward with a stride and few channels.
-    void sum_phases(const float* sums, float* out) const noexcept {
+    void sum_phases(const Real* sums, Real* out) const noexcept {
         const std::int64_t stride = s_.p.axes[2].stride;
         const std::int64_t inner = s_.inner;
         const std::int64_t pitch = shape::ceil_div(s_.columns, stride) * inner;
@@ -108,7 +109,7 @@ private:
             return;
         }
         for (std::int64_t f = 0; f < std::min(stride, s_.columns); ++f) {
-            const float* phase = phases_ + f * pitch;
+            const Real* phase = phases_ + f * pitch;
             const std::int64_t positions = shape::ceil_div(s_.columns - f, stride);
             for (std::int64_t i = 0; i < positions; ++i)
                 for (std::int64_t c = 0; c < inner; ++c) out[(f + i * stride) * inner + c] = *phase++;
@@ -116,7 +117,7 @@ private:
     }
 
     /// Forward with a stride and few channels.
-    void sum_strided(const float* sums, float* out) const noexcept {
+    void sum_strided(const Real* sums, Real* out) const noexcept {
         const std::int64_t stride = s_.p.axes[2].stride;
         const std::int64_t pitch = shape::ceil_div(s_.p.reads, stride);
         const bool by_phase = strided_ == strided_sums::by_phase;
@@ -129,24 +130,24 @@ private:
             }
         });
     }
-    void sum_by_phase(const column_run& run, std::int64_t pitch, float* out) const noexcept {
+    void sum_by_phase(const column_run& run, std::int64_t pitch, Real* out) const noexcept {
         const std::int64_t stride = s_.p.axes[2].stride;
-        std::array<const float*, lines_at_once> list;
+        std::array<const Real*, lines_at_once> list;
         for (std::int64_t k = 0; k < run.count; ++k) {
             const std::int64_t column = run.first + k * s_.p.read_step(2);
             list[static_cast<std::size_t>(k)] = phases_ + column % stride * pitch + column / stride;
         }
         sum_lines<false>(list.data(), run.count, run.positions, out);
     }
-    void sum_by_position(const column_run& run, const float* sums, float* out) const noexcept {
+    void sum_by_position(const column_run& run, const Real* sums, Real* out) const noexcept {
         const std::int64_t inner = s_.inner;
         const std::int64_t read_step = s_.column_step() * inner;
         for (std::int64_t i = 0; i < run.positions; ++i) {
             // no taps: no position either
             const std::int64_t first = run.count == 0 ? 0 : run.first + i * s_.p.axes[2].stride;
             for (std::int64_t c = 0; c < inner; ++c) {
-                const float* source = sums + first * inner + c;
-                float sum = 0.0F;
+                const Real* source = sums + first * inner + c;
+                Real sum = Real{0};
                 for (std::int64_t k = 0; k < run.count; ++k) sum += source[k * read_step];
                 out[i * inner + c] = sum;
             }
@@ -156,7 +157,7 @@ private:
     const segment_place& s_;
     column_runs& runs_;
     strided_sums strided_;
-    float* phases_;
+    Real* phases_;
 };
 
 }  // namespace detail::avg_pool

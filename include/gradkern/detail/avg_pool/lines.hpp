@@ -45,7 +45,7 @@ struct lines_plan : segment_plan {
 /// Whether what one column of the output reads fits a scratch line.
 [[nodiscard]] constexpr bool lines_fit(const problem& p) noexcept {
     const std::int64_t inner = is_profitable_to_transpose(p) ? p.planes : p.inner;
-    return reads_at_most(p.axes[2], p.outputs, 1) <= sizes_for(p.scratch).most_line / std::min<std::int64_t>(inner, 16);
+    return reads_at_most(p.axes[2], p.outputs, 1) <= sizes_for(p).most_line / std::min<std::int64_t>(inner, 16);
 }
 
 /// A plan with its segments alone.
@@ -70,7 +70,7 @@ constexpr void extend_lines(lines_plan& g) noexcept {
     const auto whole = static_cast<double>(taps) * static_cast<double>(columns);
     const auto inside =
         static_cast<double>(g.is_backward() ? a.small : columns) * static_cast<double>(std::min(a.kernel, a.large));
-    if (span_at_most(a, g.outputs, g.segment) > sizes_for(g.scratch).most_line / g.inner_block ||
+    if (span_at_most(a, g.outputs, g.segment) > sizes_for(g).most_line / g.inner_block ||
         (taps > 16 && whole > 8 * inside))
         return;
     const std::int64_t shift = g.is_backward() ? a.reach() / a.stride + 1 : a.pad_begin;
@@ -89,17 +89,17 @@ constexpr void extend_lines(lines_plan& g) noexcept {
 
 /// Reserves room for the phases of a stride, where the channels of a strip do not fill a vector.
 constexpr void reserve_phases(slice_layout& slice, lines_plan& g) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    const std::int64_t lanes = g.real.lanes;
     const shape::axis& a = g.axes[2];
     const std::int64_t last_strip = g.inner - (g.strips() - 1) * g.inner_block;
     if (last_strip >= lanes || a.stride == 1) return;
     const std::int64_t inner = g.inner_block < lanes ? g.inner_block : last_strip;
     if (g.is_backward()) {
         g.at_phases =
-            slice.reserve<float>(std::min(a.stride, g.segment) * shape::ceil_div(g.segment, a.stride) * inner);
+            slice.reserve(std::min(a.stride, g.segment) * shape::ceil_div(g.segment, a.stride) * inner, g.real.bytes);
     } else if (!g.long_columns && inner == 1 && a.stride <= 16 && a.kernel >= a.stride / 2) {
         g.strided = strided_sums::by_phase;
-        g.at_phases = slice.reserve<float>(shape::ceil_div(g.reads, a.stride) * a.stride);
+        g.at_phases = slice.reserve(shape::ceil_div(g.reads, a.stride) * a.stride, g.real.bytes);
     }
 }
 
@@ -108,7 +108,7 @@ constexpr void reserve_phases(slice_layout& slice, lines_plan& g) noexcept {
     g.run_axis = g.axes[2];
     extend_lines(g);
     const bool clips = g.borders == border::clipped;
-    if (clips) g.segment = std::min(g.segment, sizes_for(g.scratch).columns);
+    if (clips) g.segment = std::min(g.segment, sizes_for(g).columns);
     g.reads = clips ? reads_at_most(g.axes[2], g.outputs, g.segment) : span_at_most(g.axes[2], g.outputs, g.segment);
     choose_tasks(g);
     choose_ring(g);
@@ -130,14 +130,14 @@ public:
         : base(plan, in, out, slice),
           plan_(plan),
           runs_(s_, slice),
-          horizontal_(s_, runs_, plan.strided, array_at<float>(slice, plan.at_phases)) {}
+          horizontal_(s_, runs_, plan.strided, array_at<accumulate_t<T>>(slice, plan.at_phases)) {}
 
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
 
     void set_columns() noexcept {
         runs_.set(plan_.run_axis, plan_.run_shift);
         // the zeros behind the borders stay as they are through all lines
-        if (s_.has_zeros()) own::fill(sums_, sums_ + s_.buffered * s_.inner, 0.0F);
+        if (s_.has_zeros()) own::fill(sums_, sums_ + s_.buffered * s_.inner, accumulate_t<T>{0});
         divisors_.count(is_backward ? s_.all_reads() : s_.all_columns());
     }
 
@@ -165,17 +165,17 @@ private:
     }
 
     /// Forward: the one line of the input that an output line reads, where its columns are read in place; else null.
-    /// Only floats go anywhere from there but straight to the output.
+    /// Only elements of the type of the sums go anywhere from there but straight to the output.
     [[nodiscard]] const T* single_line(const axis_reads& rows) const noexcept {
         const bool can_go_on =
-            std::is_same_v<T, float> ? !s_.is_narrow() || plan_.strided == strided_sums::by_phase : is_direct();
+            simd::is_wide<T> ? !s_.is_narrow() || plan_.strided == strided_sums::by_phase : is_direct();
         const bool is_single = !is_backward && !s_.has_zeros() && can_go_on && s_.depths.count * rows.count == 1 &&
                                s_.reads > 0 && s_.is_dense(s_.p.in, s_.p.in_inner, s_.reads);
         return is_single ? vertical_.line_at(s_.depths.first, rows.first, s_.all_reads()) : nullptr;
     }
     /// What horizontal sums read: that line, or the scratch line.
-    [[nodiscard]] const float* sums_or(const T* line) const noexcept {
-        if constexpr (std::is_same_v<T, float>) {
+    [[nodiscard]] const accumulate_t<T>* sums_or(const T* line) const noexcept {
+        if constexpr (simd::is_wide<T>) {
             if (line != nullptr) return line;
         }
         return sums_;
@@ -192,7 +192,7 @@ private:
 
     const lines_plan& plan_;
     column_runs runs_;
-    horizontal_sums horizontal_;
+    horizontal_sums<accumulate_t<T>> horizontal_;
 };
 
 }  // namespace detail::avg_pool

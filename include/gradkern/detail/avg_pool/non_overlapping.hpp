@@ -46,8 +46,8 @@ struct non_overlapping_plan : segment_plan {
 /// Stores of few channels are short: lines are faster, which store many columns at once, but for windows so wide that a line has
 /// fewer than four, and so are channels that lines transpose. (Least scratch is the same on all CPUs.)
 [[nodiscard]] constexpr bool non_overlapping_is_profitable(const problem& p) noexcept {
-    constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
-    const std::int64_t enough = p.elements == element_kind::floats ? std::min<std::int64_t>(8, lanes) : lanes;
+    const std::int64_t lanes = p.real.lanes;
+    const std::int64_t enough = p.elements == element_kind::sums ? std::min<std::int64_t>(8, lanes) : lanes;
     if (p.scratch == scratch_use::least) return true;
     return p.inner == 1 ? !is_profitable_to_transpose(p) : p.inner >= enough || p.axes[2].small < 4;
 }
@@ -56,7 +56,7 @@ struct non_overlapping_plan : segment_plan {
 [[nodiscard]] constexpr non_overlapping_plan make_non_overlapping(const problem& p) noexcept {
     auto g = plan_of<non_overlapping_plan>(p);
     const std::int64_t stride = g.axes[2].stride;
-    const std::int64_t line = sizes_for(g.scratch).line;
+    const std::int64_t line = sizes_for(g).line;
     g.inner_block = std::min(g.inner, line);
     even_strips(g);
     g.segment = shape::even_part(g.out_extent(2), longest_segment(g, line, g.inner > 1 ? 4 : 1));
@@ -81,7 +81,7 @@ public:
     void run(std::int64_t task) noexcept { this->compute_task(*this, task); }
 
     void set_columns() noexcept {
-        if (s_.p.inner > 1) own::fill(result_, result_ + s_.inner, 0.0F);  // for columns without a window
+        if (s_.p.inner > 1) own::fill(result_, result_ + s_.inner, accumulate_t<T>{0});  // for columns without a window
         divisors_.count(s_.all_reads());
     }
     void store_zeros(T* out) const noexcept {
@@ -140,7 +140,7 @@ private:
 
     /// Stores the channels of `windows` columns, which are neighbours, to `count` columns each, from `column` on, of `lines`
     /// lines.
-    void store_columns(const float* channels, std::int64_t windows, std::int64_t column, std::int64_t count,
+    void store_columns(const accumulate_t<T>* channels, std::int64_t windows, std::int64_t column, std::int64_t count,
                        std::int64_t lines, T* out) const noexcept {
         const std::int64_t step = s_.p.out[4];
         const line_copies copies{count, count > 1 ? step : 0, lines, lines > 1 ? s_.p.out[3] : 0};
@@ -155,9 +155,10 @@ private:
 
     /// Repeats the channels of each window over its columns, straight to the output, in each of `lines` rows.
     void store_tiles(std::int64_t lines, T* out) const noexcept {
-        for_each_tile(sums_, [&](const float* values, std::int64_t windows, std::int64_t column, std::int64_t count) {
-            store_columns(values == nullptr ? result_ : values, windows, column, count, lines, out);
-        });
+        for_each_tile(
+            sums_, [&](const accumulate_t<T>* values, std::int64_t windows, std::int64_t column, std::int64_t count) {
+                store_columns(values == nullptr ? result_ : values, windows, column, count, lines, out);
+            });
     }
 
     /// Repeats the value of each window over its columns, as elements of the line's type: into the output, or a line of results.

@@ -15,6 +15,7 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -31,10 +32,10 @@ namespace detail::avg_pool {
 struct divisor_rule {
     std::array<shape::axis, 3> axes{};  // as given, of (depth, height, columns)
     std::optional<std::int64_t> given{};
-    float uniform = 0.0F;  // the divisor of all windows; 0 where they have none in common
+    std::int64_t uniform = 0;  // the divisor of all windows; 0 where they have none in common
     bool exclude_pad = false;
 
-    [[nodiscard]] constexpr bool is_uniform() const noexcept { return uniform != 0.0F; }
+    [[nodiscard]] constexpr bool is_uniform() const noexcept { return uniform != 0; }
     /// Taps of window o that count along one axis.
     [[nodiscard]] constexpr std::int64_t counted(std::size_t i, std::int64_t o) const noexcept {
         return exclude_pad ? axes[i].inside_taps(o).count : axes[i].padded_taps(o);
@@ -50,19 +51,18 @@ struct divisor_rule {
     }
     /// The divisor of windows with this count. Windows without a counted tap reach nothing; they take 1, so that no quotient
     /// by 0 is formed on the way.
-    [[nodiscard]] static constexpr float of_count(std::int64_t count) noexcept {
-        return count == 0 ? 1.0F : static_cast<float>(count);
-    }
+    [[nodiscard]] static constexpr std::int64_t of_count(std::int64_t count) noexcept { return count == 0 ? 1 : count; }
 };
 
-/// What elements are: floats, or others, which are converted to floats and back.
-enum class element_kind : std::uint8_t { floats, converted };
+/// What elements are: of the type of sums, or others, which are converted to it and back.
+enum class element_kind : std::uint8_t { sums, converted };
 
 struct problem {
     shape::side outputs = shape::side::small;  // small: forward; large: backward
     output_mode output = output_mode::overwrite;
     scratch_use scratch = scratch_use::fast;
-    element_kind elements = element_kind::floats;
+    element_kind elements = element_kind::sums;
+    real_type real{};
     std::array<shape::axis, 3> axes{};  // as computed with
     divisor_rule divisors{};
 
@@ -176,7 +176,7 @@ constexpr void find_uniform_divisor(divisor_rule& d, bool is_backward) noexcept 
         count *= d.counted(i, 0);
     }
     if ((equal || d.given) && (never_empty || is_backward))
-        d.uniform = d.given ? static_cast<float>(*d.given) : divisor_rule::of_count(count);
+        d.uniform = d.given ? *d.given : divisor_rule::of_count(count);
 }
 
 /// Puts the planes of all channels on the lines: their columns become blocks of channels.
@@ -243,8 +243,9 @@ constexpr void collapse_tiled_lines(problem& p) noexcept {
 [[nodiscard]] constexpr problem make_problem(const shape::pooling_problem& pool, shape::side outputs,
                                              const avg_pool_attributes& attributes, const shape::canonical_strides& in,
                                              const shape::canonical_strides& out, element_kind elements,
-                                             const plan_options& options) noexcept {
-    problem p{.outputs = outputs, .output = options.output, .scratch = options.scratch, .elements = elements};
+                                             const plan_options& options, const real_type& real = {}) noexcept {
+    problem p{
+        .outputs = outputs, .output = options.output, .scratch = options.scratch, .elements = elements, .real = real};
     if (pool.channels == 0) return p;  // nothing to write
     p.axes = pool.axes;
     p.divisors = {.axes = pool.axes, .given = attributes.divisor_override, .exclude_pad = attributes.exclude_pad};

@@ -83,7 +83,7 @@ struct segment_place : block_place {
     }
 
     /// True where a position's values fill no vector and its neighbours read no neighbours.
-    [[nodiscard]] bool is_narrow() const noexcept { return inner < simd::lanes && p.axes[2].stride > 1; }
+    [[nodiscard]] bool is_narrow() const noexcept { return inner < p.real.lanes && p.axes[2].stride > 1; }
     /// Whether the values of `count` columns of a tensor's line follow one another in memory.
     [[nodiscard]] bool is_dense(const shape::canonical_strides& strides, std::int64_t inner_step,
                                 std::int64_t count) const noexcept {
@@ -92,7 +92,7 @@ struct segment_place : block_place {
 
     /// Stores a line of results of all columns of the segment; `out` is its first column.
     template <class T>
-    void store_line(const float* line, T* out) const noexcept {
+    void store_line(const accumulate_t<T>* line, T* out) const noexcept {
         if (inner == 1 ? p.out[4] != 1 : p.out_inner != 1)
             return unpack_lanes(line, inner, inner, columns, out, p.out_inner, p.out[4], p.accumulates());
         const bool dense = p.out[4] == inner || columns == 1;
@@ -139,8 +139,8 @@ public:
     [[nodiscard]] std::int64_t most_reads() const noexcept { return most_reads_; }
     [[nodiscard]] std::int64_t parts() const noexcept { return parts_; }
     /// out = the sums of all columns, of which sum() leaves there those that the runs say, part by part.
-    template <class Sum>
-    void sum_parts(float* out, const Sum& sum) noexcept {
+    template <class Real, class Sum>
+    void sum_parts(Real* out, const Sum& sum) noexcept {
         if (parts_ <= 1) return sum();
         line_totals all(totals_, s_.columns * s_.inner);
         for (part_ = 0; part_ < parts_; ++part_) {

@@ -23,12 +23,14 @@ inline constexpr std::int64_t average_ring = 131072;  ///< floats of buffered qu
 inline constexpr std::int64_t average_task = 32768;   ///< floats of output that make a task worth its overhead
 
 struct segment_sizes {
-    std::int64_t line;       // floats of a scratch line that are aimed at
+    std::int64_t line;       // numbers of a scratch line that are aimed at
     std::int64_t most_line;  // and at most
     std::int64_t columns;    // of an output segment where each may be a run of its own
 };
-[[nodiscard]] constexpr segment_sizes sizes_for(scratch_use scratch) noexcept {
-    return scratch == scratch_use::least ? segment_sizes{512, 512, 64} : segment_sizes{8192, 16384, 1024};
+[[nodiscard]] constexpr segment_sizes sizes_for(const problem& p) noexcept {
+    const segment_sizes s =
+        p.scratch == scratch_use::least ? segment_sizes{512, 512, 64} : segment_sizes{8192, 16384, 1024};
+    return {p.real.in_memory_of(s.line), p.real.in_memory_of(s.most_line), s.columns};
 }
 
 /// Whether channels that lie on the lines are neighbours in memory, or transposed on the way in and out.
@@ -112,7 +114,7 @@ constexpr void even_strips(segment_plan& g) noexcept {
 /// Chooses a block of channels and a segment of output columns, so that a scratch line is short and the columns that
 /// neighbouring segments both read are few.
 constexpr void choose_segment(segment_plan& g) noexcept {
-    const segment_sizes sizes = sizes_for(g.scratch);
+    const segment_sizes sizes = sizes_for(g);
     g.inner_block = std::min<std::int64_t>(g.inner, g.channels == channel_order::transposed ? 64 : 1024);
     while (g.inner_block > 16 && !is_long_enough(g, longest_segment(g, sizes.line, 1)))
         g.inner_block = shape::ceil_div(g.inner_block / 2, 16) * 16;
@@ -126,7 +128,7 @@ constexpr void choose_segment(segment_plan& g) noexcept {
 constexpr void choose_tasks(segment_plan& g) noexcept {
     const std::int64_t lines = g.out_extent(1);
     const std::int64_t floats = g.segment * g.inner_block;
-    const std::int64_t most = sizes_for(g.scratch).columns;
+    const std::int64_t most = sizes_for(g).columns;
     const std::int64_t halo = g.is_backward() ? span_at_most(g.axes[1], g.outputs, 1) : 1;
     g.line_block =
         shape::even_part(lines, std::min({lines, most, std::max(4 * average_task / floats, std::min(halo, most) * 8)}));
@@ -141,7 +143,7 @@ constexpr void choose_ring(segment_plan& g) noexcept {
     if (rows > average_ring || depths > average_ring || depths * rows <= 1) return;
     const auto slots =
         static_cast<std::int64_t>(std::uint64_t{1} << own::bit_width(static_cast<std::uint64_t>(rows - 1)));
-    if (slots * depths > average_ring / (g.reads * g.inner_block)) return;
+    if (slots * depths > g.real.in_memory_of(average_ring) / (g.reads * g.inner_block)) return;
     g.ring_depths = depths;
     g.ring_lines = slots;
 }
@@ -149,11 +151,11 @@ constexpr void choose_ring(segment_plan& g) noexcept {
 /// Reserves what a scratch line and lines of `results` floats need, those of vertical sums and of the output included.
 constexpr void reserve_lines(slice_layout& slice, segment_plan& g, std::int64_t results) noexcept {
     const std::int64_t row = g.reads * g.inner_block;
-    g.at_vertical = slice.reserve<float>(row);
-    g.at_result = slice.reserve<float>(results);
-    g.at_packed = slice.reserve<float>(row);
+    g.at_vertical = slice.reserve(row, g.real.bytes);
+    g.at_result = slice.reserve(results, g.real.bytes);
+    g.at_packed = slice.reserve(row, g.real.bytes);
     g.at_line_totals = slice.reserve<double>(g.long_lines ? row : 0);
-    g.at_ring = slice.reserve<float>(g.ring_depths * g.ring_lines * row);
+    g.at_ring = slice.reserve(g.ring_depths * g.ring_lines * row, g.real.bytes);
 }
 /// Reserves at most so many runs of columns, and the totals of long ones.
 constexpr void reserve_runs(slice_layout& slice, segment_plan& g, std::int64_t runs) noexcept {
@@ -164,7 +166,7 @@ constexpr void reserve_runs(slice_layout& slice, segment_plan& g, std::int64_t r
 constexpr void reserve_rest(slice_layout& slice, segment_plan& g) noexcept {
     const std::int64_t divided = g.divisors.is_uniform() ? 0 : g.is_backward() ? g.reads : g.segment;
     // vectors of divisors are read whole
-    g.at_divisors = slice.reserve<float>(divided == 0 ? 0 : divided + static_cast<std::int64_t>(simd::lanes));
+    g.at_divisors = slice.reserve(divided == 0 ? 0 : divided + g.real.lanes, g.real.bytes);
     g.at_counts = slice.reserve<std::int64_t>(divided);
     g.at_lines = slice.reserve<axis_reads>(g.line_block);
     g.slice_bytes = g.tasks() == 0 ? 0 : slice.bytes();

@@ -32,8 +32,8 @@ public:
           s_(plan, slice),
           divisors_(plan, slice),
           vertical_(s_, divisors_, slice),
-          sums_(array_at<float>(slice, plan.at_vertical)),
-          result_(array_at<float>(slice, plan.at_result)) {}
+          sums_(array_at<accumulate_t<T>>(slice, plan.at_vertical)),
+          result_(array_at<accumulate_t<T>>(slice, plan.at_result)) {}
     segment_worker(const segment_worker&) = delete;  // its parts refer to one another
     segment_worker& operator=(const segment_worker&) = delete;
 
@@ -74,11 +74,11 @@ protected:
     /// Forward divides what is in result_; stores it.
     void finish_line(std::int64_t h, T* out) noexcept {
         if constexpr (!is_backward) {
-            const auto divide_to = [&](float* to) {
+            const auto divide_to = [&](accumulate_t<T>* to) {
                 divisors_.template divide<addend::none>(result_, s_.columns, s_.inner, s_.inner, to);
             };
             divisors_.set_line(s_.depth, h);
-            if constexpr (std::is_same_v<T, float>) {
+            if constexpr (simd::is_wide<T>) {
                 if (!s_.p.accumulates() && s_.is_dense(s_.p.out, s_.p.out_inner, s_.columns)) return divide_to(out);
             }
             divide_to(result_);
@@ -89,7 +89,7 @@ protected:
 public:
     /// A line of positions that no window reaches, by way of result_.
     GRADKERN_NOINLINE void store_zeros(T* out) const noexcept {
-        own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
+        own::fill(result_, result_ + s_.columns * s_.inner, accumulate_t<T>{0});
         s_.store_line(result_, out);
     }
 
@@ -97,10 +97,10 @@ protected:
     const T* in_;
     T* out_;
     segment_place s_;
-    segment_divisors divisors_;
+    segment_divisors<accumulate_t<T>> divisors_;
     vertical_sums<T, Outputs> vertical_;
-    float* sums_;    // the scratch line: vertical sums
-    float* result_;  // a line of results
+    accumulate_t<T>* sums_;    // the scratch line: vertical sums
+    accumulate_t<T>* result_;  // a line of results
 };
 
 }  // namespace detail::avg_pool

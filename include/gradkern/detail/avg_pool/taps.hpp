@@ -34,7 +34,7 @@ struct taps_plan : segment_plan {
 [[nodiscard]] constexpr taps_plan make_taps(const problem& p) noexcept {
     auto g = with_channels<taps_plan>(p);
     choose_segment(g);
-    g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, sizes_for(g.scratch).columns / g.inner_block));
+    g.segment = std::min(g.out_extent(2), std::max<std::int64_t>(1, sizes_for(g).columns / g.inner_block));
     g.reads = g.segment;
     choose_tasks(g);
     slice_layout slice;
@@ -67,7 +67,7 @@ public:
 private:
     /// Tap by tap, in ascending order of the columns read.
     GRADKERN_NOINLINE void sum_taps(std::int64_t h, const axis_reads& rows) noexcept {
-        own::fill(result_, result_ + s_.columns * s_.inner, 0.0F);
+        own::fill(result_, result_ + s_.columns * s_.inner, accumulate_t<T>{0});
         runs_.for_each([&](const column_run& run) {
             for (std::int64_t k = 0; k < run.count; ++k) {
                 const std::int64_t first = s_.origin + run.first + k * s_.p.read_step(2);
@@ -79,11 +79,11 @@ private:
         });
     }
     /// Adds `count` columns of vertical sums to those of a class of output columns.
-    void add_columns(std::int64_t count, float* out) const noexcept {
+    void add_columns(std::int64_t count, accumulate_t<T>* out) const noexcept {
         const std::int64_t step = s_.p.position_step(2);
         const std::int64_t length = step == 1 ? count * s_.inner : s_.inner;
         for (std::int64_t i = 0; i < count * s_.inner / length; ++i) {
-            const float* const source = sums_ + i * s_.inner;
+            const accumulate_t<T>* const source = sums_ + i * s_.inner;
             sum_lines<true>(&source, 1, length, out + i * step * s_.inner);
         }
     }

@@ -35,12 +35,12 @@ namespace detail::avg_pool {
 template <class T, shape::side Outputs>
 class vertical_sums {
 public:
-    vertical_sums(const segment_place& s, segment_divisors& divisors, std::byte* slice) noexcept
+    vertical_sums(const segment_place& s, segment_divisors<accumulate_t<T>>& divisors, std::byte* slice) noexcept
         : s_(s),
           divisors_(divisors),
-          packed_(array_at<float>(slice, s.p.at_packed)),
+          packed_(array_at<accumulate_t<T>>(slice, s.p.at_packed)),
           totals_(array_at<double>(slice, s.p.at_line_totals)),
-          ring_(array_at<float>(slice, s.p.at_ring)) {}
+          ring_(array_at<accumulate_t<T>>(slice, s.p.at_ring)) {}
 
     /// Moves to another image or depth; `image`: element of the strip's first channel at the image's origin.
     void start(const T* image) noexcept {
@@ -49,7 +49,7 @@ public:
     }
 
     /// out = the vertical sums of these columns that output line h needs, which reads `rows`.
-    void sum(std::int64_t h, const axis_reads& rows, const input_columns& c, float* out) noexcept {
+    void sum(std::int64_t h, const axis_reads& rows, const input_columns& c, accumulate_t<T>* out) noexcept {
         const position_range lines = s_.all_lines(rows);
         if (lines.last <= pool_part) return sum_part(h, rows, lines, c, out);
         line_totals totals(totals_, c.count * s_.inner);
@@ -67,13 +67,13 @@ public:
 
 private:
     static constexpr bool is_backward = Outputs == shape::side::large;
-    static constexpr auto lanes = static_cast<std::int64_t>(simd::lanes);
+    static constexpr auto lanes = static_cast<std::int64_t>(simd::wide_lanes<T>);
     /// Elements of a channel in short lines that are neighbours, at most.
     static constexpr std::int64_t short_elements = 64;
     static_assert(short_elements <= pool_part, "sums of such lines are not long");
 
     void sum_part(std::int64_t h, const axis_reads& rows, const position_range& part, const input_columns& c,
-                  float* out) noexcept {
+                  accumulate_t<T>* out) noexcept {
         if constexpr (is_backward) {
             s_.p.ring_lines != 0 ? sum_ring(h, rows, part, c, out) : sum_one_by_one(rows, part, c, out);
         } else if (in_place(c)) {
@@ -96,30 +96,30 @@ private:
         return c.count == 1 ? s_.inner : c.step * s_.p.in[4];
     }
 
-    /// A line of the input as f32, with the values of one column side by side.
-    [[nodiscard]] GRADKERN_NOINLINE const float* pack(const T* line, const input_columns& c) const noexcept {
+    /// A line of the input in the type of the sums, with the values of one column side by side.
+    [[nodiscard]] GRADKERN_NOINLINE const accumulate_t<T>* pack(const T* line, const input_columns& c) const noexcept {
         pack_lanes(line, s_.p.in_inner, s_.inner, c.step * s_.p.in[4], c.count, packed_, s_.inner);
         return packed_;
     }
 
     /// out = onto + line (d, h) of the input, packed; backward its quotients.
     template <addend Onto>
-    void add_line(std::int64_t d, std::int64_t h, const input_columns& c, float* out) noexcept {
+    void add_line(std::int64_t d, std::int64_t h, const input_columns& c, accumulate_t<T>* out) noexcept {
         const T* const line = line_at(d, h, c);
         if constexpr (is_backward) {
             divisors_.set_line(d, h);
             if (in_place(c)) {
-                divisors_.divide<Onto>(line, c.count, s_.inner, step_of(c), out);
+                divisors_.template divide<Onto>(line, c.count, s_.inner, step_of(c), out);
             } else {
-                divisors_.divide<Onto>(pack(line, c), c.count, s_.inner, s_.inner, out);
+                divisors_.template divide<Onto>(pack(line, c), c.count, s_.inner, s_.inner, out);
             }
         } else {
-            const float* const packed = pack(line, c);
+            const accumulate_t<T>* const packed = pack(line, c);
             sum_lines<Onto == addend::output>(&packed, 1, c.count * s_.inner, out);
         }
     }
     void sum_one_by_one(const axis_reads& rows, const position_range& part, const input_columns& c,
-                        float* out) noexcept {
+                        accumulate_t<T>* out) noexcept {
         bool is_first = true;
         s_.for_each_line(rows, part, [&](std::int64_t d, std::int64_t h, std::int64_t) {
             is_first ? add_line<addend::zero>(d, h, c, out) : add_line<addend::output>(d, h, c, out);
@@ -130,7 +130,7 @@ private:
     // --------------------------------------------------------------------------------------------------------- forward
 
     void sum_in_place(const axis_reads& rows, const position_range& part, const input_columns& c,
-                      float* out) const noexcept {
+                      accumulate_t<T>* out) const noexcept {
         const std::int64_t step = step_of(c);
         const std::int64_t pieces = step == s_.inner ? 1 : c.count;
         const std::int64_t length = step == s_.inner ? c.count * s_.inner : s_.inner;
@@ -152,8 +152,9 @@ private:
                s_.p.read_step(1) == 1 && s_.p.in[3] == c.count && rows.count <= short_elements / c.count;
     }
     /// Sums of such lines: all of them are transposed at once, a vector of channels at a time.
-    void sum_short_lines(const T* lines, std::int64_t line_count, std::int64_t count, float* out) const noexcept {
-        alignas(64) std::array<float, static_cast<std::size_t>(short_elements * lanes)> transposed;
+    void sum_short_lines(const T* lines, std::int64_t line_count, std::int64_t count,
+                         accumulate_t<T>* out) const noexcept {
+        alignas(64) std::array<accumulate_t<T>, static_cast<std::size_t>(short_elements * lanes)> transposed;
         const bool is_stream = line_count * count == s_.p.in_inner;  // channels follow one another
         for (std::int64_t next = 0; next < s_.inner; next += lanes) {
             const std::int64_t j = std::min(next, s_.inner - lanes);  // the last block overlaps: the same sums again
@@ -161,7 +162,7 @@ private:
             pack_lanes(lines + j * s_.p.in_inner, s_.p.in_inner, lanes, 1, line_count * count, transposed.data(),
                        lanes);
             for (std::int64_t x = 0; x < count; ++x) {
-                simd::vec sum = simd::zero();
+                simd::wide_vec<T> sum = simd::zero<accumulate_t<T>>();
                 for (std::int64_t line = 0; line < line_count; ++line)
                     sum = simd::add(sum, simd::load(transposed.data() + (line * count + x) * lanes));
                 simd::store(out + x * s_.inner + j, sum);
@@ -172,7 +173,7 @@ private:
     // -------------------------------------------------------------------------------------------------------- backward
 
     void sum_ring(std::int64_t h, const axis_reads& rows, const position_range& part, const input_columns& c,
-                  float* out) noexcept {
+                  accumulate_t<T>* out) noexcept {
         const std::int64_t pitch = s_.p.reads * s_.p.inner_block;
         const auto slot = [&](std::int64_t depth, std::int64_t row) {
             return ring_ + (depth * s_.p.ring_lines + (row & (s_.p.ring_lines - 1))) * pitch;
@@ -182,16 +183,16 @@ private:
         for (; ring_next_ <= rows.first + (rows.count - 1) * s_.p.read_step(1); ++ring_next_)
             for (std::int64_t i = 0; i < s_.depths.count; ++i)
                 add_line<addend::zero>(s_.depths.first + i * s_.p.read_step(0), ring_next_, c, slot(i, ring_next_));
-        line_list<float, prefetch::none> list(c.count * s_.inner, out);
+        line_list<accumulate_t<T>, prefetch::none> list(c.count * s_.inner, out);
         s_.for_each_line(rows, part, [&](std::int64_t, std::int64_t row, std::int64_t i) { list.push(slot(i, row)); });
         list.finish();
     }
 
     const segment_place& s_;
-    segment_divisors& divisors_;
-    float* packed_;
+    segment_divisors<accumulate_t<T>>& divisors_;
+    accumulate_t<T>* packed_;
     double* totals_;  // of sums of many lines
-    float* ring_;
+    accumulate_t<T>* ring_;
     std::int64_t ring_next_ = 0;  // the ring holds quotients of lines before this one
     const T* image_ = nullptr;
 };

@@ -48,28 +48,29 @@ struct windows_plan : segment_plan {
 }
 
 [[nodiscard]] constexpr bool windows_fit(const problem& p) noexcept {
-    return !p.is_backward() && !p.accumulates() && p.inner >= simd::lanes && p.in_inner == 1 && p.out_inner == 1 &&
+    return !p.is_backward() && !p.accumulates() && p.inner >= p.real.lanes && p.in_inner == 1 && p.out_inner == 1 &&
            window_rows(p) <= lines_at_once;
 }
 
-/// Elements that are no floats are converted for each window that reads them: overlapping windows are faster whole where they read very few.
+/// Elements of another type than sums are converted for each window that reads them: overlapping windows are faster whole
+/// where they read very few.
 [[nodiscard]] constexpr bool windows_are_profitable(const problem& p) noexcept {
     const shape::axis& w = p.axes[2];
     if (is_profitable_to_transpose(p)) return false;  // vectors of one lane
     if (w.small == 1 || !windows_overlap(w)) return true;
-    const bool floats = p.elements == element_kind::floats;
-    if (w.kernel / 2 < w.stride && (floats || window_rows(p) <= 4)) return true;
-    // Floats of whole vectors, where windows are about as few loads as sums of rows and then of columns, which are stored between.
+    const bool is_wide = p.elements == element_kind::sums;
+    if (w.kernel / 2 < w.stride && (is_wide || window_rows(p) <= 4)) return true;
+    // Numbers of whole vectors, where windows are about as few loads as sums of rows and then of columns, which are stored between.
     const std::int64_t rows = window_rows(p);
     const std::int64_t columns = std::min(w.kernel, w.large);
-    const bool whole = p.inner % simd::lanes == 0 || p.inner >= 8 * std::int64_t{simd::lanes};
-    return floats && whole && columns <= 8 && rows * columns <= rows + columns + 4;
+    const bool whole = p.inner % p.real.lanes == 0 || p.inner >= 8 * p.real.lanes;
+    return is_wide && whole && columns <= 8 && rows * columns <= rows + columns + 4;
 }
 
 /// Whether rows are prefetched: those that are read from memory, by CPUs that are faster for it.
 [[nodiscard]] constexpr prefetch prefetch_of_rows(const problem& p) noexcept {
     const std::int64_t read = p.batch * p.planes * p.inner * p.in_extent(0) * p.in_extent(1) * p.in_extent(2);
-    const bool is_cached = read <= target.cache.last_level / static_cast<std::int64_t>(sizeof(float));
+    const bool is_cached = read <= target.cache.last_level / p.real.bytes;
     return target.quirk.prefetch_streams && !is_cached ? prefetch::ahead : prefetch::none;
 }
 
@@ -77,15 +78,15 @@ struct windows_plan : segment_plan {
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p) noexcept {
     auto g = plan_of<windows_plan>(p);
     g.rows = prefetch_of_rows(p);
-    const segment_sizes sizes = sizes_for(g.scratch);
+    const segment_sizes sizes = sizes_for(g);
     g.inner_block = std::min(g.inner, shape::ceil_div(shape::even_part(g.inner, sizes.line), 16) * 16);
-    while (g.inner % g.inner_block != 0 && g.inner % g.inner_block < simd::lanes) g.inner_block += 16;
+    while (g.inner % g.inner_block != 0 && g.inner % g.inner_block < p.real.lanes) g.inner_block += 16;
     g.segment =
         shape::even_part(g.out_extent(2), std::clamp<std::int64_t>(sizes.line / g.inner_block, 1, sizes.columns));
     g.reads = reads_at_most(g.axes[2], g.outputs, g.segment);
     choose_tasks(g);
     slice_layout slice;
-    g.at_result = slice.reserve<float>(g.long_columns ? g.segment * g.inner_block : 0);
+    g.at_result = slice.reserve(g.long_columns ? g.segment * g.inner_block : 0, g.real.bytes);
     reserve_runs(slice, g, g.segment);
     reserve_rest(slice, g);
     return g;

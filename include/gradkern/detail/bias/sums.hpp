@@ -38,7 +38,8 @@ namespace detail {
 struct bias_problem : shape::bias_problem {
     shape::canonical_strides in{};
     std::int64_t out_step = 1;
-    bool is_f32 = true;
+    real_type real{};
+    bool is_wide = true;  ///< elements are of that type
     output_mode output = output_mode::overwrite;
     gradkern::summation summation = gradkern::summation::joint;
 
@@ -67,7 +68,7 @@ struct bias_plan : bias_problem {
     }
     /// What workers share where positions are cut.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
-        return cuts_positions ? shared_layout{panels, chunks.sums(), narrow_lanes} : shared_layout{};
+        return cuts_positions ? shared_layout{panels, chunks.sums(), real.narrow_lanes(), real.bytes} : shared_layout{};
     }
     /// The same for several workers: positions are cut where panels are few.
     [[nodiscard]] constexpr bias_plan split_for(std::int64_t workers) const noexcept {
@@ -83,25 +84,28 @@ struct bias_plan : bias_problem {
 [[nodiscard]] constexpr bias_plan make_bias(const bias_problem& p, algorithm name) noexcept {
     bias_plan b{p};
     b.chunks = chunk_grid(p.batch, p.positions[0] * p.positions[1], p.positions[2], p.summation);
-    b.panels = shape::ceil_div(p.channels, narrow_lanes);
+    b.panels = shape::ceil_div(p.channels, p.real.narrow_lanes());
     if (name == algorithm::dense || b.panels == 0) return b;
     slice_layout slice;
-    slice.reserve<float>(piece_pixels * narrow_lanes);
-    b.at_wide = slice.reserve<float>(p.is_f32 ? 0 : piece_pixels * narrow_lanes);
+    slice.reserve(piece_pixels * p.real.narrow_lanes(), p.real.bytes);
+    b.at_wide = slice.reserve(p.is_wide ? 0 : piece_pixels * p.real.narrow_lanes(), p.real.bytes);
     b.slice_bytes = slice.bytes();
     return b;
 }
 
 /// Sums of a panel.
+template <class Real>
 struct panel_sums {
-    std::array<simd::vec, narrow_vectors> vectors;
+    std::array<simd::vec_of<Real>, narrow_vectors> vectors;
 
-    panel_sums() noexcept { vectors.fill(simd::zero()); }
-    explicit panel_sums(const float* from) noexcept {
-        for (std::size_t v = 0; v < vectors.size(); ++v) vectors[v] = simd::load(from + v * simd::lanes);
+    panel_sums() noexcept { vectors.fill(simd::zero<Real>()); }
+    explicit panel_sums(const Real* from) noexcept {
+        for (std::size_t v = 0; v < vectors.size(); ++v)
+            vectors[v] = simd::load(from + static_cast<std::ptrdiff_t>(v) * simd::lanes_of<Real>);
     }
-    void store(float* to) const noexcept {
-        for (std::size_t v = 0; v < vectors.size(); ++v) simd::store(to + v * simd::lanes, vectors[v]);
+    void store(Real* to) const noexcept {
+        for (std::size_t v = 0; v < vectors.size(); ++v)
+            simd::store(to + static_cast<std::ptrdiff_t>(v) * simd::lanes_of<Real>, vectors[v]);
     }
     void add(const panel_sums& other) noexcept {
         for (std::size_t v = 0; v < vectors.size(); ++v) vectors[v] = simd::add(vectors[v], other.vectors[v]);
@@ -111,13 +115,13 @@ struct panel_sums {
 /// Adds the `count` rows of a panel that lie `step` elements apart, one after the other.
 template <class T>
 GRADKERN_NOINLINE void add_rows(const T* row, std::int64_t step, std::int64_t count, std::int64_t lanes,
-                                panel_sums& to) noexcept {
-    panel_sums sum = to;  // in registers
+                                panel_sums<accumulate_t<T>>& to) noexcept {
+    panel_sums<accumulate_t<T>> sum = to;  // in registers
     for (std::int64_t i = 0; i < count; ++i, row += step) {
         unroll<narrow_vectors>([&](auto v) GRADKERN_INLINE_LAMBDA {
-            constexpr std::ptrdiff_t first = v * simd::lanes;
-            simd::vec& s = sum.vectors[v];
-            if (lanes - first >= simd::lanes) {
+            constexpr std::ptrdiff_t first = v * simd::wide_lanes<T>;
+            simd::wide_vec<T>& s = sum.vectors[v];
+            if (lanes - first >= simd::wide_lanes<T>) {
                 s = simd::add(s, simd::load_wide(row + first));
             } else if (lanes > first) {
                 s = simd::add(s, simd::load_wide_partial(row + first, lanes - first));
@@ -127,42 +131,44 @@ GRADKERN_NOINLINE void add_rows(const T* row, std::int64_t step, std::int64_t co
     to = sum;
 }
 
-/// Packs `count` pixels, `step` elements apart, of `lanes` channels as [pixel][narrow_lanes]. Neighbouring 16-bit
+/// Packs `count` pixels, `step` elements apart, of `lanes` channels as [pixel][narrow_lanes_of<accumulate_t<T>>]. Neighbouring 16-bit
 /// pixels are widened first, which makes the transposition one of floats.
 template <class T>
 void pack_piece(const T* source, std::int64_t channel_step, std::int64_t lanes, std::int64_t step, std::int64_t count,
-                float* packed, float* wide) noexcept {
-    if constexpr (!std::is_same_v<T, float>) {
+                accumulate_t<T>* packed, accumulate_t<T>* wide) noexcept {
+    if constexpr (!simd::is_wide<T>) {
         if (step == 1) {
             for (std::int64_t j = 0; j < lanes; ++j)
                 simd::widen(source + j * channel_step, wide + j * piece_pixels, count);
-            pack_lanes(static_cast<const float*>(wide), piece_pixels, lanes, 1, count, packed, narrow_lanes);
+            pack_lanes(static_cast<const accumulate_t<T>*>(wide), piece_pixels, lanes, 1, count, packed,
+                       narrow_lanes_of<accumulate_t<T>>);
             return;
         }
     }
-    pack_lanes(source, channel_step, lanes, step, count, packed, narrow_lanes);
+    pack_lanes(source, channel_step, lanes, step, count, packed, narrow_lanes_of<accumulate_t<T>>);
 }
 
 /// Adds sum number `sum` of the chunks of a panel to `total`, chunk by chunk.
 template <class T>
 void add_chunks(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum, std::byte* slice,
-                panel_sums& total) noexcept {
-    const std::int64_t channel = panel * narrow_lanes;
-    const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes, b.channels - channel);
+                panel_sums<accumulate_t<T>>& total) noexcept {
+    const std::int64_t channel = panel * narrow_lanes_of<accumulate_t<T>>;
+    const std::int64_t lanes = std::min<std::int64_t>(narrow_lanes_of<accumulate_t<T>>, b.channels - channel);
     const auto [first, last] = b.chunks.of_sum(sum);
     if (first >= last) return;  // an empty batch has no memory: null takes no offset
-    auto* const packed = array_at<float>(slice, 0);
+    auto* const packed = array_at<accumulate_t<T>>(slice, 0);
     const bool packs = b.slice_bytes != 0;
     pixel_walk walk(b.batch, b.positions, b.in,
                     b.chunks[first].first_line * b.positions[2] + b.chunks[first].first_column);
     for (std::int64_t i = first; i < last; ++i) {
-        panel_sums chunk;
+        panel_sums<accumulate_t<T>> chunk;
         for (std::int64_t left = b.chunks[i].positions(); left > 0;) {
             const pixel_run run = walk.next(packs ? std::min(left, piece_pixels) : left);
             const T* const from = static_cast<const T*>(diff_dst) + channel * b.in[1] + run.offset;
             if (packs) {
-                pack_piece(from, b.in[1], lanes, walk.step(), run.count, packed, array_at<float>(slice, b.at_wide));
-                add_rows<float>(packed, narrow_lanes, run.count, lanes, chunk);
+                pack_piece(from, b.in[1], lanes, walk.step(), run.count, packed,
+                           array_at<accumulate_t<T>>(slice, b.at_wide));
+                add_rows<accumulate_t<T>>(packed, narrow_lanes_of<accumulate_t<T>>, run.count, lanes, chunk);
             } else {
                 add_rows(from, walk.step(), run.count, lanes, chunk);
             }
@@ -174,48 +180,50 @@ void add_chunks(const bias_plan& b, const void* diff_dst, std::int64_t panel, st
 
 /// Sends the sums of a panel to result number `result`.
 template <class G>
-void store_bias(const bias_plan& b, const panel_sums& total, std::int64_t panel, std::int64_t result,
+void store_bias(const bias_plan& b, const panel_sums<accumulate_t<G>>& total, std::int64_t panel, std::int64_t result,
                 void* diff_bias) noexcept {
-    const std::int64_t first = panel * narrow_lanes;
+    const std::int64_t first = panel * narrow_lanes_of<accumulate_t<G>>;
     G* const to = static_cast<G*>(diff_bias) + result * b.channels + first * b.out_step;
-    std::array<float, narrow_lanes> sums;
+    std::array<accumulate_t<G>, static_cast<std::size_t>(narrow_lanes_of<accumulate_t<G>>)> sums;
     total.store(sums.data());
-    for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes, b.channels - first); ++j)
+    for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes_of<accumulate_t<G>>, b.channels - first); ++j)
         store_result(to + j * b.out_step, sums[static_cast<std::size_t>(j)],
                      b.output == output_mode::accumulate && !b.continues_results());
 }
 
 /// Where the total of a panel begins: with zeros, or with the previous results.
 template <class G>
-[[nodiscard]] panel_sums begin_bias(const bias_plan& b, std::int64_t panel, const void* diff_bias) noexcept {
-    const std::int64_t first = panel * narrow_lanes;
-    std::array<float, narrow_lanes> sums{};
-    for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes, b.channels - first); ++j)
+[[nodiscard]] panel_sums<accumulate_t<G>> begin_bias(const bias_plan& b, std::int64_t panel,
+                                                     const void* diff_bias) noexcept {
+    const std::int64_t first = panel * narrow_lanes_of<accumulate_t<G>>;
+    std::array<accumulate_t<G>, static_cast<std::size_t>(narrow_lanes_of<accumulate_t<G>>)> sums{};
+    for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes_of<accumulate_t<G>>, b.channels - first); ++j)
         sums[static_cast<std::size_t>(j)] = load_element(static_cast<const G*>(diff_bias) + (first + j) * b.out_step);
-    return panel_sums(sums.data());
+    return panel_sums<accumulate_t<G>>(sums.data());
 }
 
 /// The tensors of a run, and the functions of their types.
+template <class Real>
 struct bias_operands {
     const void* diff_dst;
     void* diff_bias;
     void (*add_chunks)(const bias_plan& b, const void* diff_dst, std::int64_t panel, std::int64_t sum, std::byte* slice,
-                       panel_sums& total) noexcept;
-    panel_sums (*begin)(const bias_plan& b, std::int64_t panel, const void* diff_bias) noexcept;
-    void (*store)(const bias_plan& b, const panel_sums& total, std::int64_t panel, std::int64_t result,
+                       panel_sums<Real>& total) noexcept;
+    panel_sums<Real> (*begin)(const bias_plan& b, std::int64_t panel, const void* diff_bias) noexcept;
+    void (*store)(const bias_plan& b, const panel_sums<Real>& total, std::int64_t panel, std::int64_t result,
                   void* diff_bias) noexcept;
 };
 
 /// The result of a panel from its sums: add(sum, to) adds one of them, chunk by chunk or as a whole.
-template <class F>
-void finish_bias(const bias_plan& b, const bias_operands& o, std::int64_t panel, std::int64_t result,
+template <class Real, class F>
+void finish_bias(const bias_plan& b, const bias_operands<Real>& o, std::int64_t panel, std::int64_t result,
                  const F& add) noexcept {
-    panel_sums total;
+    panel_sums<Real> total;
     if (b.continues_results()) total = o.begin(b, panel, o.diff_bias);
     const std::int64_t groups = b.chunks.groups() / b.results();
     for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
-        panel_sums of_group;
-        panel_sums& to = b.chunks.folds_groups ? of_group : total;
+        panel_sums<Real> of_group;
+        panel_sums<Real>& to = b.chunks.folds_groups ? of_group : total;
         for (std::int64_t sum = 0; sum < b.chunks.group_sums(); ++sum) add(group * b.chunks.group_sums() + sum, to);
         if (b.chunks.folds_groups) total.add(of_group);
     }
@@ -223,23 +231,24 @@ void finish_bias(const bias_plan& b, const bias_operands& o, std::int64_t panel,
 }
 
 /// Runs a plan. All checks have passed.
-GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_operands& o, std::span<std::byte> workspace,
-                                       executor_ref executor) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void run_bias(const bias_plan& planned, const bias_operands<Real>& o, std::span<std::byte> workspace,
+                                executor_ref executor) noexcept {
     const slices all(workspace, planned.slice_bytes);
     const bias_plan b = planned.split_for(std::min<std::int64_t>(executor.concurrency(), all.count()));
     const std::size_t left = b.cuts_positions ? workspace_beside(b.shared(), b.slice_bytes, workspace.size()) : 0;
     if (left > 0) {
-        const shared_sums shared(b.shared(), slices(workspace.subspan(left), b.shared().bytes())[0]);
+        const shared_sums<Real> shared(b.shared(), slices(workspace.subspan(left), b.shared().bytes())[0]);
         return for_each_task(executor, b.tasks(), slices(workspace.first(left), b.slice_bytes),
                              [&](std::byte* slice, std::int64_t task) {
                                  const std::int64_t panel = task % b.panels;
                                  const std::int64_t sum = task / b.panels;
-                                 panel_sums own;
+                                 panel_sums<Real> own;
                                  o.add_chunks(b, o.diff_dst, panel, sum, slice, own);
                                  own.store(shared.at(panel, sum));
                                  if (!shared.finish(panel)) return;
-                                 finish_bias(b, o, panel, 0, [&](std::int64_t i, panel_sums& to) {
-                                     to.add(panel_sums(shared.at(panel, i)));
+                                 finish_bias(b, o, panel, 0, [&](std::int64_t i, panel_sums<Real>& to) {
+                                     to.add(panel_sums<Real>(shared.at(panel, i)));
                                  });
                              });
     }
@@ -247,9 +256,9 @@ GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_oper
     whole.cuts_positions = false;
     for_each_task(executor, whole.tasks(), all, [&](std::byte* slice, std::int64_t number) {
         const std::int64_t panel = number % b.panels;
-        finish_bias(b, o, panel, number / b.panels, [&](std::int64_t sum, panel_sums& to) {
+        finish_bias(b, o, panel, number / b.panels, [&](std::int64_t sum, panel_sums<Real>& to) {
             if (b.chunks.group_sums() == 1) return o.add_chunks(b, o.diff_dst, panel, sum, slice, to);
-            panel_sums own;
+            panel_sums<Real> own;
             o.add_chunks(b, o.diff_dst, panel, sum, slice, own);
             to.add(own);
         });
@@ -260,7 +269,8 @@ GRADKERN_NOINLINE inline void run_bias(const bias_plan& planned, const bias_oper
 template <class T, class G>
 void run_bias(const bias_plan& b, const T* diff_dst, G* diff_bias, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    run_bias(b, {diff_dst, diff_bias, add_chunks<T>, begin_bias<G>, store_bias<G>}, workspace, executor);
+    run_bias<accumulate_t<T>>(b, {diff_dst, diff_bias, add_chunks<T>, begin_bias<G>, store_bias<G>}, workspace,
+                              executor);
 }
 
 }  // namespace detail

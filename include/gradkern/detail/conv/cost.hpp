@@ -34,22 +34,22 @@ struct conv_counts {
 
 /// Output channels of a group in the lanes. Packing is left out: it is none in NXC, and in NCX lines cost narrow_output as much.
 [[nodiscard]] GRADKERN_COLD constexpr double cost_of_dense(const conv_problem& p) noexcept {
-    const std::int64_t width = panel_lanes(p.out_channels);
+    const std::int64_t width = panel_lanes(p.out_channels, false, p.real.lanes);
     const std::int64_t rest = p.out_channels % width;
     const double waits =
-        narrow_rows < 8 && rest > 0 && rest <= vector_lanes ? 0.5 : 0;  // tiles of one vector have too few sums
-    const double vectors = static_cast<double>(panel_vectors(p.out_channels, width)) + waits;
-    return static_cast<double>(p.groups) * count_terms(p).terms * vectors * static_cast<double>(vector_lanes);
+        narrow_rows < 8 && rest > 0 && rest <= p.real.lanes ? 0.5 : 0;  // tiles of one vector have too few sums
+    const double vectors = static_cast<double>(panel_vectors(p.out_channels, width, p.real.lanes)) + waits;
+    return static_cast<double>(p.groups) * count_terms(p).terms * vectors * static_cast<double>(p.real.lanes);
 }
 
 /// Pixels of a line in the lanes.
 [[nodiscard]] GRADKERN_COLD constexpr double cost_of_narrow_output(const conv_problem& p) noexcept {
     const conv_counts n = count_terms(p);
-    const bool transposes = 2 * p.extent(1) >= vector_lanes;
+    const bool transposes = 2 * p.extent(1) >= p.real.lanes;
     std::int64_t columns = 0;
     shape::tap_class_walk walk(p.axes[2], p.outputs, 0, p.extent(2));
     for (shape::tap_class c; walk.next(c);)
-        columns += c.positions > 1 || !transposes ? shape::ceil_div(c.positions, vector_lanes) * vector_lanes
+        columns += c.positions > 1 || !transposes ? shape::ceil_div(c.positions, p.real.lanes) * p.real.lanes
                                                   : target.cost.single_column;
     const double filled = static_cast<double>(columns) / static_cast<double>(std::max<std::int64_t>(p.extent(2), 1));
     // Each vector that is read for one output channel meets one number.
@@ -57,7 +57,7 @@ struct conv_counts {
     // Of channels that are neighbours at least half a vector is transposed.
     const bool are_lines = p.in[4] == 1 && p.out[4] == 1;
     const std::int64_t packed = are_lines ? p.in_channels * target.cost.packed_line
-                                          : std::max(p.in_channels, vector_lanes / 2) * target.cost.transposed;
+                                          : std::max(p.in_channels, p.real.lanes / 2) * target.cost.transposed;
     return static_cast<double>(p.groups) * (target.cost.line_loop * n.terms * filled * static_cast<double>(rows) +
                                             n.read_pixels * static_cast<double>(packed));
 }
@@ -65,9 +65,9 @@ struct conv_counts {
 /// Output channels of all groups in the lanes: each activation is packed for each output channel of its group.
 [[nodiscard]] GRADKERN_COLD constexpr double cost_of_across_groups(const conv_problem& p) noexcept {
     const conv_counts n = count_terms(p, narrow_vectors);
-    const auto width = static_cast<double>(shape::ceil_div(p.total_out_channels(), vector_lanes) * vector_lanes);
+    const auto width = static_cast<double>(shape::ceil_div(p.total_out_channels(), p.real.lanes) * p.real.lanes);
     const auto floats = static_cast<double>(p.in_channels) * static_cast<double>(p.total_out_channels());
-    const double packed = p.in[1] == 1 ? target.cost.spread_vectors * static_cast<double>(vector_lanes)
+    const double packed = p.in[1] == 1 ? target.cost.spread_vectors * static_cast<double>(p.real.lanes)
                                        : static_cast<double>(target.cost.transposed);
     return n.terms * width + n.read_pixels * floats * packed;
 }

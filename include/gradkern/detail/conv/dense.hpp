@@ -36,7 +36,7 @@ namespace detail {
 
 struct dense_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
-        return p.is_f32 || (broadcast_numbers(p) == tile_numbers::bf16_pairs && pairs_in_memory(p));
+        return p.is_wide || (broadcast_numbers(p) == tile_numbers::bf16_pairs && pairs_in_memory(p));
     }
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
         if (p.in[1] == 1 || p.in_channels == 1) return true;

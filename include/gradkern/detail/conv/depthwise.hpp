@@ -35,7 +35,7 @@ namespace detail {
 /// In place where channels are neighbours.
 [[nodiscard]] constexpr tile_choice depthwise_choice(const conv_problem& p, bool slides) noexcept {
     const bool in_16bit = depthwise_in_16bit(p);
-    const bool in_place = in_16bit || (p.is_f32 && p.in[1] == 1 && !(slides && packs_windows(p)));
+    const bool in_place = in_16bit || (p.is_wide && p.in[1] == 1 && !(slides && packs_windows(p)));
     return {.inputs = lane_inputs::own,
             .numbers = in_16bit ? tile_numbers::native_16bit : tile_numbers::f32,
             .source = in_place ? source_kind::in_place : source_kind::packed,

@@ -51,14 +51,16 @@ struct line_vectors {
     std::int64_t count = 0;
     std::int64_t cut_left = 0;   // vectors with windows that begin outside
     std::int64_t cut_right = 0;  // vectors with windows that end outside, but for those
+    std::int64_t lanes = simd::lanes;
 
     constexpr line_vectors() noexcept = default;
     GRADKERN_COLD constexpr explicit line_vectors(const conv_equation& e) noexcept
-        : first_read(read_span(e.axes[2], e.outputs, 0, 1).first), count(shape::ceil_div(e.extent(2), vector_lanes)) {
-        cut_left = std::clamp<std::int64_t>(shape::ceil_div(-first_read, vector_lanes), 0, count);
+        : first_read(read_span(e.axes[2], e.outputs, 0, 1).first),
+          count(shape::ceil_div(e.extent(2), e.real.lanes)),
+          lanes(e.real.lanes) {
+        cut_left = std::clamp<std::int64_t>(shape::ceil_div(-first_read, lanes), 0, count);
         const std::int64_t cut = read_extent(e.axes[2], e.outputs) - (first_read + e.axes[2].kernel - 1);
-        if (cut < e.extent(2))
-            cut_right = std::min(count - cut_left, count - std::max<std::int64_t>(cut, 0) / vector_lanes);
+        if (cut < e.extent(2)) cut_right = std::min(count - cut_left, count - std::max<std::int64_t>(cut, 0) / lanes);
     }
     /// Vectors but one of those that share a set.
     [[nodiscard]] constexpr std::int64_t shared() const noexcept {
@@ -110,7 +112,7 @@ struct depthwise_lines_path {
         return p.is_depthwise() && p.taps() <= part_terms && p.in[4] == 1 && p.out[4] == 1 &&
                rows.kernel == columns.kernel && lines_tile_for(rows.kernel) != nullptr && rows.stride == 1 &&
                columns.stride == 1 && rows.dilation == 1 && columns.dilation == 1 && columns.large <= most_columns &&
-               columns.small <= most_columns && block_floats(p, {1, 1, 1}) <= most_block_floats;
+               columns.small <= most_columns && block_floats(p, {1, 1, 1}) <= p.real.in_memory_of(most_block_floats);
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
@@ -125,8 +127,8 @@ struct depthwise_lines_path {
         g.vectors = line_vectors(p);
         g.margin = margin_of(g.vectors);
         g.pitch = pitch_of(p);
-        g.channel_floats = g.vectors.sets() * p.taps() * vector_lanes;
-        const std::int64_t most = most_weight_floats / std::max<std::int64_t>(g.channel_floats, 1);
+        g.channel_floats = g.vectors.sets() * p.taps() * p.real.lanes;
+        const std::int64_t most = p.real.in_memory_of(most_weight_floats) / std::max<std::int64_t>(g.channel_floats, 1);
         g.tasks.each = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(p.groups, 1));
         // Whole planes: parts of them are no stream that a CPU follows.
         const std::int64_t pixels = std::max<std::int64_t>(p.extent(0) * p.extent(1) * p.extent(2), 1);
@@ -139,13 +141,15 @@ struct depthwise_lines_path {
         g.single_worker_panels = g.tasks.each;
         conv_equation image = p;
         image.batch = 1;
-        g.parts = choose_blocks(
-            image, {.pixels = INT64_MAX, .floats = most_block_floats, .pixel_floats = 1, .pads_rows = true});
+        g.parts = choose_blocks(image, {.pixels = INT64_MAX,
+                                        .floats = p.real.in_memory_of(most_block_floats),
+                                        .pixel_floats = 1,
+                                        .pads_rows = true});
         const box_grid& parts = g.parts;
         slice_layout& slice = g.fixed;
         g.block_floats = block_floats(p, {parts.box(0), parts.box(1), parts.box(2)});
-        g.at_block = slice.reserve<float>(g.block_floats);
-        g.at_results = slice.reserve<float>(lines_rows * g.vectors.count * vector_lanes);
+        g.at_block = slice.reserve(g.block_floats, p.real.bytes);
+        g.at_results = slice.reserve(lines_rows * g.vectors.count * p.real.lanes, p.real.bytes);
         g.terms.at_segments = slice.reserve<k_segment>(parts.box(0) * p.axes[0].kernel);
         g.at_steps = slice.reserve<line_step>(parts.box(0) * shape::ceil_div(parts.box(1), std::int64_t{lines_rows}));
         g.panel_floats = g.channel_floats;
@@ -159,8 +163,8 @@ private:
     /// With room for what the last vector reads, and for a vector behind the columns.
     [[nodiscard]] GRADKERN_COLD static constexpr std::int64_t pitch_of(const conv_problem& p) noexcept {
         const line_vectors v(p);
-        const std::int64_t read = v.first_read + p.axes[2].kernel - 1 + v.count * vector_lanes;
-        return row_pitch(margin_of(v) + std::max(read, read_extent(p.axes[2], p.outputs) + vector_lanes));
+        const std::int64_t read = v.first_read + p.axes[2].kernel - 1 + v.count * p.real.lanes;
+        return row_pitch(margin_of(v) + std::max(read, read_extent(p.axes[2], p.outputs) + p.real.lanes));
     }
     /// Floats of the packed lines of a block of one image. Columns are not cut.
     [[nodiscard]] GRADKERN_COLD static constexpr std::int64_t block_floats(
@@ -170,7 +174,7 @@ private:
     /// In multiply-adds of a lane.
     [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p) noexcept {
         const auto columns = static_cast<double>(p.extent(2));
-        const double filled = static_cast<double>(line_vectors(p).count * vector_lanes) / columns;
+        const double filled = static_cast<double>(line_vectors(p).count * p.real.lanes) / columns;
         const double term = p.axes[2].kernel > 3 ? 1 : target.cost.depthwise_term;  // of windows that slide
         const auto taps = static_cast<double>(p.taps());
         return target.cost.line_term * taps * filled < term * taps + target.cost.transposed_output;
@@ -178,42 +182,43 @@ private:
 };
 
 /// What a worker keeps from task to task, whatever the types of the tensors.
+template <class Real>
 class line_tiles {
 public:
     GRADKERN_NOINLINE line_tiles(const depthwise_lines_plan& g, const task_scratch& scratch, std::byte* slice) noexcept
         : g_(g),
-          packed_(array_at<float>(slice, g.at_block)),
-          weights_(array_at<float>(slice, scratch.at_weights)),
-          results_(array_at<float>(slice, g.at_results)),
+          packed_(array_at<Real>(slice, g.at_block)),
+          weights_(array_at<Real>(slice, scratch.at_weights)),
+          results_(array_at<Real>(slice, g.at_results)),
           planes_(array_at<k_segment>(slice, g.terms.at_segments)),
           steps_(array_at<line_step>(slice, g.at_steps)),
-          tile_(lines_tile_for(g.axes[2].kernel)) {
-        own::fill_n(packed_, g.block_floats, -0.0F);
+          tile_(lines_tile_for<Real>(g.axes[2].kernel)) {
+        own::fill_n(packed_, g.block_floats, -Real{0});
     }
 
     /// Where the first column of the packed block lies.
-    [[nodiscard]] float* packed() const noexcept { return packed_ + g_.margin; }
+    [[nodiscard]] Real* packed() const noexcept { return packed_ + g_.margin; }
     /// Lines of results.
-    [[nodiscard]] float* results() const noexcept { return results_; }
-    [[nodiscard]] std::int64_t results_pitch() const noexcept { return g_.vectors.count * vector_lanes; }
+    [[nodiscard]] Real* results() const noexcept { return results_; }
+    [[nodiscard]] std::int64_t results_pitch() const noexcept { return g_.vectors.count * simd::lanes_of<Real>; }
     /// The steps of the block.
     [[nodiscard]] std::span<const line_step> steps() const noexcept { return {steps_, step_count_}; }
 
     /// Spreads the packed taps of a channel of the task over the lanes of its sets: [set][tap][lane].
-    GRADKERN_NOINLINE void spread_weights(const float* taps, std::int64_t channel) noexcept {
-        std::array<float, static_cast<std::size_t>(simd::lanes)> numbers;
-        for (std::size_t j = 0; j < numbers.size(); ++j) numbers[j] = static_cast<float>(j);
-        const simd::vec lane = simd::load(numbers.data());
-        const simd::vec one = simd::broadcast(1.0F);
+    GRADKERN_NOINLINE void spread_weights(const Real* taps, std::int64_t channel) noexcept {
+        std::array<Real, static_cast<std::size_t>(simd::lanes_of<Real>)> numbers;
+        for (std::size_t j = 0; j < numbers.size(); ++j) numbers[j] = static_cast<Real>(j);
+        const simd::vec_of<Real> lane = simd::load(numbers.data());
+        const simd::vec_of<Real> one = simd::broadcast(Real{1});
         const std::int64_t columns = g_.axes[2].kernel;
         const std::int64_t reads = read_extent(g_.axes[2], g_.outputs);
-        float* to = weights_ + channel * g_.channel_floats;
+        Real* to = weights_ + channel * g_.channel_floats;
         for (std::int64_t set = 0; set < g_.vectors.sets(); ++set) {
-            const std::int64_t first = g_.vectors.first_read + g_.vectors.first_of(set) * vector_lanes;
-            for (std::int64_t tap = 0; tap < g_.taps(); ++tap, to += vector_lanes) {
+            const std::int64_t first = g_.vectors.first_read + g_.vectors.first_of(set) * simd::lanes_of<Real>;
+            for (std::int64_t tap = 0; tap < g_.taps(); ++tap, to += simd::lanes_of<Real>) {
                 const std::int64_t read = first + tap % columns;  // of lane 0
-                const auto before = simd::greater(simd::broadcast(static_cast<float>(-read)), lane);
-                const auto behind = simd::greater(lane, simd::broadcast(static_cast<float>(reads - 1 - read)));
+                const auto before = simd::greater(simd::broadcast(static_cast<Real>(-read)), lane);
+                const auto behind = simd::greater(lane, simd::broadcast(static_cast<Real>(reads - 1 - read)));
                 simd::store(to, simd::select(simd::either(before, behind), one, simd::broadcast(taps[tap])));
             }
         }
@@ -228,17 +233,18 @@ public:
 
     /// Computes the rows of a step, of a channel of the task.
     void compute(const line_step& step, std::int64_t channel) noexcept {
-        const float* const weights = weights_ + channel * g_.channel_floats;
-        lines_call call{.a = packed_,
-                        .a_first = step.line + g_.margin + g_.vectors.first_read,
-                        .a_row = g_.pitch,
-                        .list = step.planes,
-                        .count = step.plane_taps,
-                        .c = results_,
-                        .c_row = results_pitch(),
-                        .inside = step.inside};
-        for (std::int64_t v = 0; v < g_.vectors.count; ++v, call.a_first += vector_lanes, call.c += vector_lanes) {
-            call.b = weights + g_.vectors.set_of(v) * (g_.taps() * vector_lanes);
+        const Real* const weights = weights_ + channel * g_.channel_floats;
+        lines_call_of<Real> call{.a = packed_,
+                                 .a_first = step.line + g_.margin + g_.vectors.first_read,
+                                 .a_row = g_.pitch,
+                                 .list = step.planes,
+                                 .count = step.plane_taps,
+                                 .c = results_,
+                                 .c_row = results_pitch(),
+                                 .inside = step.inside};
+        for (std::int64_t v = 0; v < g_.vectors.count;
+             ++v, call.a_first += simd::lanes_of<Real>, call.c += simd::lanes_of<Real>) {
+            call.b = weights + g_.vectors.set_of(v) * (g_.taps() * simd::lanes_of<Real>);
             tile_(call);
         }
     }
@@ -249,7 +255,7 @@ private:
         read_ = reads_of(g_.axes, g_.outputs, box, 1);
         const packed_box& read = read_;
         k_segment* segments = planes_;
-        const std::int64_t tap_floats = g_.axes[1].kernel * g_.axes[2].kernel * vector_lanes;
+        const std::int64_t tap_floats = g_.axes[1].kernel * g_.axes[2].kernel * simd::lanes_of<Real>;
         const std::int64_t first_line = read_span(g_.axes[1], g_.outputs, 0, 1).first - read.first[1];
         shape::tap_class_walk walk(g_.axes[0], g_.outputs, box.first[0], box.last[0]);
         for (shape::tap_class c; walk.next(c);)
@@ -277,12 +283,12 @@ private:
     }
 
     const depthwise_lines_plan& g_;
-    float* packed_;
-    float* weights_;
-    float* results_;
+    Real* packed_;
+    Real* weights_;
+    Real* results_;
     k_segment* planes_;
     line_step* steps_;
-    lines_function tile_;
+    lines_function_of<Real> tile_;
     std::size_t step_count_ = 0;
     std::int64_t part_ = -1;
     packed_box read_{};
@@ -291,9 +297,9 @@ private:
 /// Sends the results of some rows to the tensor.
 template <class T>
 void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::int64_t channel, std::int64_t rows,
-                float* results, std::int64_t pitch, T* to) noexcept {
+                accumulate_t<T>* results, std::int64_t pitch, T* to) noexcept {
     if (call.bias != nullptr) {
-        const float bias = load_bias(g, call.bias, channel);
+        const accumulate_t<T> bias = load_bias<accumulate_t<T>>(g, call.bias, channel);
         for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += bias;
     }
     if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), to, g.out[3]);
@@ -304,11 +310,11 @@ void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::in
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    line_tiles tiles(g, call.tasks.scratch, slice);
+    line_tiles<accumulate_t<T>> tiles(g, call.tasks.scratch, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool) {
         for (std::int64_t j = 0; new_weights && j < t.panels; ++j) {
-            std::array<float, static_cast<std::size_t>(part_terms)> taps;
+            std::array<accumulate_t<T>, static_cast<std::size_t>(part_terms)> taps;
             pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data());
             tiles.spread_weights(taps.data(), j);
         }

@@ -25,7 +25,7 @@ namespace detail {
 
 struct grouped_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
-        return p.in_channels == p.out_channels && has_group_tiles(p.in_channels) &&
+        return !p.real.is_f64() && p.in_channels == p.out_channels && has_group_tiles(p.in_channels) &&
                (p.in_channels == 4 || p.total_out_channels() > vector_lanes);
     }
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
@@ -34,7 +34,7 @@ struct grouped_path {
         constexpr std::int64_t pair_lanes = 2 * vector_lanes;
         static_assert(pair_lanes == narrow_lanes || simd::lanes < 8);
         const bool pairs = p.bf16_pairs && p.in_channels == 8 && p.total_out_channels() % pair_lanes == 0;
-        const bool in_place = pairs ? pairs_in_memory(p) : p.is_f32 && p.in[1] == 1;
+        const bool in_place = pairs ? pairs_in_memory(p) : p.is_wide && p.in[1] == 1;
         return {.inputs = lane_inputs::broadcast_in_group,
                 .numbers = pairs ? tile_numbers::bf16_pairs : tile_numbers::f32,
                 .source = in_place ? source_kind::in_place : source_kind::packed};

@@ -56,18 +56,21 @@ struct narrow_output_path {
     [[nodiscard]] GRADKERN_COLD static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
         narrow_output_plan g{{{p}}};
         choose_pixel_panels(g, p);
-        g.budget = {
-            .pixels = block_pixels, .floats = most_packed_floats, .pixel_floats = g.panels.terms, .pads_rows = true};
+        g.budget = {.pixels = block_pixels,
+                    .floats = p.real.in_memory_of(most_packed_floats),
+                    .pixel_floats = g.panels.terms,
+                    .pads_rows = true};
         g.tasks.blocks = choose_blocks(g, g.budget);
         g.tasks.share_out();
         const box_grid& blocks = g.tasks.blocks;
         const bool rows_adjoin = !p.is_forward() || p.axes[1].stride == 1;
-        if (2 * blocks.box(1) >= vector_lanes && rows_adjoin) {
+        if (2 * blocks.box(1) >= p.real.lanes && rows_adjoin) {
             g.transposes_columns = true;
             const std::int64_t lines = blocks.images() * reads_at_most(p.axes[0], p.outputs, blocks.box(0)) *
                                        std::min(p.axes[2].kernel, reads_at_most(p.axes[2], p.outputs, 1));
             const std::int64_t pitch = row_pitch(reads_at_most(p.axes[1], p.outputs, blocks.box(1)));
-            g.at_transposed = g.fixed.reserve<float>(lines * g.panels.terms * pitch + most_tile_columns);
+            g.at_transposed =
+                g.fixed.reserve(lines * g.panels.terms * pitch + most_tile_columns(p.real.lanes), p.real.bytes);
         }
         lay_out_pixels(g, source_kind::packed);
         return g;
@@ -77,7 +80,7 @@ struct narrow_output_path {
     [[nodiscard]] static constexpr bool costs_less(const conv_problem& p) noexcept {
         for (const shape::axis& a : p.axes)
             if (a.stride != 1) return false;
-        if (p.taps() == 1 || p.in_channels > most_packed_floats / 1024 || p.out_channels > 1024 ||
+        if (p.taps() == 1 || p.in_channels > p.real.in_memory_of(most_packed_floats) / 1024 || p.out_channels > 1024 ||
             p.axes[2].kernel > 16)
             return false;
         // Where four lines of outputs read more than the buffer holds, kernels are tall, and blocks so small that lines are packed
@@ -85,7 +88,8 @@ struct narrow_output_path {
         const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, p.extent(2)));
         const std::int64_t lines_of_four =
             reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, 4);
-        if (lines_of_four > most_packed_floats / std::max<std::int64_t>(line_floats, 1)) return false;
+        if (lines_of_four > p.real.in_memory_of(most_packed_floats) / std::max<std::int64_t>(line_floats, 1))
+            return false;
         return cost_of_narrow_output(p) <= cost_of_dense(p);
     }
 };
@@ -93,7 +97,7 @@ struct narrow_output_path {
 /// Packs the lines of a box of inputs, the first channel of which `src` points to: [image][plane][row][channel][column].
 template <class T>
 inline void pack_lines(const narrow_output_plan& g, const T* src, const packed_box& read, std::int64_t pitch,
-                       float* to) noexcept {
+                       accumulate_t<T>* to) noexcept {
     const std::int64_t row = g.panels.terms * pitch;
     for (std::int64_t n = 0; n < read.images; ++n)
         for (std::int64_t d = 0; d < read.extent[0]; ++d, to += read.extent[1] * row) {
@@ -121,16 +125,17 @@ inline void pack_lines(const narrow_output_plan& g, const T* src, const packed_b
 }
 
 /// The packed columns that a class of one column reads, as lines: [image][plane][tap][channel][row].
-inline void transpose_columns(const narrow_output_plan& g, const float* packed, const packed_box& read,
-                              std::int64_t pitch, const shape::tap_class& column, float* to,
+template <class Real>
+inline void transpose_columns(const narrow_output_plan& g, const Real* packed, const packed_box& read,
+                              std::int64_t pitch, const shape::tap_class& column, Real* to,
                               std::int64_t to_pitch) noexcept {
     const std::int64_t terms = g.panels.terms;
     for (std::int64_t plane = 0; plane < read.images * read.extent[0]; ++plane) {
         for (std::int64_t k = 0; k < terms; ++k)  // the taps of a line of the cache together
             for (std::int64_t t = 0; t < column.taps; ++t) {
-                const float* const from =
+                const Real* const from =
                     packed + (column.first_read + t * column.read_per_tap - read.first[2] + k * pitch);
-                float* const line = to + (t * terms + k) * to_pitch;
+                Real* const line = to + (t * terms + k) * to_pitch;
                 for (std::int64_t h = 0; h < read.extent[1]; ++h) line[h] = from[h * terms * pitch];
             }
         packed += read.extent[1] * terms * pitch;
@@ -141,9 +146,10 @@ inline void transpose_columns(const narrow_output_plan& g, const float* packed, 
 /// One panel over the packed lines `read` of a box, all columns of a class after the other: what a row reads of one is soon gone from
 /// L1 in any order. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one column
 /// reads.
-GRADKERN_NOINLINE inline void compute_lines(const narrow_output_plan& g, const pixel_panel& panel, const float* packed,
-                                            std::int64_t pitch, const packed_box& read, const box_grid::item& box,
-                                            term_list& terms, float* transposed) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_panel<Real>& panel, const Real* packed,
+                                     std::int64_t pitch, const packed_box& read, const box_grid::item& box,
+                                     term_list& terms, Real* transposed) noexcept {
     std::array<shape::tap_class, 3> c;
     shape::tap_class_walk columns(g.axes[2], g.outputs, box.first[2], box.last[2]);
     while (columns.next(c[2])) {
@@ -156,7 +162,7 @@ GRADKERN_NOINLINE inline void compute_lines(const narrow_output_plan& g, const p
             c[2].first_read = read.first[2];
             c[2].read_per_tap = c[2].taps > 1 ? 1 : 0;
         }
-        const float* const source = transposes ? transposed : packed;
+        const Real* const source = transposes ? transposed : packed;
         const shape::canonical_strides in{read.extent[0] * plane, line, plane, transposes ? 1 : lines,
                                           transposes ? lines : 1};
         std::int64_t origin = read.first_image * in[0];
@@ -184,16 +190,17 @@ GRADKERN_NOINLINE inline void compute_lines(const narrow_output_plan& g, const p
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const weights = array_at<float>(slice, call.tasks.scratch.at_weights);
-    auto* const packed = array_at<float>(slice, call.tasks.scratch.at_packed);
+    auto* const weights = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_weights);
+    auto* const packed = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         if (new_weights) pack_row_weights(g, t, call.weights, weights);
         const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
         if (new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
-        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel& panel) {
-            compute_lines(g, panel, packed, pitch, read, t.box, terms, array_at<float>(slice, g.at_transposed));
+        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<accumulate_t<T>>& panel) {
+            compute_lines(g, panel, packed, pitch, read, t.box, terms,
+                          array_at<accumulate_t<T>>(slice, g.at_transposed));
         });
     });
 }

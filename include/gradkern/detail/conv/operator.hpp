@@ -156,7 +156,8 @@ protected:
             return plan_memory({.bytes = sizeof(T),
                                 .bias_bytes = sizeof(Bias),
                                 .bias = element_traits<Bias>::type,
-                                .is_f32 = std::is_same_v<T, float>,
+                                .sum = sum_type_of<T>,
+                                .is_wide = simd::is_wide<T>,
                                 .native_16bit = is_native_16bit<lane_operand<T>>,
                                 .bf16_pairs = has_pairs<T>},
                                t, p, outputs, transposed, format, w_format, options);

@@ -49,8 +49,9 @@ struct panel_tasks {
         return {fused, fused + 1};
     }
     /// Gives tasks as many panels of so many floats as stay in L2.
-    constexpr void fuse(std::int64_t panel_floats) noexcept {
-        each = std::clamp<std::int64_t>(task_weight_floats / panel_floats, 1, std::max<std::int64_t>(fused, 1));
+    constexpr void fuse(std::int64_t panel_floats, const real_type& real) noexcept {
+        each = std::clamp<std::int64_t>(real.in_memory_of(task_weight_floats) / panel_floats, 1,
+                                        std::max<std::int64_t>(fused, 1));
     }
     /// Gives tasks fewer panels where there would be too few tasks for many workers.
     constexpr void share_out() noexcept {
@@ -115,9 +116,9 @@ struct panel_plan : conv_equation {
     task_scratch s;
     if (t.count() == 0) return s;
     slice_layout slice = g.fixed;
-    s.at_packed = slice.reserve<float>(g.spare_floats + packed_floats(g, t.blocks));
-    s.at_results = slice.reserve<float>(block_outputs(g, t.blocks) * g.result_floats);
-    s.at_weights = slice.reserve<float>((t.each + t.joined) * g.panel_floats);
+    s.at_packed = slice.reserve(g.spare_floats + packed_floats(g, t.blocks), g.real.bytes);
+    s.at_results = slice.reserve(block_outputs(g, t.blocks) * g.result_floats, g.real.bytes);
+    s.at_weights = slice.reserve((t.each + t.joined) * g.panel_floats, g.real.bytes);
     s.slice_bytes = slice.bytes();
     return s;
 }

@@ -35,7 +35,7 @@ inline constexpr std::int64_t most_panel_rows = std::max<std::int64_t>(wide_tile
 inline constexpr int image_vectors = narrow_rows == 8 ? 7 : 4;
 
 /// Columns of a tile at most.
-inline constexpr std::int64_t most_tile_columns = 8 * vector_lanes;
+[[nodiscard]] constexpr std::int64_t most_tile_columns(std::int64_t lanes) noexcept { return 8 * lanes; }
 /// Sums of the tiles of a call that go by way of a buffer, at most: a few tiles.
 inline constexpr std::int64_t most_buffered_sums = 2048;
 static_assert(most_buffered_sums >= std::max(12, 3 * image_vectors) * simd::lanes &&
@@ -47,20 +47,20 @@ constexpr void choose_pixel_panels(panel_plan& g, const conv_problem& p) noexcep
     g.panel_channels = p.out_channels <= wide_tile_rows ? wide_tile_rows : tile_rows;
     g.group_panels = shape::ceil_div(p.out_channels, g.panel_channels);
     g.tasks.panels = g.tasks.fused = g.group_panels * p.groups;
-    if (p.groups == 1) g.tasks.fuse(g.panel_channels * g.panels.floats);
+    if (p.groups == 1) g.tasks.fuse(g.panel_channels * g.panels.floats, g.real);
 }
 
 /// The scratch of a worker, beside packed activations.
 constexpr void lay_out_pixels(panel_plan& g, source_kind weights) noexcept {
     g.single_worker_panels = g.tasks.each;
     g.terms = reserve_terms(g.fixed, g, g.panels.blocks());
-    g.spare_floats += most_tile_columns;
+    g.spare_floats += most_tile_columns(g.real.lanes);
     g.panel_floats = weights == source_kind::packed ? g.panel_channels * g.panels.floats : 0;
 }
 
 /// Packs the weights of the task's output channels, one panel of one row each.
 template <class T>
-void pack_row_weights(const panel_plan& g, const panel_task& t, const T* weights, float* packed) noexcept {
+void pack_row_weights(const panel_plan& g, const panel_task& t, const T* weights, accumulate_t<T>* packed) noexcept {
     if (g.taps() == 1 && g.weights.run == g.out_channels && !g.panels.has_pairs()) {  // a matrix
         const T* const first =
             weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
@@ -72,96 +72,100 @@ void pack_row_weights(const panel_plan& g, const panel_task& t, const T* weights
 }
 
 /// A kernel and the columns it computes.
+template <class Real>
 struct pixel_tile {
-    tile_function run;
+    tile_function_of<Real> run;
     std::int64_t width;
 };
 /// The kernel for a few rows where `left` columns are left: one vector wide, two, as wide as can be, or as wide as the lines of an
 /// image. The narrow ones are those of all tiles.
-template <operand A, int Rows>
-[[nodiscard]] inline pixel_tile wide_tile_for(std::int64_t left) noexcept {
+template <operand A, int Rows, class Real>
+[[nodiscard]] inline pixel_tile<Real> wide_tile_for(std::int64_t left) noexcept {
     constexpr int narrow = kernel_rows(Rows, row_unit<A>);
     constexpr int most = wide_tile_vectors(Rows);
-    const std::int64_t vectors = shape::ceil_div(left, vector_lanes);
-    if (vectors <= 1) return {&register_tile<A, narrow, 1>, vector_lanes};
-    if (vectors == 2) return {&register_tile<A, narrow, 2>, 2 * vector_lanes};
+    const std::int64_t vectors = shape::ceil_div(left, simd::lanes_of<Real>);
+    if (vectors <= 1) return {&register_tile<A, narrow, 1, Real>, simd::lanes_of<Real>};
+    if (vectors == 2) return {&register_tile<A, narrow, 2, Real>, 2 * simd::lanes_of<Real>};
     if (Rows == 3 && vectors >= image_vectors && vectors % most != 0)
-        return {&register_tile < A, Rows, Rows == 3 ? image_vectors : most >, image_vectors * vector_lanes};
-    return {&register_tile<A, Rows, most>, most * vector_lanes};
+        return {&register_tile < A, Rows, Rows == 3 ? image_vectors : most, Real >,
+                image_vectors * simd::lanes_of<Real>};
+    return {&register_tile<A, Rows, most, Real>, most * simd::lanes_of<Real>};
 }
 
 /// The kernel for some rows where `left` columns are left. `few`: all output channels are rows of one tile, which may
 /// then be wide; else tiles of all panels are equally wide.
-template <operand A>
-[[nodiscard]] inline pixel_tile pixel_tile_for(std::size_t rows, std::int64_t left, bool few) noexcept {
+template <operand A, class Real>
+[[nodiscard]] inline pixel_tile<Real> pixel_tile_for(std::size_t rows, std::int64_t left, bool few) noexcept {
     static_assert(wide_tile_rows == 4);
     if (!few) {
-        const std::int64_t width = kernel_vectors(left) * vector_lanes;
-        return {tiles_for<A>(width)[rows - 1], width};
+        const std::int64_t width = kernel_vectors(left, tile_vectors, simd::lanes_of<Real>) * simd::lanes_of<Real>;
+        return {tiles_for<A, row_unit<A>, Real>(width)[rows - 1], width};
     }
     switch (rows) {
-        case 1: return wide_tile_for<A, 1>(left);
-        case 2: return wide_tile_for<A, 2>(left);
-        case 3: return wide_tile_for<A, 3>(left);
-        default: return wide_tile_for<A, 4>(left);
+        case 1: return wide_tile_for<A, 1, Real>(left);
+        case 2: return wide_tile_for<A, 2, Real>(left);
+        case 3: return wide_tile_for<A, 3, Real>(left);
+        default: return wide_tile_for<A, 4, Real>(left);
     }
 }
 
 /// What depends on the element type of outputs: how they are written, and the kernels of pairs.
+template <class Real>
 struct pixel_element {
-    output_element output;
-    pixel_tile (*pairs)(std::size_t rows, std::int64_t left, bool few) noexcept = nullptr;
+    output_element<Real> output;
+    pixel_tile<Real> (*pairs)(std::size_t rows, std::int64_t left, bool few) noexcept = nullptr;
 };
 template <class T>
-inline constexpr pixel_element pixel_element_of = [] {
-    pixel_element e{.output = output_element_of<T>};
-    if constexpr (has_pairs<T>) e.pairs = &pixel_tile_for<operand::pair>;
+inline constexpr pixel_element<accumulate_t<T>> pixel_element_of = [] {
+    pixel_element<accumulate_t<T>> e{.output = output_element_of<T>};
+    if constexpr (has_pairs<T>) e.pairs = &pixel_tile_for<operand::pair, float>;
     return e;
 }();
 
 /// The output channels of a panel: the rows of its tiles.
+template <class Real>
 struct pixel_panel {
     const panel_plan& g;
-    const pixel_element& element;
+    const pixel_element<Real>& element;
     std::int64_t first = 0;  // of all groups
     std::size_t rows = 0;
-    const float* weights = nullptr;  // of the first, packed or in place
-    std::int64_t weights_step = 0;   // from channel to channel
-    const void* bias = nullptr;      // of channel 0
-    std::byte* dst = nullptr;        // of the first
+    const Real* weights = nullptr;  // of the first, packed or in place
+    std::int64_t weights_step = 0;  // from channel to channel
+    const void* bias = nullptr;     // of channel 0
+    std::byte* dst = nullptr;       // of the first
 
     /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
     /// tiles belong to the first run. Whole tiles are read at `source`. The runs tell where the columns belong, which lie
     /// `step` apart there; they must hold all of them.
-    std::int64_t compute(const float* source, std::int64_t left, const term_list& terms, const pixel_run* runs,
+    std::int64_t compute(const Real* source, std::int64_t left, const term_list& terms, const pixel_run* runs,
                          std::int64_t step) const noexcept {
         const bool few = g.out_channels <= wide_tile_rows;
-        const pixel_tile tile =
-            g.panels.has_pairs() ? element.pairs(rows, left, few) : pixel_tile_for<operand::scalar>(rows, left, few);
+        const pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
+                                                           : pixel_tile_for<operand::scalar, Real>(rows, left, few);
         // Whether tiles write straight into the tensor.
-        const bool direct = (element.output.is_f32 || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
+        const bool direct = (element.output.is_sum || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
                             bias == nullptr && tile.width <= runs->count;
         const std::int64_t most = direct ? left : most_buffered_sums / static_cast<std::int64_t>(rows);
         const std::int64_t tiles = std::max<std::int64_t>(std::min({left, runs->count, most}) / tile.width, 1);
-        alignas(64) std::array<float, static_cast<std::size_t>(most_buffered_sums)> sums;
-        std::array<const float*, static_cast<std::size_t>(most_panel_rows)> w;
-        std::array<float*, static_cast<std::size_t>(most_panel_rows)> c;
+        alignas(64) std::array<Real, static_cast<std::size_t>(most_buffered_sums)> sums;
+        std::array<const Real*, static_cast<std::size_t>(most_panel_rows)> w;
+        std::array<Real*, static_cast<std::size_t>(most_panel_rows)> c;
         for (std::size_t j = 0; j < rows; ++j) {
             const auto row = static_cast<std::int64_t>(j);
             w[j] = weights + row * weights_step;
             c[j] = sums.data() + row * tiles * tile.width;
-            if (direct) c[j] = reinterpret_cast<float*>(at(runs->offset + row * g.out[1]));
+            if (direct) c[j] = reinterpret_cast<Real*>(at(runs->offset + row * g.out[1]));
         }
-        tile_call call{.rows = static_cast<std::ptrdiff_t>(rows),
-                       .a = w.data(),
-                       .a_step = terms.a_step,
-                       .b = source,
-                       .b_step = terms.b_step,
-                       .c = c.data(),
-                       .rounds = direct && g.panels.has_pairs(),
-                       .tiles = tiles,
-                       .b_next = tile.width,
-                       .c_next = tile.width};
+        tile_call_of<Real> call{.rows = static_cast<std::ptrdiff_t>(rows),
+                                .a = w.data(),
+                                .a_step = terms.a_step,
+                                .b = source,
+                                .b_step = terms.b_step,
+                                .c = c.data(),
+                                .rounds = direct && g.panels.has_pairs(),
+                                .tiles = tiles,
+                                .b_next = tile.width,
+                                .c_next = tile.width};
         terms.run(tile.run, call, false);
         const std::int64_t columns = std::min(left, tiles * tile.width);
         if (!direct) store(sums.data(), tiles * tile.width, columns, runs, step);
@@ -171,11 +175,11 @@ struct pixel_panel {
 private:
     [[nodiscard]] std::byte* at(std::int64_t offset) const noexcept { return dst + offset * element.output.bytes; }
     /// Sends `columns` columns of all rows, which lie `pitch` apart, to the tensor.
-    void store(float* sums, std::int64_t pitch, std::int64_t columns, const pixel_run* run,
+    void store(Real* sums, std::int64_t pitch, std::int64_t columns, const pixel_run* run,
                std::int64_t step) const noexcept {
         const auto count = static_cast<std::int64_t>(rows);
         for (std::int64_t row = 0; bias != nullptr && row < count; ++row) {
-            const float b = load_bias(g, bias, first + row);
+            const Real b = load_bias<Real>(g, bias, first + row);
             for (std::int64_t i = 0; i < columns; ++i) sums[row * pitch + i] += b;
         }
         for (std::int64_t i = 0; i < columns; i += run->count, ++run)
@@ -187,17 +191,18 @@ private:
 /// Calls f(panel) for the panels of a task.
 template <class T, class F>
 inline void for_each_pixel_panel(const panel_plan& g, const conv_call<T>& call, const panel_task& task,
-                                 const float* weights, std::int64_t weights_step, const F& f) {
+                                 const accumulate_t<T>* weights, std::int64_t weights_step, const F& f) {
     for (std::int64_t row = 0; row < task.channels; row += g.panel_channels) {
         const std::int64_t first = task.group * g.out_channels + task.first_channel + row;
-        f(pixel_panel{.g = g,
-                      .element = pixel_element_of<T>,
-                      .first = first,
-                      .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
-                      .weights = weights + row * weights_step,
-                      .weights_step = weights_step,
-                      .bias = call.bias,
-                      .dst = reinterpret_cast<std::byte*>(call.dst + first * g.out[1])});
+        f(pixel_panel<accumulate_t<T>>{
+            .g = g,
+            .element = pixel_element_of<T>,
+            .first = first,
+            .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
+            .weights = weights + row * weights_step,
+            .weights_step = weights_step,
+            .bias = call.bias,
+            .dst = reinterpret_cast<std::byte*>(call.dst + first * g.out[1])});
     }
 }
 

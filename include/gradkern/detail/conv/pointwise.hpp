@@ -50,21 +50,22 @@ struct pointwise_path {
         if (p.groups > 1 || p.out_channels == 0) return false;
         if (leaves_lanes_empty(p)) return true;
         if (p.in[1] == 1 || p.out[1] == 1) return false;  // nothing to transpose
-        if (p.pixels() < vector_lanes || p.in_channels > most_packed_floats / segment_of(p)) return false;
+        if (p.pixels() < p.real.lanes || p.in_channels > p.real.in_memory_of(most_packed_floats) / segment_of(p))
+            return false;
         if (reads_weights_in_place(p)) return true;
         // Packing weights for each block takes longer than transposing few activations, and than blocks of few pixels.
-        const bool few_weights = std::min(p.in_channels, p.out_channels) < vector_lanes;
-        return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * vector_lanes);
+        const bool few_weights = std::min(p.in_channels, p.out_channels) < p.real.lanes;
+        return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * p.real.lanes);
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr pointwise_plan make(const conv_problem& p) noexcept {
         pointwise_plan g{{{p}}};
         choose_pixel_panels(g, p);
         g.segment = segment_of(p);
-        if (p.is_f32 && reads_in_place(p)) g.source = source_kind::in_place;
+        if (p.is_wide && reads_in_place(p)) g.source = source_kind::in_place;
         if (reads_weights_in_place(p)) g.weights_source = source_kind::in_place;
         std::int64_t segments = std::max<std::int64_t>(block_pixels / g.segment, 1);
-        while (segments > 1 && g.packed_floats(segments) > most_packed_floats) --segments;
+        while (segments > 1 && g.packed_floats(segments) > g.real.in_memory_of(most_packed_floats)) --segments;
         if (g.pixels() > 0) {  // blocks of one line, or of one image
             const std::int64_t all = shape::ceil_div(g.line_pixels(), g.segment);
             g.tasks.blocks = box_grid(g.in_place() ? p.batch : 1, {1, 1, all}, {1, 1, shape::even_part(all, segments)});
@@ -83,17 +84,17 @@ struct pointwise_path {
 
     /// Whether lanes of output channels would be mostly empty, whatever the kernel, and pixels are many.
     [[nodiscard]] static constexpr bool leaves_lanes_empty(const conv_problem& p) noexcept {
-        return 2 * p.out_channels <= vector_lanes && p.out_channels <= wide_tile_rows &&
-               p.in_channels * p.taps() >= 32 && p.extent(2) >= 4 * vector_lanes;
+        return 2 * p.out_channels <= p.real.lanes && p.out_channels <= wide_tile_rows &&
+               p.in_channels * p.taps() >= 32 && p.extent(2) >= 4 * p.real.lanes;
     }
 
 private:
     [[nodiscard]] static constexpr std::int64_t segment_of(const conv_problem& p) noexcept {
-        if (p.out_channels > wide_tile_rows) return tile_lanes;
-        return wide_tile_vectors(static_cast<int>(p.out_channels)) * vector_lanes;
+        if (p.out_channels > wide_tile_rows) return p.real.tile_lanes();
+        return wide_tile_vectors(static_cast<int>(p.out_channels)) * p.real.lanes;
     }
     [[nodiscard]] static constexpr bool reads_weights_in_place(const conv_problem& p) noexcept {
-        return p.is_f32 && p.weights.in == 1 && p.weights.run == p.out_channels;
+        return p.is_wide && p.weights.in == 1 && p.weights.run == p.out_channels;
     }
     /// Whether activations are faster in place, each channel on a page of its own: many of them for few outputs, so that to
     /// copy them takes a good part of the time, and where a CPU waits less for what lies so far apart. Images are one line of
@@ -105,11 +106,12 @@ private:
 };
 
 /// One panel over the pixels of a block.
-GRADKERN_NOINLINE inline void compute_pixels(const pixel_panel& panel, std::int64_t segment, const float* source,
-                                             std::int64_t first, std::int64_t count, const term_list& terms) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void compute_pixels(const pixel_panel<Real>& panel, std::int64_t segment, const Real* source,
+                                      std::int64_t first, std::int64_t count, const term_list& terms) noexcept {
     const panel_plan& g = panel.g;
     pixel_walk outputs(g.batch, g.extents(), g.out, first);
-    std::array<pixel_run, most_tile_columns> runs;
+    std::array<pixel_run, most_tile_columns(simd::lanes_of<Real>)> runs;
     pixel_run rest;  // of the last run
     for (std::int64_t at = 0; at < count;) {
         std::int64_t columns = 0;
@@ -134,15 +136,15 @@ GRADKERN_NOINLINE inline void compute_pixels(const pixel_panel& panel, std::int6
 /// The tasks of a worker.
 template <class T, class Next>
 void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const packed_weights = array_at<float>(slice, call.tasks.scratch.at_weights);
-    auto* const packed = array_at<float>(slice, call.tasks.scratch.at_packed);
+    auto* const packed_weights = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_weights);
+    auto* const packed = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
-        const float* weights = packed_weights;
+        const accumulate_t<T>* weights = packed_weights;
         std::int64_t weights_step = g.panels.floats;
         if (g.weights_source == source_kind::packed) {
             if (new_weights) pack_row_weights(g, t, call.weights, packed_weights);
-        } else if constexpr (std::is_same_v<T, float>) {
+        } else if constexpr (simd::is_wide<T>) {
             weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
             weights_step = g.weights.out;
         }
@@ -151,19 +153,19 @@ void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slic
         const std::int64_t in_line = t.box.first[2] * g.segment;
         const std::int64_t first = t.box.first_image * g.line_pixels() + in_line;
         const std::int64_t count = std::min(t.box.last[2] * g.segment, g.line_pixels()) - in_line;
-        const auto compute = [&](const float* source, std::int64_t channel_step, std::int64_t begin,
+        const auto compute = [&](const accumulate_t<T>* source, std::int64_t channel_step, std::int64_t begin,
                                  std::int64_t pixels) {
             std::array<shape::tap_class, 3> c;
             for (shape::tap_class& one : c) one.taps = 1;
             list_terms(g, g.panels, c, {}, channel_step, terms);
             terms.swap_operands();
-            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel& panel) {
+            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<accumulate_t<T>>& panel) {
                 compute_pixels(panel, g.segment, source, begin, pixels, terms);
             });
         };
         // Pixels are two parts: in place, then packed.
         std::int64_t in_place = 0;
-        if constexpr (std::is_same_v<T, float> && target.quirk.fast_far_reads) {
+        if constexpr (simd::is_wide<T> && target.quirk.fast_far_reads) {
             if (g.in_place()) in_place = count / g.segment * g.segment;
             if (in_place > 0) compute(from + (t.box.first_image * g.in[0] + in_line), g.in[1], first, in_place);
         }

@@ -13,6 +13,7 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
@@ -24,7 +25,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Floats of a vector, as extents are counted.
+/// Floats of a vector, as extents are counted. Plans ask conv_equation::real, whose lanes may be doubles.
 inline constexpr auto vector_lanes = static_cast<std::int64_t>(simd::lanes);
 
 /// Strides of a filter by what its axes do here, in elements.
@@ -39,6 +40,7 @@ struct filter_strides {
 
 /// Extents and strides of the equation: what every run reads. Channels are those of a group, strides are in elements.
 struct conv_equation {
+    real_type real{};
     shape::side outputs = shape::side::small;
     output_mode output = output_mode::overwrite;
     std::array<shape::axis, 3> axes{};
@@ -83,7 +85,8 @@ struct conv_elements {
     std::int64_t bytes = 0;
     std::int64_t bias_bytes = 0;
     data_type bias = data_type::f32;
-    bool is_f32 = false;
+    real_type sum{};
+    bool is_wide = false;       // elements are what sums are kept in: tiles can read and write them as they are
     bool native_16bit = false;  // tiles can read and write the elements as they are
     bool bf16_pairs = false;    // tiles may take channels by pairs (pack/pairs.hpp)
 };
@@ -144,7 +147,7 @@ constexpr void collapse_column_taps(conv_equation& e) noexcept {
     shape::axis& a = e.axes[2];
     if (e.groups != 1 || a.kernel == 1 || a.kernel != a.stride || a.dilation != 1 || a.pad_begin != 0 ||
         a.large != a.small * a.stride || !continues(e.out[4], e.out_channels, e.out[1]) ||
-        e.out_channels * a.kernel < vector_lanes)
+        e.out_channels * a.kernel < e.real.lanes)
         return;
     e.weights.group = e.weights.tap[2];
     const bool is_one_run = continues(e.weights.group, e.out_channels, e.weights.out);
@@ -160,7 +163,8 @@ constexpr void collapse_column_taps(conv_equation& e) noexcept {
     const shape::canonical_strides& out, const shape::canonical_strides& weights, const conv_elements& elements,
     const plan_options& options) noexcept {
     const bool forward = outputs == shape::side::small;
-    conv_problem c{{.outputs = outputs,
+    conv_problem c{{.real = elements.sum,
+                    .outputs = outputs,
                     .output = options.output,
                     .axes = p.axes,
                     .batch = p.batch,

@@ -56,7 +56,7 @@ inline constexpr std::array conv_paths{
 /// is named.
 [[nodiscard]] constexpr const conv_path* select_conv_path(const conv_problem& p, algorithm wanted) noexcept {
     if (p.takes_least_scratch() && (wanted == algorithm::automatic || has_row(conv_paths, wanted)))
-        wanted = p.is_f32 ? algorithm::dense : algorithm::dense_packed;
+        wanted = p.is_wide ? algorithm::dense : algorithm::dense_packed;
     return select_path(conv_paths, p, wanted);
 }
 

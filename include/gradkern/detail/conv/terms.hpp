@@ -66,7 +66,8 @@ struct term_list {
             for (const k_segment* const end = s + parts[part]; s != end; ++s) std::swap(s->a, s->b);
     }
     /// Runs a tile part by part. `adds`: the first one is added to what the tile finds, too.
-    void run(tile_function tile, tile_call& call, bool adds) const noexcept {
+    template <class Real>
+    void run(tile_function_of<Real> tile, tile_call_of<Real>& call, bool adds) const noexcept {
         call.list = segments;
         for (std::ptrdiff_t part = 0; part < part_count; ++part) {
             call.count = parts[part];

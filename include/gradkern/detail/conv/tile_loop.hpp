@@ -40,16 +40,17 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// The kernels that depend on the element type, and how outputs are written.
+template <class Real>
 struct tile_element {
-    output_element output;
-    const tile_function* (*pairs)(std::ptrdiff_t lanes_used) = nullptr;  // of bf16 channels
-    const tile_function* pair_groups = nullptr;                          // of them, in groups of eight
-    const tile_function* native_16bit = nullptr;
-    tile_function sliding_16bit = nullptr;
+    output_element<Real> output;
+    const tile_function_of<Real>* (*pairs)(std::ptrdiff_t lanes_used) = nullptr;  // of bf16 channels
+    const tile_function_of<Real>* pair_groups = nullptr;                          // of them, in groups of eight
+    const tile_function_of<Real>* native_16bit = nullptr;
+    tile_function_of<Real> sliding_16bit = nullptr;
 };
 template <class T>
-[[nodiscard]] constexpr tile_element make_tile_element() noexcept {
-    tile_element e{.output = output_element_of<T>};
+[[nodiscard]] constexpr tile_element<accumulate_t<T>> make_tile_element() noexcept {
+    tile_element<accumulate_t<T>> e{.output = output_element_of<T>};
     if constexpr (has_pairs<T>) {
         e.pairs = &tiles_for<operand::pair>;
         e.pair_groups = tiles_of<operand::pair_group_8, 2>.data();
@@ -62,9 +63,10 @@ template <class T>
     return e;
 }
 template <class T>
-inline constexpr tile_element tile_element_of = make_tile_element<T>();
+inline constexpr tile_element<accumulate_t<T>> tile_element_of = make_tile_element<T>();
 
 /// One task, and where its tiles read.
+template <class Real>
 struct tile_task : panel_task {
     const tile_plan& plan;
     std::int64_t first_used;  // lanes of the first panel
@@ -74,7 +76,7 @@ struct tile_task : panel_task {
     term_list terms;
     piece_list pieces;  // in place of terms, where windows slide
     const std::byte* source = nullptr;
-    std::int64_t number_bytes = sizeof(float);  // of what offsets count
+    std::int64_t number_bytes = sizeof(Real);  // of what offsets count
     shape::canonical_strides in{};
     std::int64_t origin = 0;
     std::int64_t channel_step = 0;
@@ -112,11 +114,11 @@ struct tile_task : panel_task {
         }
     }
     /// Where a panel is packed: bias, then weights.
-    [[nodiscard]] float* weights_of(std::int64_t panel) const noexcept {
-        return array_at<float>(slice, scratch.at_weights) + panel * plan.panels.floats;
+    [[nodiscard]] Real* weights_of(std::int64_t panel) const noexcept {
+        return array_at<Real>(slice, scratch.at_weights) + panel * plan.panels.floats;
     }
 
-    GRADKERN_NOINLINE void read_packed(const packed_box& read, const float* packed) noexcept {
+    GRADKERN_NOINLINE void read_packed(const packed_box& read, const Real* packed) noexcept {
         source = reinterpret_cast<const std::byte*>(packed);
         in = read.strides();
         origin = read.origin();
@@ -143,9 +145,10 @@ struct tile_task : panel_task {
 };
 
 /// Computes the tiles of a task.
+template <class Real>
 class tile_loop {
 public:
-    tile_loop(tile_task& task, const tile_element& element, std::byte* dst, bool biased) noexcept
+    tile_loop(tile_task<Real>& task, const tile_element<Real>& element, std::byte* dst, bool biased) noexcept
         : t_(task),
           g_(task.plan),
           element_(element),
@@ -153,13 +156,13 @@ public:
           biased_(biased),
           out_(task.plan.out),
           sliding_(task.in_16bit ? element.sliding_16bit
-                                 : sliding_tile_for<operand::vector>(task.plan.axes[2].kernel, task.plan.taps())),
+                                 : sliding_tile_for<operand::vector, Real>(task.plan.axes[2].kernel, task.plan.taps())),
           output_(element.output, task.plan.out, task.plan.panels.width, task.plan.accumulates(),
                   task.in_16bit              ? tile_results::native_16bit
                   : task.plan.rounds_pairs() ? tile_results::rounded
                                              : tile_results::sums) {
         if (g_.buffers_box)
-            out_ = output_.buffer_box(t_.box, array_at<float>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
+            out_ = output_.buffer_box(t_.box, array_at<Real>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
         begin_panel(0, t_.group, t_.first_channel, t_.first_used);
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
         fused_ = t_.panels > 1 && g_.overlap == 0 && (g_.groups == 1 || g_.panels.across_groups()) &&
@@ -205,19 +208,21 @@ private:
         c_ahead_ = target.prefetch.output_tiles * narrow_rows * c[2].position_step * g_.out[4];
     }
 
-    [[nodiscard]] const tile_function* tiles_of_width(std::int64_t width) const noexcept {
+    [[nodiscard]] const tile_function_of<Real>* tiles_of_width(std::int64_t width) const noexcept {
         if (g_.panels.has_pairs()) return g_.panels.across_groups() ? element_.pair_groups : element_.pairs(width);
         if (t_.in_16bit) return element_.native_16bit;
-        switch (g_.panels.inputs) {
-            case lane_inputs::broadcast: return tiles_for<operand::scalar>(width);
-            case lane_inputs::own: return tiles_for<operand::vector>(width);
-            default: break;
+        if (g_.panels.inputs == lane_inputs::own)
+            return tiles_for<operand::vector, row_unit<operand::vector>, Real>(width);
+        if constexpr (std::is_same_v<Real, float>) {
+            if (g_.panels.inputs == lane_inputs::broadcast_in_group) {
+                switch (g_.in_channels) {
+                    case 2: return tiles_of<operand::group_2, narrow_vectors>.data();
+                    case 4: return tiles_for<operand::group_4>(g_.panels.width);
+                    default: return tiles_of<operand::group_8, narrow_vectors>.data();
+                }
+            }
         }
-        switch (g_.in_channels) {
-            case 2: return tiles_of<operand::group_2, narrow_vectors>.data();
-            case 4: return tiles_for<operand::group_4>(g_.panels.width);
-            default: return tiles_of<operand::group_8, narrow_vectors>.data();
-        }
+        return tiles_for<operand::scalar, row_unit<operand::scalar>, Real>(width);
     }
 
     /// Prefetches so many bytes of the next lines that tiles which begin at `from` read, no more than L1 holds; returns whether it did.
@@ -243,59 +248,61 @@ private:
         walk.pass((tiles - 1) * count);
         const bool prefetches = prefetch_lines(from[0], count * tiles * read_step * t_.number_bytes);
         const bool panel_by_panel = t_.panels > 1 && !fused_;
-        t_.for_each_panel(
-            [&](std::int64_t p, std::int64_t of, std::int64_t lane, std::int64_t used) GRADKERN_INLINE_LAMBDA {
-                if (panel_by_panel) begin_panel(p, of, lane, used);
-                const auto c = output_.rows(count, tiles, to.data(), write_step, fused_ ? p * g_.panels.width : 0);
-                tile_call call{.rows = count,
-                               .a_step = t_.terms.a_step,
-                               .b = t_.weights_of(p) + g_.panels.width,
-                               .b_step = t_.terms.b_step,
-                               .c = c.first,
-                               .rounds = g_.rounds_pairs() && output_.is_direct(),
-                               .bias = biased_ ? t_.weights_of(p) : nullptr,
-                               .a_ahead = prefetches ? 0 : a_ahead_,
-                               .c_ahead = c_ahead_,
-                               .no_prefetch = g_.prefetching == prefetch::none,
-                               .tiles = tiles,
-                               .a_next = count * read_step,
-                               .c_next = c.next_tile};
-                if (tiles == 1) {  // whole panels of a group from this one on
-                    const bool several = (fused_ || output_.is_direct()) && used == g_.panels.width;
-                    if (several) call.tiles = std::min(t_.panels - p, (g_.lane_channels() - lane) / used);
-                    call.a_next = g_.panels.across_groups() ? g_.panels.width / g_.panels.term_channels() : 0;
-                    call.b_next = g_.panels.floats;
-                    call.c_next = g_.panels.width;
-                }
-                const std::int64_t first = t_.panel_offset(p, of, lane);
-                const auto at = [&](std::int64_t offset) {
-                    return reinterpret_cast<const float*>(t_.source + offset * t_.number_bytes);
-                };
-                std::array<const float*, most_rows> rows;
-                call.a = rows.data();
-                if (g_.slides) {
-                    rows[0] = at(first);
-                    call.a_first = from[0];
-                    call.inside_begin = -read;
-                    call.inside_end = read_extent(g_.axes[2], g_.outputs) - read;
-                    call.pieces = t_.pieces.pieces();
-                    call.count = t_.pieces.count();
-                    if (t_.in_16bit && g_.accumulates()) call.mode = tile_mode::add;
-                    call.no_prefetch |= a_ahead_ == 0;  // no line follows
-                    call.a_ahead += g_.axes[2].kernel / 2 * t_.in[4];
-                    call.lanes = t_.in_16bit ? native_16bit_lanes : kernel_vectors(used, narrow_vectors) * simd::lanes;
-                } else {
-                    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-                        rows[i] = at(reads_ ? first + from[i] : 0);
-                }
-                if (g_.slides) {
-                    sliding_(call);
-                } else {
-                    t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
-                }
-                if (panel_by_panel) output_.flush();
-                return tiles > 1 ? 1 : call.tiles;
-            });
+        t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane,
+                              std::int64_t used) GRADKERN_INLINE_LAMBDA {
+            if (panel_by_panel) begin_panel(p, of, lane, used);
+            const auto c = output_.rows(count, tiles, to.data(), write_step, fused_ ? p * g_.panels.width : 0);
+            tile_call_of<Real> call{.rows = count,
+                                    .a_step = t_.terms.a_step,
+                                    .b = t_.weights_of(p) + g_.panels.width,
+                                    .b_step = t_.terms.b_step,
+                                    .c = c.first,
+                                    .rounds = g_.rounds_pairs() && output_.is_direct(),
+                                    .bias = biased_ ? t_.weights_of(p) : nullptr,
+                                    .a_ahead = prefetches ? 0 : a_ahead_,
+                                    .c_ahead = c_ahead_,
+                                    .no_prefetch = g_.prefetching == prefetch::none,
+                                    .tiles = tiles,
+                                    .a_next = count * read_step,
+                                    .c_next = c.next_tile};
+            if (tiles == 1) {  // whole panels of a group from this one on
+                const bool several = (fused_ || output_.is_direct()) && used == g_.panels.width;
+                if (several) call.tiles = std::min(t_.panels - p, (g_.lane_channels() - lane) / used);
+                call.a_next = g_.panels.across_groups() ? g_.panels.width / g_.panels.term_channels() : 0;
+                call.b_next = g_.panels.floats;
+                call.c_next = g_.panels.width;
+            }
+            const std::int64_t first = t_.panel_offset(p, of, lane);
+            const auto at = [&](std::int64_t offset) {
+                return reinterpret_cast<const Real*>(t_.source + offset * t_.number_bytes);
+            };
+            std::array<const Real*, most_rows> rows;
+            call.a = rows.data();
+            if (g_.slides) {
+                rows[0] = at(first);
+                call.a_first = from[0];
+                call.inside_begin = -read;
+                call.inside_end = read_extent(g_.axes[2], g_.outputs) - read;
+                call.pieces = t_.pieces.pieces();
+                call.count = t_.pieces.count();
+                if (t_.in_16bit && g_.accumulates()) call.mode = tile_mode::add;
+                call.no_prefetch |= a_ahead_ == 0;  // no line follows
+                call.a_ahead += g_.axes[2].kernel / 2 * t_.in[4];
+                call.lanes = t_.in_16bit
+                                 ? native_16bit_lanes
+                                 : kernel_vectors(used, narrow_vectors, simd::lanes_of<Real>) * simd::lanes_of<Real>;
+            } else {
+                for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+                    rows[i] = at(reads_ ? first + from[i] : 0);
+            }
+            if (g_.slides) {
+                sliding_(call);
+            } else {
+                t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
+            }
+            if (panel_by_panel) output_.flush();
+            return tiles > 1 ? 1 : call.tiles;
+        });
     }
 
     /// The outputs of one class.
@@ -306,7 +313,7 @@ private:
         const bool in_group = g_.panels.inputs == lane_inputs::broadcast_in_group;
         const std::ptrdiff_t most = t_.in_16bit ? native_16bit_rows
                                     : in_group  ? group_rows
-                                                : rows_at_most(g_.panels.width);
+                                                : rows_at_most(g_.panels.width, simd::lanes_of<Real>);
         const std::ptrdiff_t unit = t_.in_16bit ? most / 2 : in_group ? most : row_unit<operand::scalar>;
         row_walk walk(t_.box.first_image, t_.box.last_image, c, t_.in, out_, t_.origin);
         // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Panels of
@@ -353,29 +360,29 @@ private:
         }
     }
 
-    tile_task& t_;
+    tile_task<Real>& t_;
     const tile_plan& g_;
-    const tile_element& element_;
+    const tile_element<Real>& element_;
     std::byte* dst_;
     bool biased_;
     bool fused_ = false;
     bool reads_ = true;  // false: a class without taps, whose rows are nowhere
     shape::canonical_strides out_;
-    tile_function sliding_;  // where windows slide
+    tile_function_of<Real> sliding_;  // where windows slide
     std::int64_t a_ahead_ = 0;
     std::int64_t c_ahead_ = 0;
     std::int64_t lines_ahead_ = 0;
-    tile_output output_;
+    tile_output<Real> output_;
 };
 
 /// Packs the weights of all panels of a task, each behind its bias.
 template <class T>
-void pack_task_weights(const tile_task& t, const T* weights, const void* bias) noexcept {
+void pack_task_weights(const tile_task<accumulate_t<T>>& t, const T* weights, const void* bias) noexcept {
     const tile_plan& g = t.plan;
     t.for_each_panel([&](std::int64_t p, std::int64_t group, std::int64_t lane, std::int64_t used) {
-        float* const packed = t.weights_of(p);
+        accumulate_t<T>* const packed = t.weights_of(p);
         for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
-            packed[j] = load_bias(g, bias, group * g.out_channels + lane + j);
+            packed[j] = load_bias<accumulate_t<T>>(g, bias, group * g.out_channels + lane + j);
         pack_weight_panel(g, g.panels, weights, group, lane, used, packed + g.panels.width);
         return 1;
     });
@@ -383,7 +390,8 @@ void pack_task_weights(const tile_task& t, const T* weights, const void* bias) n
 
 /// Packs what a task reads: the channels of its group, or of the groups of its lanes.
 template <class T>
-void pack_task_activations(const tile_task& t, const packed_box& read, const T* src, float* packed) noexcept {
+void pack_task_activations(const tile_task<accumulate_t<T>>& t, const packed_box& read, const T* src,
+                           accumulate_t<T>* packed) noexcept {
     const tile_plan& g = t.plan;
     const bool side_by_side = g.fusion == panel_fusion::groups && !g.in_place();
     const bool across = g.panels.across_groups();
@@ -407,17 +415,18 @@ void pack_task_activations(const tile_task& t, const packed_box& read, const T* 
 template <class T, class Next>
 void run_path(const tile_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
     for_each_task(g, call.tasks, next, [&](const panel_task& task, bool new_weights, bool new_source) {
-        tile_task t(g, task, slice);
+        tile_task<accumulate_t<T>> t(g, task, slice);
         if (new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {
             t.read_in_place(call.src, sizeof(T));
         } else {
-            auto* const packed = array_at<float>(slice, t.scratch.at_packed);
+            auto* const packed = array_at<accumulate_t<T>>(slice, t.scratch.at_packed);
             const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels());
             if (new_source) pack_task_activations(t, read, call.src, packed);
             t.read_packed(read, packed);
         }
-        tile_loop(t, tile_element_of<T>, reinterpret_cast<std::byte*>(call.dst), call.bias != nullptr).compute();
+        tile_loop<accumulate_t<T>>(t, tile_element_of<T>, reinterpret_cast<std::byte*>(call.dst), call.bias != nullptr)
+            .compute();
     });
 }
 

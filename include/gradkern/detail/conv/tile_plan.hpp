@@ -49,7 +49,7 @@ struct tile_plan : panel_plan {
     /// Whether tiles of a panel touch the lanes it uses alone. Panels whose lanes share numbers are packed for the whole width.
     [[nodiscard]] constexpr bool is_whole(std::int64_t used) const noexcept {
         const bool any_width = panels.inputs != lane_inputs::broadcast_in_group && !in_16bit();
-        return used == panels.width || (any_width && fills_tile(used));
+        return used == panels.width || (any_width && fills_tile(used, real.lanes));
     }
     /// Whether activations of a panel are packed: whole vectors of a last one across groups would leave the tensor.
     [[nodiscard]] constexpr bool packs(std::int64_t used) const noexcept {
@@ -91,17 +91,18 @@ inline constexpr std::int64_t least_packed_floats = 1024;
 
 [[nodiscard]] constexpr std::int64_t panel_width(const conv_problem& p, const tile_choice& c) noexcept {
     const bool pairs = c.numbers == tile_numbers::bf16_pairs;
-    if (p.takes_least_scratch()) return vector_lanes;
+    if (p.takes_least_scratch()) return p.real.lanes;
     if (c.inputs == lane_inputs::broadcast) {
         // The packed weights of a panel stay in L2, more of them where their lanes are neighbours in the tensor.
         const std::int64_t most = p.weights.out == 1 ? target.cache.packed_panel : target.cache.packed_panel_apart;
         const std::int64_t lane_floats = shape::ceil_div(p.in_channels, std::int64_t{pairs ? 2 : 1}) * p.taps();
-        return panel_lanes(p.out_channels, lane_floats > most / (4 * tile_lanes));
+        return panel_lanes(p.out_channels, lane_floats > most / (p.real.bytes * p.real.tile_lanes()), p.real.lanes);
     }
     if (c.numbers == tile_numbers::native_16bit) return native_16bit_lanes;
     if (pairs) return 2 * vector_lanes;  // of outputs, for each vector of pairs
     const std::int64_t channels = p.total_out_channels();
-    return channels <= vector_lanes || (channels < narrow_lanes && may_overlap(p, c)) ? vector_lanes : narrow_lanes;
+    const bool is_single = channels <= p.real.lanes || (channels < p.real.narrow_lanes() && may_overlap(p, c));
+    return is_single ? p.real.lanes : p.real.narrow_lanes();
 }
 
 [[nodiscard]] constexpr panel_fusion choose_fusion(const conv_problem& p, const tile_choice& c) noexcept {
@@ -123,9 +124,11 @@ inline constexpr std::int64_t least_packed_floats = 1024;
 /// Limits of the blocks. Fused panels go over few pixels at a time, so that those are still in the cache for the next panel.
 [[nodiscard]] constexpr block_budget tile_budget(const tile_plan& t, bool least) noexcept {
     // Panels are packed again for each block. From 2 MB of weights on, half as many blocks gain more than a buffer in L2.
-    const bool many_weights =
-        t.in_channels * t.taps() >= shape::ceil_div(4 * most_packed_floats, std::max<std::int64_t>(t.out_channels, 1));
-    const std::int64_t most = least ? least_packed_floats : many_weights ? 2 * most_packed_floats : most_packed_floats;
+    const bool many_weights = t.in_channels * t.taps() >= shape::ceil_div(t.real.in_memory_of(4 * most_packed_floats),
+                                                                          std::max<std::int64_t>(t.out_channels, 1));
+    const std::int64_t most = t.real.in_memory_of(least          ? least_packed_floats
+                                                  : many_weights ? 2 * most_packed_floats
+                                                                 : most_packed_floats);
     const std::int64_t pixels = t.fusion == panel_fusion::groups            ? target.cache.fused_group_pixels
                                 : t.fusion == panel_fusion::non_overlapping ? target.cache.fused_panel_pixels
                                                                             : block_pixels;
@@ -158,7 +161,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.panel_channels = t.panels.width;
     t.group_panels = shape::ceil_div(t.lane_channels(), t.panels.width);
     if (t.group_panels > 1 && may_overlap(p, c)) {
-        const std::int64_t whole = t.in_16bit() ? t.panels.width : vector_lanes;
+        const std::int64_t whole = t.in_16bit() ? t.panels.width : t.real.lanes;
         t.overlap = shape::ceil_div(t.last_lanes(), whole) * whole - t.last_lanes();
     }
     // Blocks, and how many panels a task has then.
@@ -166,7 +169,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.tasks.panels = t.tasks.fused = t.group_panels * (t.panels.across_groups() ? 1 : t.groups);
     if (t.fusion != panel_fusion::none) {
         if (t.in_place() && t.packs(t.last_lanes())) --t.tasks.fused;  // a last one is packed on its own
-        t.tasks.fuse(t.panels.floats);
+        t.tasks.fuse(t.panels.floats, t.real);
     }
     const std::int64_t most_panels = t.tasks.each;
     t.budget = tile_budget(t, least);
@@ -180,11 +183,11 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     const std::int64_t rest = lay_out(t, t.tasks).slice_bytes;
     // One worker: at least as many panels as fit beside the rest into the workspace that callers need not give.
     const std::int64_t room = rest < stack_slice ? stack_slice - rest : stack_slice / 2;
-    const std::int64_t fit = room / (t.panels.floats * static_cast<std::int64_t>(sizeof(float)));
+    const std::int64_t fit = room / (t.panels.floats * t.real.bytes);
     t.single_worker_panels = t.in_place() ? std::clamp(fit, t.tasks.each, most_panels) : t.tasks.each;
-    // Least scratch is counted in vectors of 16.
-    t.panel_floats =
-        least ? make_weight_panels(t, t.panels.inputs, t.panels.numbers, least_lanes).floats : t.panels.floats;
+    // Least scratch is counted in vectors of 16 floats.
+    const std::int64_t counted = t.real.in_memory_of(least_lanes);
+    t.panel_floats = least ? make_weight_panels(t, t.panels.inputs, t.panels.numbers, counted).floats : t.panels.floats;
     return t;
 }
 

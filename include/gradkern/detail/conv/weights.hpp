@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/problem.hpp>
@@ -21,7 +22,7 @@ namespace detail {
 /// Where tiles read an operand.
 enum class source_kind : std::uint8_t {
     in_place,
-    packed  ///< in a buffer: f32, or pairs
+    packed  ///< in a buffer: numbers as sums are, or pairs
 };
 
 /// Which activations a lane meets, and so which output channels lie in the lanes.
@@ -88,7 +89,8 @@ struct weight_panels {
     const std::int64_t whole_blocks = std::max<std::int64_t>(p.blocks() - 1, 0);
     const auto pitch_of = [&](std::int64_t block_terms) {
         const std::int64_t pitch = block_terms * width;
-        return pitch % 1024 == 0 && whole_blocks > 0 ? pitch + 32 : pitch;
+        const bool is_page = pitch % e.real.in_memory_of(1024) == 0;
+        return is_page && whole_blocks > 0 ? pitch + e.real.in_memory_of(32) : pitch;
     };
     p.tap_pitch = pitch_of(channel_block);
     p.last_pitch = pitch_of(p.terms - whole_blocks * channel_block);
@@ -101,18 +103,20 @@ inline constexpr std::int64_t most_packed_floats = 128 * 1024;
 /// Floats of the packed weights of a task, which stay in L2.
 inline constexpr std::int64_t task_weight_floats = 64 * 1024;
 
-/// Element i of an f32, f16 or bf16 array as f32.
-[[nodiscard]] inline float load_as_float(const void* p, data_type type, std::int64_t i) noexcept {
-    switch (type) {
-        case data_type::f16: return load_element(static_cast<const float16*>(p) + i);
-        case data_type::bf16: return load_element(static_cast<const bfloat16*>(p) + i);
-        default: return load_element(static_cast<const float*>(p) + i);
+/// Element i of an array of a type whose sums are Real, as that.
+template <class Real>
+[[nodiscard]] inline Real load_as(const void* p, data_type type, std::int64_t i) noexcept {
+    if constexpr (std::is_same_v<Real, float>) {
+        if (type == data_type::f16) return load_element(static_cast<const float16*>(p) + i);
+        if (type == data_type::bf16) return load_element(static_cast<const bfloat16*>(p) + i);
     }
+    return load_element(static_cast<const Real*>(p) + i);
 }
 
 /// The bias of an output channel.
-[[nodiscard]] inline float load_bias(const conv_equation& e, const void* bias, std::int64_t channel) noexcept {
-    return load_as_float(bias, e.bias_type, channel % e.bias_channels * e.bias_stride);
+template <class Real>
+[[nodiscard]] inline Real load_bias(const conv_equation& e, const void* bias, std::int64_t channel) noexcept {
+    return load_as<Real>(bias, e.bias_type, channel % e.bias_channels * e.bias_stride);
 }
 
 /// Packs neighbouring lanes of a panel.
@@ -125,7 +129,7 @@ struct weight_packer {
     std::int64_t used = 0;   // lanes with a channel
     std::int64_t width = 0;  // lanes that there is room for; those without a channel become 0
 
-    void pack(float* panel) const noexcept {
+    void pack(accumulate_t<T>* panel) const noexcept {
         // Along whichever axis of the filter is contiguous, so that pages and lines are read once.
         const filter_strides& s = e.weights;
         const std::int64_t kw = e.axes[2].kernel;
@@ -133,7 +137,7 @@ struct weight_packer {
         const bool taps_contiguous =
             s.tap[2] == 1 && (kh == 1 || s.tap[1] == kw) && (e.axes[0].kernel == 1 || s.tap[0] == kw * kh);
         for (std::int64_t k = 0; k < panels.terms; k += channel_block) {
-            float* const block = panel + k / channel_block * e.taps() * panels.tap_pitch;
+            accumulate_t<T>* const block = panel + k / channel_block * e.taps() * panels.tap_pitch;
             const std::int64_t terms = std::min(channel_block, panels.terms - k);
             if (taps_contiguous && e.taps() > 1) {
                 pack_by_terms(k, terms, block);
@@ -149,7 +153,7 @@ private:
     [[nodiscard]] std::int64_t whole_terms() const noexcept { return e.in_channels / panels.term_channels(); }
 
     /// One term after the other, all taps of each.
-    void pack_by_terms(std::int64_t first, std::int64_t count, float* block) const noexcept {
+    void pack_by_terms(std::int64_t first, std::int64_t count, accumulate_t<T>* block) const noexcept {
         const std::int64_t taps = e.taps();
         const std::int64_t pitch = panels.tap_pitch_at(first);
         const std::int64_t step = e.is_forward() ? pitch : -pitch;
@@ -167,7 +171,7 @@ private:
     }
 
     /// One tap after the other, all terms of each.
-    void pack_by_taps(std::int64_t first, std::int64_t count, float* block) const noexcept {
+    void pack_by_taps(std::int64_t first, std::int64_t count, accumulate_t<T>* block) const noexcept {
         const std::int64_t step = term_stride();
         const std::int64_t whole = std::min(count, whole_terms() - first);
         std::int64_t tap = 0;
@@ -176,7 +180,7 @@ private:
                 for (std::int64_t x = 0; x < e.axes[2].kernel; ++x, ++tap) {
                     const std::int64_t from =
                         first * step + d * e.weights.tap[0] + h * e.weights.tap[1] + x * e.weights.tap[2];
-                    float* const out = block + e.packed_tap(tap) * panels.tap_pitch_at(first);
+                    accumulate_t<T>* const out = block + e.packed_tap(tap) * panels.tap_pitch_at(first);
                     pack_run(from, step, whole, out, panels.width);
                     if (whole < count)
                         pack_run(from + whole * step, step, 1, out + whole * panels.width, panels.width, false);
@@ -184,8 +188,8 @@ private:
     }
 
     /// All lanes of `count` weights, `step` elements apart. `both`: pairs have a second number.
-    void pack_run(std::int64_t offset, std::int64_t step, std::int64_t count, float* out, std::int64_t out_step,
-                  bool both = true) const noexcept {
+    void pack_run(std::int64_t offset, std::int64_t step, std::int64_t count, accumulate_t<T>* out,
+                  std::int64_t out_step, bool both = true) const noexcept {
         const bool splits = panels.splits_groups(e);
         clear_lanes(splits && used < width ? 0 : used, width, count, out, out_step);
         const filter_strides& s = e.weights;
@@ -206,7 +210,7 @@ private:
 
     /// Lanes of one run.
     void pack_lanes_of(const T* from, std::int64_t lane_step, std::int64_t lanes, bool both, std::int64_t step,
-                       std::int64_t count, float* out, std::int64_t out_step) const noexcept {
+                       std::int64_t count, accumulate_t<T>* out, std::int64_t out_step) const noexcept {
         if constexpr (has_pairs<T>) {
             if (panels.has_pairs()) {
                 pack_pairs<T>({from, e.weights.in, both}, lane_step, lanes, step, count, out, out_step);
@@ -220,10 +224,10 @@ private:
 /// The weights of one panel, whose lanes from `first_lane` on are output channels of `group`, or of all.
 template <class T>
 inline void pack_weight_panel(const conv_equation& e, const weight_panels& panels, const T* weights, std::int64_t group,
-                              std::int64_t first_lane, std::int64_t used, float* panel) noexcept {
+                              std::int64_t first_lane, std::int64_t used, accumulate_t<T>* panel) noexcept {
     const T* const w = weights + (e.weights.first + group * e.weights.group);
     // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
-    const std::int64_t step = e.weights.out != 1 && !panels.across_groups() ? narrow_lanes : used;
+    const std::int64_t step = e.weights.out != 1 && !panels.across_groups() ? narrow_lanes_of<accumulate_t<T>> : used;
     for (std::int64_t j = 0; j < used; j += step) {
         const bool is_last = j + step >= used;
         weight_packer<T>{e, panels, w, first_lane + j, is_last ? used - j : step, is_last ? panels.width - j : step}

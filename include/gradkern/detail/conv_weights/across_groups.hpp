@@ -32,11 +32,11 @@ namespace detail::conv_weights {
 
 /// Lanes of the panels of groups.
 [[nodiscard]] constexpr std::int64_t group_panel_lanes(const problem& p) noexcept {
-    return p.groups * p.small_channels <= simd::lanes ? simd::lanes : narrow_lanes;
+    return p.groups * p.small_channels <= p.real.lanes ? p.real.lanes : p.real.narrow_lanes();
 }
 
 [[nodiscard]] GRADKERN_COLD constexpr plan make_across_groups(const problem& p, algorithm name) noexcept {
-    const bool in_place = name == algorithm::depthwise && p.is_f32() && p.has_neighbouring_channels();
+    const bool in_place = name == algorithm::depthwise && p.is_wide() && p.has_neighbouring_channels();
     const std::int64_t width = group_panel_lanes(p);
     return plan_tap_rows(p, name, width, in_place, p.large_channels * width,
                          target.weight_gradients.sums_of_group_taps);
@@ -52,7 +52,7 @@ namespace detail::conv_weights {
 [[nodiscard]] GRADKERN_COLD constexpr bool is_across_groups_profitable(const problem& p) noexcept {
     const bool packed_too_often =
         p.large[1] == 1 ? p.small_channels > 4 : p.small_channels >= 8 && p.large_channels >= 8;
-    return 2 * p.small_channels <= simd::lanes && p.large_channels <= simd::lanes && !packed_too_often;
+    return 2 * p.small_channels <= p.real.lanes && p.large_channels <= p.real.lanes && !packed_too_often;
 }
 
 }  // namespace detail::conv_weights

@@ -58,7 +58,7 @@ namespace detail::conv_weights {
 /// Floats of the buffer: the pixels of one tap at least. A window for all taps has no more than the tensor, and no more
 /// than are read.
 [[nodiscard]] GRADKERN_COLD constexpr std::int64_t window_buffer_floats(const plan& p) noexcept {
-    constexpr std::int64_t most = target.weight_gradients.packed_window;
+    const std::int64_t most = p.real.in_memory_of(target.weight_gradients.packed_window);
     std::int64_t tensor = 1;
     for (const std::int64_t extent : {p.batch, p.axes[0].large, p.axes[1].large, p.axes[2].large})
         tensor = std::min(most, tensor * std::min(most, extent));
@@ -96,7 +96,8 @@ struct line_window {
 
 /// Whether pixels of many channels at a time go to one place first.
 [[nodiscard]] constexpr bool has_far_pixels(const problem& p) noexcept {
-    return p.large[1] == 1 && p.axes[2].stride_in(p.large[4]) >= target.weight_gradients.far_pixels;
+    return p.large[1] == 1 &&
+           p.axes[2].stride_in(p.large[4]) >= p.real.in_memory_of(target.weight_gradients.far_pixels);
 }
 
 /// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
@@ -108,12 +109,12 @@ struct line_window {
     plan q = plan_dense(p, algorithm::dense);
     if (p.taps() * std::min(q.task_panels * q.panel_width, p.small_channels) < 128) return false;
     q.lay_out();
-    return !p.is_f32() || has_far_pixels(p) || q.slice_bytes > stack_slice;
+    return !p.is_wide() || has_far_pixels(p) || q.slice_bytes > stack_slice;
 }
 
 /// Pixels of the windows of a chunk, for a tap of the outermost axis, at most; or more than a packing buffer has floats.
 [[nodiscard]] GRADKERN_COLD constexpr std::int64_t window_pixels_at_most(const plan& p) noexcept {
-    constexpr std::int64_t most = target.weight_gradients.packed_window;
+    const std::int64_t most = p.real.in_memory_of(target.weight_gradients.packed_window);
     const shape::axis& depth = p.axes[0];
     const shape::axis& height = p.axes[1];
     const std::int64_t lines = p.chunk_lines();
@@ -133,16 +134,19 @@ struct line_window {
 /// Whether few channels of the small side leave most lanes empty, and those of the large side fill them, each for several
 /// taps. Where they are not whole vectors of neighbours, the windows of a chunk are packed for them.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_windows_profitable(const problem& p) noexcept {
-    if (p.has_unit_axes() || p.groups != 1 || !p.is_f32() || p.batch == 0) return false;
+    if (p.has_unit_axes() || p.groups != 1 || !p.is_wide() || p.batch == 0) return false;
     for (const shape::axis& a : p.axes)
         if (a.small == 0 || a.large == 0) return false;
     // vectors of products a pixel, and numbers to pack
     constexpr std::int64_t unit = row_unit<operand::scalar>;
     const std::int64_t rows = shape::ceil_div(p.small_channels, unit) * unit;
-    const auto vectors = [](std::int64_t channels) { return panel_vectors(channels, panel_lanes(channels)); };
+    const auto vectors = [&](std::int64_t channels) {
+        return panel_vectors(channels, panel_lanes(channels, false, p.real.lanes), p.real.lanes);
+    };
     const plan q = plan_dense(p.with_swapped_sides(), algorithm::dense);
     const bool packs = q.small_source == source::packed;
-    if (packs && window_pixels_at_most(q) * q.panel_width > target.weight_gradients.packed_window) return false;
+    if (packs && window_pixels_at_most(q) * q.panel_width > p.real.in_memory_of(target.weight_gradients.packed_window))
+        return false;
     const std::int64_t swapped = vectors(p.large_channels) * rows * p.taps() + (packs ? 2 * p.large_channels : 0);
     return 4 * swapped <= 3 * vectors(p.small_channels) * p.large_channels * p.taps();
 }
@@ -153,7 +157,8 @@ struct line_window {
         q.large_source = source::in_place;
         if (q.small_source == source::packed) {
             const std::int64_t panel = window_pixels_at_most(q) * q.panel_width;
-            const std::int64_t fit = std::max<std::int64_t>(target.weight_gradients.packed_window / panel, 1);
+            const std::int64_t fit =
+                std::max<std::int64_t>(p.real.in_memory_of(target.weight_gradients.packed_window) / panel, 1);
             q.task_panels = shape::even_part(q.panels, std::min(q.task_panels, fit));
             q.packed_floats = q.task_panels * panel;
         }
@@ -163,7 +168,7 @@ struct line_window {
     const bool packs = name != algorithm::dense;
     const bool transposes = packs && is_transposing_profitable(p);
     if (transposes || (packs && p.large[4] == 1)) q.order = window_order::pixels;
-    if (!packs || (transposes && p.is_f32() && !has_far_pixels(p))) q.large_source = source::in_place;
+    if (!packs || (transposes && p.is_wide() && !has_far_pixels(p))) q.large_source = source::in_place;
     if (packs) q.packed_floats = window_buffer_floats(q);
     q.lay_out();
     return q;
@@ -171,17 +176,16 @@ struct line_window {
 /// The plan of either with the least scratch: one vector of lanes, and as many channels as fit the stack, with a buffer
 /// for their pixels where the large side is packed.
 [[nodiscard]] GRADKERN_COLD constexpr plan make_least_dense(const problem& p, algorithm name) noexcept {
-    plan q(p, name, simd::lanes, 0);
+    plan q(p, name, p.real.lanes, 0);
     q.task_channels = 0;
     q.lay_out(scratch_use::least);
     const bool packs = name != algorithm::dense;
-    const std::int64_t each =
-        (1 + std::int64_t{q.adds_sums()} + std::int64_t{q.adds_groups()}) * p.taps() * least_lanes +
-        (packs ? row_pitch(q.chunk_pixels()) : 0);
+    const std::int64_t each = (1 + std::int64_t{q.adds_sums()} + std::int64_t{q.adds_groups()}) * p.taps() *
+                                  p.real.in_memory_of(least_lanes) +
+                              (packs ? row_pitch(q.chunk_pixels()) : 0);
     const std::int64_t room = call_scratch - q.slice_bytes / least_times - 3 * cache_line;  // each array's last line
-    q.task_channels = shape::even_part(
-        p.large_channels,
-        std::clamp<std::int64_t>(room / each / static_cast<std::int64_t>(sizeof(float)), 1, p.large_channels));
+    q.task_channels =
+        shape::even_part(p.large_channels, std::clamp<std::int64_t>(room / each / p.real.bytes, 1, p.large_channels));
     q.large_source = packs ? source::packed : source::in_place;
     if (packs && p.large[4] == 1) q.order = window_order::pixels;
     if (packs) q.packed_floats = window_floats(q.order, q.chunk_pixels(), std::min(channel_block, q.task_channels));
@@ -189,7 +193,7 @@ struct line_window {
     return q;
 }
 
-[[nodiscard]] constexpr bool fits_dense(const problem& p) noexcept { return p.is_f32(); }
+[[nodiscard]] constexpr bool fits_dense(const problem& p) noexcept { return p.is_wide(); }
 [[nodiscard]] GRADKERN_COLD constexpr bool is_dense_profitable(const problem& p) noexcept {
     return !has_far_pixels(p) && !is_transposing_profitable(p);
 }
@@ -215,18 +219,19 @@ struct line_window {
 /// Packs `channels` channels of a window of a tensor: rows of pixels as they lie in memory, or transposed to such rows, or
 /// pixels of channels, `width` floats from one to the next.
 template <class T>
-[[nodiscard]] GRADKERN_NOINLINE large_view pack_window(const plan& p, const T* large,
-                                                       const shape::canonical_strides& stride, const line_window& w,
-                                                       std::int64_t channels, std::int64_t width,
-                                                       float* packed) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE large_view<accumulate_t<T>> pack_window(const plan& p, const T* large,
+                                                                        const shape::canonical_strides& stride,
+                                                                        const line_window& w, std::int64_t channels,
+                                                                        std::int64_t width,
+                                                                        accumulate_t<T>* packed) noexcept {
     const bool rows = p.order == window_order::pixels;
     const std::int64_t pitch = row_pitch(w.pixels());
     const std::int64_t column = rows ? 1 : width;
     const std::int64_t line = w.width() * column;
     const std::int64_t plane = p.axes[1].large * line;
-    const large_view view{packed,
-                          {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
-                          w.first_line * line + w.columns.first * column};
+    const large_view<accumulate_t<T>> view{packed,
+                                           {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
+                                           w.first_line * line + w.columns.first * column};
     if (w.pixels() == 0) return view;
     pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, stride, w.first_line * w.width());
     const T* const first = large + w.columns.first * stride[4];
@@ -241,7 +246,7 @@ template <class T>
             pack_lanes(from, walk.step(), run.count, stride[1], channels, packed, pitch);
         } else {
             pack_lanes(from, stride[1], channels, walk.step(), run.count, packed, width);
-            if constexpr (std::is_same_v<T, float>) clear_lanes(channels, width, run.count, packed, width);
+            if constexpr (simd::is_wide<T>) clear_lanes(channels, width, run.count, packed, width);
         }
         packed += run.count * column;
         left -= run.count;
@@ -252,7 +257,7 @@ template <class T>
 /// tap_buffer::pack
 template <class T>
 void pack_tap(const plan& p, const void* large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
-              std::int64_t channels, const row_steps& row, float* to) noexcept {
+              std::int64_t channels, const row_steps& row, accumulate_t<T>* to) noexcept {
     const T* from = static_cast<const T*>(large) + offset;
     const std::int64_t step = p.axes[2].stride_in(p.large[4]);
     for (std::int64_t t = 0; t < taps; ++t, from += p.axes[2].dilation_in(p.large[4]), to += row.tap)
@@ -260,8 +265,9 @@ void pack_tap(const plan& p, const void* large, std::int64_t offset, std::int64_
 }
 
 /// Adds a chunk whose pixels are packed anew for each tap.
-GRADKERN_NOINLINE inline void add_packed_taps(const dense_tiles& tiles, const chunk_grid::chunk& c,
-                                              const tap_buffer& buffer) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chunk_grid::chunk& c,
+                                       const tap_buffer<Real>& buffer) noexcept {
     const plan& p = tiles.p;
     for_each_tap_group(p, c, [&](const tap_group& columns) {
         for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
@@ -284,8 +290,9 @@ GRADKERN_NOINLINE inline void add_packed_taps(const dense_tiles& tiles, const ch
 }
 
 /// Adds a chunk whose lanes are read a tap away from its pixels, in place or from windows that are packed for each panel.
-GRADKERN_NOINLINE inline void add_moved_lanes(dense_tiles& tiles, const chunk_grid::chunk& c, const float* large,
-                                              const float* small, float* packed) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_grid::chunk& c, const Real* large,
+                                       const Real* small, Real* packed) noexcept {
     const plan& p = tiles.p;
     tiles.moved = {small, p.small};
     tiles.panel_step = p.panel_width;
@@ -307,11 +314,12 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
                std::byte* slice) noexcept {
     const T* const from = large + t.large;
     // packed with a stride, each segment stays in its line
-    const tap_buffer buffer{pack_tap<T>, from, array_at<float>(slice, p.at_large), p.axes[2].stride == 1};
-    dense_tiles tiles(p, t, slice);
+    const tap_buffer<accumulate_t<T>> buffer{pack_tap<T>, from, array_at<accumulate_t<T>>(slice, p.at_large),
+                                             p.axes[2].stride == 1};
+    dense_tiles<accumulate_t<T>> tiles(p, t, slice);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (simd::is_wide<T>) {
             if (tiles.moves) {
                 add_moved_lanes(tiles, c, from, small + t.small, buffer.packed);
                 continue;
@@ -329,7 +337,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
             }
         }
         if (block == 0 && p.large_source == source::packed) add_packed_taps(tiles, c, buffer);
-        if constexpr (std::is_same_v<T, float>) {
+        if constexpr (simd::is_wide<T>) {
             if (block == 0 && p.large_source == source::in_place) {
                 tiles.ahead = next_chunk_ahead(p, i);
                 for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)

@@ -97,9 +97,9 @@ void pack_tap_pairs(const plan& p, const void* large, std::int64_t offset, std::
 /// Packs the lines that some taps of a column meet in a chunk, each line once for all row taps. Pairs begin with the
 /// first pixel inside.
 template <class T>
-[[nodiscard]] large_view pack_window_pairs(const plan& p, const T* large, const line_window& w,
-                                           const tap_group& columns, std::int64_t channels, const row_steps& rows,
-                                           float* packed) noexcept {
+[[nodiscard]] large_view<float> pack_window_pairs(const plan& p, const T* large, const line_window& w,
+                                                  const tap_group& columns, std::int64_t channels,
+                                                  const row_steps& rows, float* packed) noexcept {
     const std::int64_t first = p.axes[2].position(columns.first, columns.first_tap);
     const std::int64_t line = p.terms_of(columns.columns()) * rows.term;
     const std::int64_t plane = p.axes[1].large * line;
@@ -117,11 +117,11 @@ template <class T>
 
 /// Adds `channels` channels from `first` on for some column taps and tap `d` of the outermost axis.
 template <class T>
-void add_pairs(const dense_tiles& tiles, const chunk_grid::chunk& c, const T* from, std::int64_t d,
+void add_pairs(const dense_tiles<float>& tiles, const chunk_grid::chunk& c, const T* from, std::int64_t d,
                const tap_group& columns, std::int64_t first, std::int64_t channels, float* packed) noexcept {
     const plan& p = tiles.p;
     if (p.large_source == source::in_place) {
-        large_view view{reinterpret_cast<const float*>(from), p.large, -columns.first / 2};
+        large_view<float> view{reinterpret_cast<const float*>(from), p.large, -columns.first / 2};
         for (std::int64_t& step : view.stride) step /= 2;
         view.stride[4] = 0;  // in the origin
         tiles.add_row_taps(c, d, columns, first, channels, view, {1, view.stride[1], 0});
@@ -138,7 +138,7 @@ void add_pairs(const dense_tiles& tiles, const chunk_grid::chunk& c, const T* fr
     } else {
         // a segment whose last pair has one pixel stays in its line
         const bool collapses = p.axes[2].stride == 1 && columns.columns() % 2 == 0;
-        const tap_buffer buffer{pack_tap_pairs<T>, from, packed, collapses};
+        const tap_buffer<float> buffer{pack_tap_pairs<T>, from, packed, collapses};
         tiles.add_row_taps(c, d, columns, first, channels, {nullptr, p.large},
                            packed_rows(p.order, lines * pairs, columns.taps, channels), &buffer);
     }
@@ -147,7 +147,7 @@ void add_pairs(const dense_tiles& tiles, const chunk_grid::chunk& c, const T* fr
 template <class T>
 void add_dense_bf16(const plan& p, const task& t, const chunk_grid::range& range, const T* large, const T* small,
                     std::byte* slice) noexcept {
-    const dense_tiles tiles(p, t, slice);
+    const dense_tiles<float> tiles(p, t, slice);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
         for_each_tap_group(p, c, [&](const tap_group& columns) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
@@ -26,15 +27,17 @@ namespace detail::conv_weights {
 
 /// A plan with tasks that are fast, but for its slice.
 [[nodiscard]] GRADKERN_COLD constexpr plan plan_dense(const problem& p, algorithm name) noexcept {
-    plan q(p, name, panel_lanes(p.small_channels), 0);
+    plan q(p, name, panel_lanes(p.small_channels, false, p.real.lanes), 0);
     // 1x1: each number of the large side is used once for each panel, so that many are wanted, and larger sums, which
     // are read and written once a chunk, are better than sides that are packed more often. Not in NCX, where nothing is
     // transposed, on CPUs of 2 MB of L2: those were up to 7 % slower.
     const auto& block = target.weight_gradients;
     const std::int64_t taps = p.taps();
     const bool wide = taps == 1 && (p.large[1] == 1 || !target.cache.two_mb_l2);
-    const std::int64_t sums = wide ? block.sums_of_1x1 : block.sums;
-    const std::int64_t lanes = wide ? block.lanes_of_1x1 : taps == 1 ? block.lanes_of_1x1 / 2 : block.lanes;
+    const std::int64_t sums = p.real.in_memory_of(wide ? block.sums_of_1x1 : block.sums);
+    const std::int64_t lanes = p.real.in_memory_of(wide        ? block.lanes_of_1x1
+                                                   : taps == 1 ? block.lanes_of_1x1 / 2
+                                                               : block.lanes);
     const std::int64_t channel_sums = taps * q.panel_width;
     q.task_panels = std::clamp<std::int64_t>(sums / channel_sums, 1,
                                              std::min(q.panels, std::max<std::int64_t>(lanes / q.panel_width, 1)));
@@ -47,8 +50,8 @@ namespace detail::conv_weights {
     // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that
     // are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides.
     const bool few_tiles = taps * p.large_channels <= 4 * tile_rows;
-    const bool close = target.cache.two_mb_l2 && taps == 1 && p.small[4] < block.far_pixels;
-    if (p.is_f32() && p.small[1] == 1 && q.has_whole_panels() &&
+    const bool close = target.cache.two_mb_l2 && taps == 1 && p.small[4] < p.real.in_memory_of(block.far_pixels);
+    if (p.is_wide() && p.small[1] == 1 && q.has_whole_panels() &&
         (p.moves_lanes() || few_tiles || close || p.small[4] == q.panel_width))
         q.small_source = source::in_place;
     return q;
@@ -56,8 +59,9 @@ namespace detail::conv_weights {
 
 /// What tiles read of the large side: the tensor, or what is packed of it. Offsets of a pixel, as in the tensor, count
 /// from `origin`.
+template <class Real>
 struct large_view {
-    const float* data = nullptr;
+    const Real* data = nullptr;
     shape::canonical_strides stride{};
     std::int64_t origin = 0;
 };
@@ -70,13 +74,14 @@ struct row_steps {
 };
 
 /// A packing buffer for the pixels of one tap of the outer axes, and some of the columns.
+template <class Real>
 struct tap_buffer {
     /// Packs `pixels` pixels of `channels` channels, the first of which lies at `offset` in the tensor, for `taps`
     /// taps.
     void (*pack)(const plan&, const void* large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
-                 std::int64_t channels, const row_steps&, float* to) noexcept;
+                 std::int64_t channels, const row_steps&, Real* to) noexcept;
     const void* large = nullptr;
-    float* packed = nullptr;
+    Real* packed = nullptr;
     bool collapses = true;  // segments may pass the ends of their lines
 };
 
@@ -97,18 +102,22 @@ struct tap_buffer {
 
 /// The tiles of a task, whatever the types of its tensors: compiled once. Terms are pixels, or pairs of them
 /// (dense_bf16), for which the small side is packed anew for each group of column taps.
+template <class Real>
 struct dense_tiles {
+    static constexpr bool has_halves = has_one_and_a_half_tile && std::is_same_v<Real, float>;
+
     const plan& p;
     const task& t;
     const bool pairs;
     const bool moves;           // whether the lanes are read a tap away, not the rows
     const std::int64_t b_step;  // from term to term of the lanes
-    const tile_function* (*kernels)(std::ptrdiff_t lanes) = tiles_for<operand::scalar>;
-    const float* small = nullptr;  // packed, or in place
-    std::int64_t panel_step = 0;   // there, from panel to panel
-    large_view moved{};            // where the small side lies, if its lanes move
+    const tile_function_of<Real>* (*kernels)(std::ptrdiff_t lanes) =
+        tiles_for<operand::scalar, row_unit<operand::scalar>, Real>;
+    const Real* small = nullptr;  // packed, or in place
+    std::int64_t panel_step = 0;  // there, from panel to panel
+    large_view<Real> moved{};     // where the small side lies, if its lanes move
     k_segment* list = nullptr;
-    float* sum = nullptr;
+    Real* sum = nullptr;
     std::int64_t ahead = 0;  // to what is prefetched of the large side
 
     dense_tiles(const plan& planned, const task& tasked, std::byte* slice) noexcept
@@ -117,25 +126,29 @@ struct dense_tiles {
           pairs(p.path == algorithm::dense_bf16),
           moves(p.moves_lanes()),
           b_step(p.small_step()),
-          small(array_at<float>(slice, p.at_small)),
+          small(array_at<Real>(slice, p.at_small)),
           panel_step(p.chunk_pixels() * p.panel_width),
           list(array_at<k_segment>(slice, p.at_list)),
-          sum(array_at<float>(slice, p.at_sum)) {
-        if constexpr (simd::has_dot_bf16) {
+          sum(array_at<Real>(slice, p.at_sum)) {
+        if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
             if (pairs) kernels = tiles_for<operand::pair>;
         }
-        if constexpr (has_one_and_a_half_tile) {
+        if constexpr (has_halves) {
             if (!pairs && !moves && fits_one_and_a_half(t.lanes) && t.channels > 6) kernels = one_and_a_half_tiles;
         }
     }
     [[nodiscard]] bool are_one_and_a_half() const noexcept {
-        return has_one_and_a_half_tile && kernels == one_and_a_half_tiles;
+        if constexpr (has_halves) {
+            return kernels == one_and_a_half_tiles;
+        } else {
+            return false;
+        }
     }
 
     /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second
     /// half.
-    GRADKERN_NOINLINE void double_halves(float* packed) const noexcept {
-        constexpr std::ptrdiff_t half = simd::lanes / 2;
+    GRADKERN_NOINLINE void double_halves(Real* packed) const noexcept {
+        constexpr std::ptrdiff_t half = simd::lanes_of<Real> / 2;
         GRADKERN_NO_UNROLL
         for (std::int64_t x = are_one_and_a_half() ? p.chunk_pixels() : 0; x > 0; --x, packed += p.panel_width)
             own::copy_n(packed + 2 * half, half, packed + 3 * half);
@@ -145,25 +158,25 @@ struct dense_tiles {
     template <class T>
     void take_small(const T* from, const chunk_grid::chunk& c, std::byte* slice) noexcept {
         if (p.small_source == source::in_place) {
-            small = reinterpret_cast<const float*>(from);  // f32 alone
+            small = reinterpret_cast<const Real*>(from);  // of that type alone
             panel_step = p.panel_width;
             return;
         }
-        auto* const packed = array_at<float>(slice, p.at_small);
+        auto* const packed = array_at<Real>(slice, p.at_small);
         pack_chunk(p, from, c, t.lanes, panel_step, packed);
-        if constexpr (has_one_and_a_half_tile) double_halves(packed);
+        if constexpr (has_halves) double_halves(packed);
     }
 
     /// Fills the list with the inside terms of a tap of each outer axis and a group of column taps: `a` on the large
     /// side, `b` on the small one. Segments whose terms on the large side are `a_step` apart, and contiguous on both,
     /// become one; 0: each stays in its line. Returns how many there are.
-    [[nodiscard]] std::ptrdiff_t fill_list(const large_view& large, const chunk_grid::chunk& c, std::int64_t plane_tap,
-                                           std::int64_t row_tap, const tap_group& columns,
+    [[nodiscard]] std::ptrdiff_t fill_list(const large_view<Real>& large, const chunk_grid::chunk& c,
+                                           std::int64_t plane_tap, std::int64_t row_tap, const tap_group& columns,
                                            std::int64_t a_step) const noexcept {
         const std::int64_t length = p.terms_of(columns.columns());
         const std::int64_t line_floats = (pairs ? length : c.columns()) * p.panel_width;
         const std::int64_t first = pairs ? 0 : (columns.first - c.first_column) * p.panel_width;
-        const large_view& tapped = moves ? moved : large;
+        const large_view<Real>& tapped = moves ? moved : large;
         const shape::canonical_strides& still = moves ? p.large : p.small;  // the other side
         const bool packed = p.small_source == source::packed && !moves;
         std::ptrdiff_t count = 0;
@@ -187,7 +200,7 @@ struct dense_tiles {
     /// Packs the pixels of the segments in the list, `count` of them, which become those of the buffer; returns how
     /// many there are.
     [[nodiscard]] std::ptrdiff_t pack_list(std::ptrdiff_t count, const tap_group& columns, std::int64_t channels,
-                                           const row_steps& step, const tap_buffer& buffer) const noexcept {
+                                           const row_steps& step, const tap_buffer<Real>& buffer) const noexcept {
         std::ptrdiff_t kept = 0;
         std::int64_t at = 0;
         for (std::ptrdiff_t e = 0; e < count; ++e) {
@@ -203,19 +216,20 @@ struct dense_tiles {
     /// Adds the terms in the list, `segments` of them, to the sums of `taps` neighbouring taps from number `tap` on, in
     /// `channels` channels from `first_channel` on, whose first row is at `from`.
     void add(std::ptrdiff_t segments, std::int64_t tap, std::int64_t taps, std::int64_t first_channel,
-             std::int64_t channels, const float* from, const row_steps& step) const noexcept {
+             std::int64_t channels, const Real* from, const row_steps& step) const noexcept {
         const std::int64_t channel_sums = p.channel_sums();
         for (std::int64_t panel = 0; panel < t.panels; ++panel) {
             const std::int64_t lanes = t.lanes_of(p, panel);
-            const tile_function* const tiles = kernels(lanes);
-            const std::ptrdiff_t rows = are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes);
-            float* const panel_sum = sum + panel * p.panel_sums() + first_channel * channel_sums + tap * p.panel_width;
+            const tile_function_of<Real>* const tiles = kernels(lanes);
+            const std::ptrdiff_t rows =
+                are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes, simd::lanes_of<Real>);
+            Real* const panel_sum = sum + panel * p.panel_sums() + first_channel * channel_sums + tap * p.panel_width;
             std::int64_t x = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
             split_rows(taps * channels, rows, unit, [&](std::ptrdiff_t count) {
-                std::array<const float*, most_rows_of_any> a;
-                std::array<float*, most_rows_of_any> to;
+                std::array<const Real*, most_rows_of_any> a;
+                std::array<Real*, most_rows_of_any> to;
                 for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
                     a[row] = from + x * step.tap + channel * step.channel;
                     to[row] = panel_sum + x * p.panel_width + channel * channel_sums;
@@ -240,8 +254,9 @@ struct dense_tiles {
     /// Adds all row taps of a plane tap and a group of column taps, in `channels` channels from `first_channel` on.
     /// With a buffer, the pixels of each are packed anew, and `view` is the tensor; else tiles read the view.
     GRADKERN_NOINLINE void add_row_taps(const chunk_grid::chunk& c, std::int64_t plane_tap, const tap_group& columns,
-                                        std::int64_t first_channel, std::int64_t channels, const large_view& view,
-                                        const row_steps& step, const tap_buffer* buffer = nullptr) const noexcept {
+                                        std::int64_t first_channel, std::int64_t channels, const large_view<Real>& view,
+                                        const row_steps& step,
+                                        const tap_buffer<Real>* buffer = nullptr) const noexcept {
         const std::int64_t a_step = buffer == nullptr    ? step.term
                                     : !buffer->collapses ? 0
                                                          : view.stride[4] * (pairs ? 2 : 1);
@@ -257,7 +272,7 @@ struct dense_tiles {
 
     /// Adds all taps of plane `plane_tap` of the kernel in a chunk, where one source serves them all.
     GRADKERN_NOINLINE void add_plane(const chunk_grid::chunk& c, std::int64_t plane_tap, std::int64_t first_channel,
-                                     std::int64_t channels, const large_view& view) const noexcept {
+                                     std::int64_t channels, const large_view<Real>& view) const noexcept {
         const row_steps step{moves ? view.stride[4] : p.axes[2].stride_in(view.stride[4]), view.stride[1],
                              p.axes[2].dilation_in(view.stride[4])};
         for_each_tap_group(p, c, [&](const tap_group& columns) {

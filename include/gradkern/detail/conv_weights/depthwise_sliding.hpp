@@ -26,7 +26,7 @@ namespace detail::conv_weights {
 
 [[nodiscard]] GRADKERN_COLD constexpr plan make_depthwise_sliding(const problem& p, algorithm name) noexcept {
     const bool in_place = p.activations != activations::packed_16bit && p.has_neighbouring_channels();
-    return plan_tap_rows(p, name, simd::lanes, in_place, simd::lanes, target.weight_gradients.sums_of_group_taps);
+    return plan_tap_rows(p, name, p.real.lanes, in_place, p.real.lanes, target.weight_gradients.sums_of_group_taps);
 }
 
 [[nodiscard]] GRADKERN_COLD constexpr bool fits_depthwise_sliding(const problem& p) noexcept {
@@ -36,8 +36,9 @@ namespace detail::conv_weights {
 }
 
 /// Adds the lines of some rows. Whatever the types of the tensors: compiled once.
-GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines& l,
-                                                const sliding_sums_kernels& kernels, float* sum) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void add_sliding_lines(const plan& p, const plane_lines<Real>& l,
+                                         const sliding_sums_kernels_of<Real>& kernels, Real* sum) noexcept {
     const shape::tap_sequence planes = p.axes[0].inside_taps(l.at.d);
     const shape::axis& columns = p.axes[2];
     const std::int64_t outputs = l.chunk.columns();
@@ -45,17 +46,18 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines
     const std::int64_t look_back = (sliding_sum_taps - 1) / columns.stride;
     const std::int64_t whole =
         std::clamp((columns.stride - 1 - first) / columns.stride, look_back, outputs + look_back);
-    sliding_sums_call call{.a = l.large,
-                           .b = l.small,
-                           .a_step = l.stride[4],
-                           .b_step = l.column_step,
-                           .a_ahead = p.axes[1].stride_in(l.stride[3]),
-                           .b_ahead = l.line_step,
-                           .columns = columns.large,
-                           .first = first,
-                           .outputs = outputs,
-                           .whole = whole,
-                           .whole_end = std::max(whole, std::min(outputs, (columns.large - first) / columns.stride))};
+    sliding_sums_call_of<Real> call{
+        .a = l.large,
+        .b = l.small,
+        .a_step = l.stride[4],
+        .b_step = l.column_step,
+        .a_ahead = p.axes[1].stride_in(l.stride[3]),
+        .b_ahead = l.line_step,
+        .columns = columns.large,
+        .first = first,
+        .outputs = outputs,
+        .whole = whole,
+        .whole_end = std::max(whole, std::min(outputs, (columns.large - first) / columns.stride))};
     const auto add_line = kernels[static_cast<std::size_t>(columns.stride - 1)];
     for (std::int64_t line = l.at.h; line < l.at.h + l.lines; ++line) {
         const shape::tap_sequence lines = p.axes[1].inside_taps(line);
@@ -70,10 +72,11 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines
                     call.a_row[i] = plane + p.axes[1].position(line, tap) * l.stride[3];
                     call.sums[i] = sum + (d * p.axes[1].kernel + tap) * columns.kernel * p.panel_width;
                 }
-                for (std::int64_t lane = 0; lane < l.lanes; lane += simd::lanes) {
+                for (std::int64_t lane = 0; lane < l.lanes; lane += simd::lanes_of<Real>) {
                     add_line(call);
                     // A last panel shares lanes with the one before.
-                    const std::int64_t next = std::min<std::int64_t>(simd::lanes, l.lanes - lane - simd::lanes);
+                    const std::int64_t next =
+                        std::min<std::int64_t>(simd::lanes_of<Real>, l.lanes - lane - simd::lanes_of<Real>);
                     call.b_row += next;
                     GRADKERN_NO_UNROLL
                     for (std::size_t i = 0; i < sliding_sum_lines; ++i) {
@@ -87,9 +90,12 @@ GRADKERN_NOINLINE inline void add_sliding_lines(const plan& p, const plane_lines
 }
 
 template <class T>
-void add_lines_sliding(const plan& p, const plane_lines& l, float* sum) noexcept {
+void add_lines_sliding(const plan& p, const plane_lines<accumulate_t<T>>& l, accumulate_t<T>* sum) noexcept {
     const bool packed = l.from == source::packed;
-    add_sliding_lines(p, l, packed ? sliding_sums_of<operand::vector> : sliding_sums_of<lane_operand<T>>, sum);
+    add_sliding_lines(
+        p, l,
+        packed ? sliding_sums_of<operand::vector, accumulate_t<T>> : sliding_sums_of<lane_operand<T>, accumulate_t<T>>,
+        sum);
 }
 
 }  // namespace detail::conv_weights

@@ -22,7 +22,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
 [[nodiscard]] GRADKERN_COLD constexpr plan make_few_channels(const problem& p, algorithm name) noexcept {
-    return plan_tap_rows(p, name, panel_lanes(p.small_channels), p.is_f32(), p.large_channels,
+    return plan_tap_rows(p, name, panel_lanes(p.small_channels, false, p.real.lanes), p.is_wide(), p.large_channels,
                          target.weight_gradients.sums_of_taps);
 }
 
@@ -36,9 +36,9 @@ namespace detail::conv_weights {
     const shape::axis& columns = p.axes[2];
     const bool borders = columns.pad_begin > 0 || columns.window_end(columns.small - 1) > columns.large;
     const bool row_taps = p.axes[0].kernel * p.axes[1].kernel > 1 && p.taps() <= 128;
-    const bool rows_stay = p.is_f32() || p.large[1] == 1 || p.large_channels == 1;
+    const bool rows_stay = p.is_wide() || p.large[1] == 1 || p.large_channels == 1;
     if (p.dot_bf16 || p.large_channels > 4 || !row_taps || !borders || !rows_stay) return false;
-    const plan dense = make_dense(p, p.is_f32() ? algorithm::dense : algorithm::dense_packed);
+    const plan dense = make_dense(p, p.is_wide() ? algorithm::dense : algorithm::dense_packed);
     return make_few_channels(p, algorithm::few_channels).slice_bytes <= stack_slice || dense.slice_bytes > stack_slice;
 }
 

@@ -24,13 +24,13 @@ namespace detail::conv_weights {
 [[nodiscard]] GRADKERN_COLD constexpr plan make_grouped(const problem& p, algorithm name) noexcept {
     // Not where each number is read for many tiles: pixels that lie far apart miss L1 again and again.
     const bool few_reads = p.taps() == 1 || outer_sums(p.large_channels) == 8;
-    const bool in_place = p.is_f32() && p.has_neighbouring_channels() && few_reads;
+    const bool in_place = p.is_wide() && p.has_neighbouring_channels() && few_reads;
     const std::int64_t width = group_panel_lanes(p);
     return plan_tap_rows(p, name, width, in_place, width, target.weight_gradients.sums_of_shared_taps);
 }
 
 [[nodiscard]] constexpr bool fits_grouped(const problem& p) noexcept {
-    return p.groups > 1 && p.small_channels == p.large_channels && has_outer(p.small_channels) &&
+    return !p.real.is_f64() && p.groups > 1 && p.small_channels == p.large_channels && has_outer(p.small_channels) &&
            is_bounded(make_grouped(p, algorithm::grouped));
 }
 
@@ -61,13 +61,13 @@ inline void run_group_tiles(const plan& p, const tile_function* kernels, tile_ca
     }
 }
 
-inline void add_lines_of_groups(const plan& p, const plane_lines& l, float* sum) noexcept {
+inline void add_lines_of_groups(const plan& p, const plane_lines<float>& l, float* sum) noexcept {
     constexpr int widest = has_outer(8) ? 8 : 4;
-    add_lines_by_rows(p, l,
-                      {.most = rows_adjoin(p) ? 1 : outer_rows(p.large_channels),
-                       .kernels = p.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<widest>.data(),
-                       .run = run_group_tiles},
-                      sum);
+    add_lines_by_rows<float>(p, l,
+                             {.most = rows_adjoin(p) ? 1 : outer_rows(p.large_channels),
+                              .kernels = p.large_channels == 4 ? outer_tiles<4>.data() : outer_tiles<widest>.data(),
+                              .run = run_group_tiles},
+                             sum);
 }
 
 }  // namespace detail::conv_weights

@@ -71,6 +71,7 @@ protected:
     struct element_types {
         std::int64_t bytes;
         std::int64_t result_bytes;
+        real_type real;
         conv_weights::activations activations;
         bool pairs;  // there are dot products of pairs
     };
@@ -106,7 +107,8 @@ protected:
         small_ = tensor_memory(t.small_name, t.small, types.bytes);
         diff_weights_ = tensor_memory("diff_weights", batch_layout(diff_weights, p.batch, options), types.result_bytes);
         diff_bias_ = tensor_memory("diff_bias", batch_layout(t.diff_bias, p.batch, options), types.result_bytes);
-        conv_weights::problem q{{.axes = p.axes,
+        conv_weights::problem q{{.real = types.real,
+                                 .axes = p.axes,
                                  .batch = p.batch,
                                  .groups = p.groups,
                                  .small_channels = p.small_channels,
@@ -128,7 +130,8 @@ protected:
         const bias_problem bias{shape::bias_backward_of(p, diff_dst_side_),
                                 shape::activation_strides(transposed ? t.large : t.small, format),
                                 shape::strides_of(t.diff_bias)[0],
-                                types.activations == conv_weights::activations::f32,
+                                types.real,
+                                types.activations == conv_weights::activations::wide,
                                 options.output,
                                 options.summation};
         const bias_path* const bias_row = select_path(bias_paths, bias, algorithm::automatic);
@@ -162,6 +165,7 @@ protected:
         if constexpr (takes_elements<T, G>) {
             return plan_memory({.bytes = sizeof(T),
                                 .result_bytes = sizeof(G),
+                                .real = sum_type_of<T>,
                                 .activations = conv_weights::activations_of<T>,
                                 .pairs = has_pairs<T>},
                                t, p, transposed, format, w_format, options);

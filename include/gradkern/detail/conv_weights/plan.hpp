@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
@@ -85,7 +86,7 @@ struct plan : tensors {
     }
     /// Whether every panel is whole vectors. Others are packed: vectors would leave the tensor.
     [[nodiscard]] constexpr bool has_whole_panels() const noexcept {
-        return lanes() % panel_width == 0 || fills_tile(lanes() % panel_width + overlap);
+        return lanes() % panel_width == 0 || fills_tile(lanes() % panel_width + overlap, real.lanes);
     }
     [[nodiscard]] constexpr std::int64_t panel_groups() const noexcept { return shape::ceil_div(panels, task_panels); }
     [[nodiscard]] constexpr std::int64_t channel_ranges() const noexcept {
@@ -106,7 +107,7 @@ struct plan : tensors {
     }
     /// What workers share where positions are cut.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
-        return cuts_positions ? shared_layout{parts(), chunks.sums(), sum_floats()} : shared_layout{};
+        return cuts_positions ? shared_layout{parts(), chunks.sums(), sum_floats(), real.bytes} : shared_layout{};
     }
     /// From pixel to pixel of what lies in the lanes, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
@@ -143,19 +144,19 @@ struct plan : tensors {
     /// Lays out a slice.
     GRADKERN_NOINLINE constexpr void lay_out(scratch_use scratch = scratch_use::fast) noexcept {
         const bool least = scratch == scratch_use::least;
-        const std::int64_t width = least ? least_lanes : panel_width;
+        const std::int64_t width = least ? real.in_memory_of(least_lanes) : panel_width;
         const std::int64_t sums = sum_floats() / panel_width * width;
         const bool reads_in_place = small_source == source::in_place && has_whole_panels();
         const std::int64_t packed_panels = reads_in_place || moves_lanes() ? 0 : rows_are_taps() ? 1 : task_panels;
         slice_layout slice(least);
-        at_small = slice.reserve<float>(small_floats > 0 ? task_groups * small_floats
-                                                         : packed_panels * chunk_pixels() * width);
-        at_large = slice.reserve<float>(task_groups * packed_floats);
-        at_chunk = slice.reserve<float>(rows_are_taps() ? sums : 0);
+        at_small = slice.reserve(small_floats > 0 ? task_groups * small_floats : packed_panels * chunk_pixels() * width,
+                                 real.bytes);
+        at_large = slice.reserve(task_groups * packed_floats, real.bytes);
+        at_chunk = slice.reserve(rows_are_taps() ? sums : 0, real.bytes);
         at_list = slice.reserve<k_segment>(chunk_lines());
-        at_sum = slice.reserve<float>(sums);
-        at_group = adds_sums() ? slice.reserve<float>(sums) : at_sum;
-        at_total = adds_groups() ? slice.reserve<float>(sums) : at_group;
+        at_sum = slice.reserve(sums, real.bytes);
+        at_group = adds_sums() ? slice.reserve(sums, real.bytes) : at_sum;
+        at_total = adds_groups() ? slice.reserve(sums, real.bytes) : at_group;
         slice_bytes = slice.bytes();
     }
     /// How long so many workers take, in parts of what one takes. Tasks of few channels and lanes read both sides for few products.
@@ -187,8 +188,7 @@ struct plan : tensors {
 
     /// Sets one level of the sums of a task to zero.
     void clear_sums(std::byte* slice, std::int64_t at) const noexcept {
-        float* const sum = array_at<float>(slice, at);
-        own::fill(sum, sum + sum_floats(), 0.0F);
+        std::memset(slice + at, 0, static_cast<std::size_t>(sum_floats() * real.bytes));
     }
 
 private:
@@ -312,7 +312,7 @@ struct transfer {
     bool adds = false;  // to what the tensor holds
 
     template <class G>
-    void operator()(float* sums, std::ptrdiff_t step, std::ptrdiff_t lanes, std::ptrdiff_t count, G* tensor,
+    void operator()(accumulate_t<G>* sums, std::ptrdiff_t step, std::ptrdiff_t lanes, std::ptrdiff_t count, G* tensor,
                     std::ptrdiff_t lane_step, std::ptrdiff_t tensor_step) const noexcept {
         if (to == direction::to_tensor)
             unpack_lanes(sums, step, lanes, count, tensor, lane_step, tensor_step, adds);
@@ -325,7 +325,7 @@ struct transfer {
 /// Lines of a plane that are contiguous in memory, and whole pairs, are one.
 template <class T>
 void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::int64_t lanes,
-                std::int64_t panel_floats, float* out) noexcept {
+                std::int64_t panel_floats, accumulate_t<T>* out) noexcept {
     const std::int64_t width = p.panel_width;
     const bool pairs = p.path == algorithm::dense_bf16;
     const bool one_line = (!pairs || c.columns() % 2 == 0) && continues(p.small[3], c.columns(), p.small[4]);
@@ -338,7 +338,7 @@ void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::
         for (std::int64_t x = 0; x < count; x += piece) {
             const std::int64_t n = std::min(piece, count - x);
             const T* from = small + at.offset(p.small, c.first_column + x);
-            float* to = out + p.terms_of(x) * width;
+            accumulate_t<T>* to = out + p.terms_of(x) * width;
             for (std::int64_t j = 0; j < lanes; j += width, from += width * p.small[1], to += panel_floats) {
                 const std::int64_t used = std::min(width, lanes - j);
                 if constexpr (has_pairs<T>) {

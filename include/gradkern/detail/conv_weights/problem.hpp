@@ -15,6 +15,8 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -29,20 +31,21 @@ enum class sides : std::uint8_t {
     swapped_windows  ///< of others: what lies in the lanes is read a tap away from the pixel
 };
 
-/// How kernels may read activations. Packing widens all of them to f32.
+/// How kernels may read activations. Packing widens all of them to the type of the sums.
 enum class activations : std::uint8_t {
-    f32,
+    wide,          ///< they are of that type: where they are
     native_16bit,  ///< kernels of depthwise layers read them where they are
     packed_16bit   ///< no kernel does
 };
 
 template <class T>
-inline constexpr activations activations_of = std::is_same_v<T, float>           ? activations::f32
+inline constexpr activations activations_of = simd::is_wide<T>                   ? activations::wide
                                               : is_native_16bit<lane_operand<T>> ? activations::native_16bit
                                                                                  : activations::packed_16bit;
 
 /// The facts that runs read, too: every plan begins with them.
 struct tensors {
+    real_type real{};
     std::array<shape::axis, 3> axes{};
     std::int64_t batch = 0;
     std::int64_t groups = 1;
@@ -84,10 +87,10 @@ struct tensors {
 };
 
 struct problem : tensors {
-    conv_weights::activations activations = conv_weights::activations::f32;
+    conv_weights::activations activations = conv_weights::activations::wide;
     bool dot_bf16 = false;  // relaxed precision, bf16 activations, and a target with dot products of their pairs
 
-    [[nodiscard]] constexpr bool is_f32() const noexcept { return activations == conv_weights::activations::f32; }
+    [[nodiscard]] constexpr bool is_wide() const noexcept { return activations == conv_weights::activations::wide; }
 
     /// The same problem with the channels of one group swapped: those of the large side lie in the lanes. The axes stay.
     [[nodiscard]] constexpr problem with_swapped_sides() const noexcept {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
@@ -25,9 +26,10 @@ namespace detail::conv_weights {
 
 /// Moves the sums of a task to the tensor, or previous results to the sums.
 template <class G>
-GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& move, float* sum,
+GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& move, accumulate_t<G>* sum,
                                  G* diff_weights) noexcept {
-    if (p.path == algorithm::tap_lanes) return move_tap_lanes(p, t, move, sum, diff_weights);
+    if constexpr (std::is_same_v<accumulate_t<G>, float>)
+        if (p.path == algorithm::tap_lanes) return move_tap_lanes(p, t, move, sum, diff_weights);
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
@@ -45,7 +47,7 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& m
     if (taps_contiguous && p.weights[0] != 1 && !p.rows_are_taps()) {
         // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
         const bool one_row = p.weights[1] == p.taps();
-        for_each_panel([&](float* from, std::int64_t lanes, G* dw) {
+        for_each_panel([&](accumulate_t<G>* from, std::int64_t lanes, G* dw) {
             for (std::int64_t l = 0; l < (one_row ? 1 : t.channels); ++l)
                 move(from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
                      dw + l * p.weights[1], p.weights[0], 1);
@@ -59,7 +61,7 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& m
         for (std::int64_t h = t.first_row; h < t.last_row; ++h)
             for (std::int64_t x = 0; x < kw; ++x)
                 for (std::int64_t l = 0; l < t.channels; l += some)
-                    for_each_panel([&](float* from, std::int64_t lanes, G* dw) {
+                    for_each_panel([&](accumulate_t<G>* from, std::int64_t lanes, G* dw) {
                         const std::int64_t tap = (d * kh + h) * kw + x;
                         G* const row = dw + d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1];
                         for (std::int64_t next = some; next < std::min(2 * some, t.channels - l); ++next)
@@ -71,7 +73,7 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& m
 }
 
 template <class G>
-void move_task(const plan& p, const task& t, const transfer& move, float* sum, void* diff_weights,
+void move_task(const plan& p, const task& t, const transfer& move, accumulate_t<G>* sum, void* diff_weights,
                std::int64_t first) noexcept {
     move_task(p, t, move, sum, static_cast<G*>(diff_weights) + first);
 }
@@ -83,46 +85,51 @@ void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, co
     const T* const large = static_cast<const T*>(large_side);
     const T* const small = static_cast<const T*>(small_side);
     if (range.first >= range.last) return;  // an empty batch has no memory: null takes no offset
+    using Real = accumulate_t<T>;
     if (p.rows_are_taps()) {
-        const add_lines_function add_lines = p.path == algorithm::grouped             ? add_lines_of_groups
-                                             : p.path == algorithm::depthwise_sliding ? add_lines_sliding<T>
-                                                                                      : add_lines_by_channels;
-        add_tap_rows(p, t, range, add_lines, large, small, slice);
-    } else if (p.path == algorithm::tap_lanes) {
-        add_tap_lanes(p, t, range, pack_columns_of<T>, large, small, slice);
-    } else if (p.path != algorithm::dense_bf16) {
-        add_dense(p, t, range, large, small, slice);
-    } else if constexpr (has_pairs<T>) {
-        add_dense_bf16(p, t, range, large, small, slice);
+        add_lines_function<Real> add_lines =
+            p.path == algorithm::depthwise_sliding ? add_lines_sliding<T> : add_lines_by_channels<Real>;
+        if constexpr (std::is_same_v<Real, float>)
+            if (p.path == algorithm::grouped) add_lines = add_lines_of_groups;
+        return add_tap_rows(p, t, range, add_lines, large, small, slice);
     }
+    if constexpr (std::is_same_v<Real, float>)
+        if (p.path == algorithm::tap_lanes) return add_tap_lanes(p, t, range, pack_columns_of<T>, large, small, slice);
+    if constexpr (has_pairs<T>)
+        if (p.path == algorithm::dense_bf16) return add_dense_bf16(p, t, range, large, small, slice);
+    add_dense(p, t, range, large, small, slice);
 }
 
 /// The tensors of a run, and the functions of their types.
+template <class Real>
 struct operands {
     const void* large;
     const void* small;
     void* diff_weights;
     void (*add_chunks)(const plan& p, const task& t, const chunk_grid::range& range, const void* large,
                        const void* small, std::byte* slice) noexcept;
-    void (*move_task)(const plan& p, const task& t, const transfer& move, float* sum, void* diff_weights,
+    void (*move_task)(const plan& p, const task& t, const transfer& move, Real* sum, void* diff_weights,
                       std::int64_t first) noexcept;
 };
 
 /// Sets the total of a part to where its sum begins: zero, or the previous results.
-GRADKERN_NOINLINE inline void begin_total(const plan& p, const task& t, const operands& o, std::byte* slice) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void begin_total(const plan& p, const task& t, const operands<Real>& o, std::byte* slice) noexcept {
     p.clear_sums(slice, p.at_total);
     if (p.continues_results())
-        o.move_task(p, t, {direction::to_sums, false}, array_at<float>(slice, p.at_total), o.diff_weights, 0);
+        o.move_task(p, t, {direction::to_sums, false}, array_at<Real>(slice, p.at_total), o.diff_weights, 0);
 }
 
 /// Adds what lies at one level of the sums of a task to another one, if they are two.
+template <class Real>
 inline void fold_level(const plan& p, std::byte* slice, std::int64_t from, std::int64_t to) noexcept {
-    if (from != to) fold(array_at<float>(slice, from), array_at<float>(slice, to), p.sum_floats());
+    if (from != to) fold(array_at<Real>(slice, from), array_at<Real>(slice, to), p.sum_floats());
 }
 
 /// Computes one part of the weights, or of those of one image: the sums of all chunks, and then the results.
-GRADKERN_NOINLINE inline void run_part(const plan& p, std::int64_t number, const operands& o,
-                                       std::byte* slice) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operands<Real>& o,
+                                std::byte* slice) noexcept {
     const task t(p, number % p.parts());
     const std::int64_t result = number / p.parts();
     const std::int64_t groups = p.chunks.groups() / p.results();
@@ -131,32 +138,33 @@ GRADKERN_NOINLINE inline void run_part(const plan& p, std::int64_t number, const
     for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
         for (std::int64_t sum = 0; sum < p.chunks.group_sums(); ++sum) {
             o.add_chunks(p, t, p.chunks.of_sum(group * p.chunks.group_sums() + sum), o.large, o.small, slice);
-            fold_level(p, slice, p.at_sum, p.at_group);
+            fold_level<Real>(p, slice, p.at_sum, p.at_group);
         }
-        fold_level(p, slice, p.at_group, p.at_total);
+        fold_level<Real>(p, slice, p.at_group, p.at_total);
     }
-    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<float>(slice, p.at_total), o.diff_weights,
+    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<Real>(slice, p.at_total), o.diff_weights,
                 result * p.result_elements());
 }
 
 /// Computes one sum of a part; whoever has the last one adds them in order, and then has the results.
-GRADKERN_NOINLINE inline void run_sum(const plan& p, const shared_sums& shared, std::int64_t number, const operands& o,
-                                      std::byte* slice) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums<Real>& shared, std::int64_t number,
+                               const operands<Real>& o, std::byte* slice) noexcept {
     const std::int64_t part = number % p.parts();
     const std::int64_t sum = number / p.parts();
     const task t(p, part);
     p.clear_sums(slice, p.at_sum);
     o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
-    const float* const from = array_at<float>(slice, p.at_sum);
+    const Real* const from = array_at<Real>(slice, p.at_sum);
     own::copy_n(from, p.sum_floats(), shared.at(part, sum));
     if (!shared.finish(part)) return;
     p.clear_sums(slice, p.at_group);
     begin_total(p, t, o, slice);
     for (std::int64_t i = 0; i < p.chunks.sums(); ++i) {
-        fold(shared.at(part, i), array_at<float>(slice, p.at_group), p.sum_floats());
-        if ((i + 1) % p.chunks.group_sums() == 0) fold_level(p, slice, p.at_group, p.at_total);
+        fold(shared.at(part, i), array_at<Real>(slice, p.at_group), p.sum_floats());
+        if ((i + 1) % p.chunks.group_sums() == 0) fold_level<Real>(p, slice, p.at_group, p.at_total);
     }
-    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<float>(slice, p.at_total), o.diff_weights, 0);
+    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<Real>(slice, p.at_total), o.diff_weights, 0);
 }
 
 /// The plan for these workers, or for as many as have memory.
@@ -169,13 +177,14 @@ GRADKERN_NOINLINE inline void run_sum(const plan& p, const shared_sums& shared, 
 }
 
 /// Runs a plan. All checks have passed.
-GRADKERN_NOINLINE inline void run(const plan& planned, operands o, std::span<std::byte> workspace,
-                                  executor_ref executor) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void run(const plan& planned, operands<Real> o, std::span<std::byte> workspace,
+                           executor_ref executor) noexcept {
     if (planned.sides != sides::as_given) std::swap(o.large, o.small);
     plan p = split_for(planned, executor.concurrency(), workspace);
     const std::size_t left = p.cuts_positions ? workspace_beside(p.shared(), p.slice_bytes, workspace.size()) : 0;
     if (left > 0) {
-        const shared_sums sums(p.shared(), slices(workspace.subspan(left), p.shared().bytes())[0]);
+        const shared_sums<Real> sums(p.shared(), slices(workspace.subspan(left), p.shared().bytes())[0]);
         return for_each_task(executor, p.tasks(), slices(workspace.first(left), p.slice_bytes),
                              [&](std::byte* slice, std::int64_t number) { run_sum(p, sums, number, o, slice); });
     }
@@ -188,7 +197,7 @@ GRADKERN_NOINLINE inline void run(const plan& planned, operands o, std::span<std
 template <class T, class G>
 void run(const plan& p, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
          executor_ref executor) noexcept {
-    run(p, {large, small, diff_weights, add_chunks<T>, move_task<G>}, workspace, executor);
+    run<accumulate_t<T>>(p, {large, small, diff_weights, add_chunks<T>, move_task<G>}, workspace, executor);
 }
 
 }  // namespace detail::conv_weights

@@ -33,8 +33,9 @@ inline constexpr std::array<path, 9> paths{{
 [[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
     // vectors of products, and numbers to transpose
-    const auto work = [](std::int64_t channels, std::int64_t channel_step, std::int64_t others) {
-        return (channel_step == 1 ? 0 : channels) + panel_vectors(channels, panel_lanes(channels)) * others;
+    const auto work = [&](std::int64_t channels, std::int64_t channel_step, std::int64_t others) {
+        return (channel_step == 1 ? 0 : channels) +
+               panel_vectors(channels, panel_lanes(channels, false, p.real.lanes), p.real.lanes) * others;
     };
     const std::int64_t as_given = work(p.small_channels, p.small[1], p.large_channels);
     const std::int64_t swapped = work(p.large_channels, p.large[1], p.small_channels);
@@ -65,7 +66,7 @@ struct choice {
                                is_swapping_windows_profitable(given);
     if (swaps_windows) wanted = algorithm::dense;
     const problem p = swaps_windows || (!least && is_swapping_profitable(given)) ? given.with_swapped_sides() : given;
-    if (least && wanted == algorithm::automatic) wanted = p.is_f32() ? algorithm::dense : algorithm::dense_packed;
+    if (least && wanted == algorithm::automatic) wanted = p.is_wide() ? algorithm::dense : algorithm::dense_packed;
     const path* const row = select_path(paths, p, wanted);
     if (row == nullptr) return {};
     return {row, least ? make_least_dense(p, row->name) : row->make(p, row->name)};

@@ -90,7 +90,7 @@ struct line_layout {
 
 [[nodiscard]] GRADKERN_COLD constexpr bool fits_tap_lanes(const problem& p) noexcept {
     constexpr std::int64_t most = 4096;  // so that sizes of buffers can be counted
-    bool is_small = p.small_channels <= most && p.large_channels <= most;
+    bool is_small = !p.real.is_f64() && p.small_channels <= most && p.large_channels <= most;
     for (const shape::axis& a : p.axes) is_small = is_small && a.stride <= most / 16 && a.reach() < most;
     const bool are_neighbours = p.axes[2].dilation == 1 || p.axes[2].kernel == 1;
     return is_small && are_neighbours && is_bounded(make_tap_lanes(p, algorithm::tap_lanes));

@@ -31,7 +31,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
 /// A plan of these paths. `width`: lanes of a panel; `in_place`: whether they may read both sides there; `floats`:
-/// plan::pixel_floats; `sums`: of a task, at most, where channels are neighbours: its panels read parts of the same
+/// plan::pixel_floats; `sums`: of a task, at most, in floats, where channels are neighbours: its panels read parts of the same
 /// pages.
 [[nodiscard]] GRADKERN_COLD constexpr plan plan_tap_rows(const problem& p, algorithm name, std::int64_t width,
                                                          bool in_place, std::int64_t floats,
@@ -40,7 +40,7 @@ namespace detail::conv_weights {
     if (in_place) q.large_source = source::in_place;
     if (in_place && p.small[1] == 1) q.small_source = source::in_place;
     if (q.small_source == source::in_place && q.panels > 1 && !q.has_whole_panels())
-        q.overlap = simd::lanes - q.lanes() % simd::lanes;
+        q.overlap = p.real.lanes - q.lanes() % p.real.lanes;
     q.task_channels = p.large_channels;
     q.task_taps = p.axes[2].kernel;
     if (!in_place || (p.groups > 1 && !q.has_whole_panels())) {
@@ -50,7 +50,7 @@ namespace detail::conv_weights {
         for (std::size_t i = 0; i < 3; ++i) q.packed_floats *= reads_at_most(p.axes[i], shape::side::small, extent[i]);
     }
     if (p.has_neighbouring_channels()) {
-        const std::int64_t fit = std::min(q.panels, sums / q.panel_sums());
+        const std::int64_t fit = std::min(q.panels, p.real.in_memory_of(sums) / q.panel_sums());
         q.task_panels = shape::even_part(q.panels, std::clamp<std::int64_t>(fit, 1, 16));
     }
     q.lay_out();
@@ -59,19 +59,20 @@ namespace detail::conv_weights {
 
 /// Whether the packing buffer has a bounded size: of windows far apart it holds what lies between.
 [[nodiscard]] constexpr bool is_bounded(const plan& p) noexcept {
-    return p.packed_floats <= target.weight_gradients.most_packed;
+    return p.packed_floats <= p.real.in_memory_of(target.weight_gradients.most_packed);
 }
 
 /// Neighbouring lines of a plane for some lanes, and where tiles read both sides. Offsets of the large side are those
 /// of a tensor with the strides `stride`, counted from `origin`; those of the small side count from the first pixel.
+template <class Real>
 struct plane_lines {
     chunk_grid::chunk chunk;
     line_position at;
     std::int64_t lines = 0;
     std::int64_t lanes = 0;
     source from = source::packed;  // the large side
-    const float* large = nullptr;  // f32 in name only where kernels read 16 bits
-    const float* small = nullptr;
+    const Real* large = nullptr;   // f32 in name only where kernels read 16 bits
+    const Real* small = nullptr;
     shape::canonical_strides stride{};
     std::int64_t origin = 0;
     std::int64_t column_step = 0;
@@ -82,23 +83,26 @@ struct plane_lines {
 };
 
 /// A path's own step: adds the products of some lines to the sums of a panel, [tap][l][lane].
-using add_lines_function = void (*)(const plan&, const plane_lines&, float* sum) noexcept;
+template <class Real>
+using add_lines_function = void (*)(const plan&, const plane_lines<Real>&, Real* sum) noexcept;
 
 /// How the rows of a tile become sums.
+template <class Real>
 struct row_tiles {
     std::int64_t most = 0;      // rows of a tile
     std::int64_t unit = 1;      // of rows
     std::int64_t channels = 1;  // rows of one tap
-    const tile_function* kernels = nullptr;
+    const tile_function_of<Real>* kernels = nullptr;
     /// Runs the kernels for the rows of `call`, whose pointers it may change; null: each row is all there is of a tap
     /// and a channel.
-    void (*run)(const plan&, const tile_function* kernels, tile_call& call, const float** a, float** c,
+    void (*run)(const plan&, const tile_function_of<Real>* kernels, tile_call_of<Real>& call, const Real** a, Real** c,
                 std::int64_t lanes) noexcept = nullptr;
 };
 
 /// add_lines_function by tiles of rows (tap, channel). Whatever the types of the tensors: compiled once.
-GRADKERN_NOINLINE inline void add_lines_by_rows(const plan& p, const plane_lines& l, const row_tiles& tiles,
-                                                float* sum) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void add_lines_by_rows(const plan& p, const plane_lines<Real>& l, const row_tiles<Real>& tiles,
+                                         Real* sum) noexcept {
     const shape::tap_sequence planes = p.axes[0].inside_taps(l.at.d);
     const std::int64_t first_read = l.at.n * l.stride[0] - l.origin;
     shape::tap_class_walk classes(p.axes[1], shape::side::small, l.at.h, l.at.h + l.lines);
@@ -119,8 +123,8 @@ GRADKERN_NOINLINE inline void add_lines_by_rows(const plan& p, const plane_lines
             std::array<std::int64_t, 4> t{};  // of a row: plane tap, row tap, column tap, channel
             split_rows(
                 extent[0] * extent[1] * extent[2] * extent[3], tiles.most, tiles.unit, [&](std::ptrdiff_t count) {
-                    std::array<const float*, most_rows> a;
-                    std::array<float*, most_rows> c;
+                    std::array<const Real*, most_rows> a;
+                    std::array<Real*, most_rows> c;
                     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
                         const std::int64_t d = planes.first + t[0];
                         a[row] = l.large +
@@ -132,16 +136,16 @@ GRADKERN_NOINLINE inline void add_lines_by_rows(const plan& p, const plane_lines
                         c[row] = sum + (tap * p.large_channels + t[3]) * p.panel_width;
                         for (std::size_t i = 3; ++t[i] == extent[i] && i > 0; --i) t[i] = 0;
                     }
-                    tile_call call{.list = l.list,
-                                   .count = static_cast<std::ptrdiff_t>(h.positions),
-                                   .rows = count,
-                                   .a = a.data(),
-                                   .a_step = p.axes[2].stride_in(l.stride[4]),
-                                   .b = l.small,
-                                   .b_step = l.column_step,
-                                   .c = c.data(),
-                                   .c_step = p.panel_width,
-                                   .mode = tile_mode::resume};
+                    tile_call_of<Real> call{.list = l.list,
+                                            .count = static_cast<std::ptrdiff_t>(h.positions),
+                                            .rows = count,
+                                            .a = a.data(),
+                                            .a_step = p.axes[2].stride_in(l.stride[4]),
+                                            .b = l.small,
+                                            .b_step = l.column_step,
+                                            .c = c.data(),
+                                            .c_step = p.panel_width,
+                                            .mode = tile_mode::resume};
                     if (tiles.run == nullptr) return tiles.kernels[count - 1](call);
                     tiles.run(p, tiles.kernels, call, a.data(), c.data(), l.lanes);
                 });
@@ -150,14 +154,16 @@ GRADKERN_NOINLINE inline void add_lines_by_rows(const plan& p, const plane_lines
 }
 
 /// The same where a row is a number of the large side (few_channels), or a vector of it (depthwise, across_groups).
-inline void add_lines_by_channels(const plan& p, const plane_lines& l, float* sum) noexcept {
+template <class Real>
+inline void add_lines_by_channels(const plan& p, const plane_lines<Real>& l, Real* sum) noexcept {
     const bool numbers = p.groups == 1;
-    add_lines_by_rows(
+    add_lines_by_rows<Real>(
         p, l,
-        {.most = numbers ? rows_at_most(p.panel_width) : narrow_rows,
+        {.most = numbers ? rows_at_most(p.panel_width, simd::lanes_of<Real>) : narrow_rows,
          .unit = numbers ? row_unit<operand::scalar> : 1,  // a vector more would be read for nothing
          .channels = p.large_channels,
-         .kernels = numbers ? tiles_for<operand::scalar>(l.lanes) : tiles_for<operand::vector, 1>(l.lanes)},
+         .kernels = numbers ? tiles_for<operand::scalar, row_unit<operand::scalar>, Real>(l.lanes)
+                            : tiles_for<operand::vector, 1, Real>(l.lanes)},
         sum);
 }
 
@@ -165,7 +171,7 @@ inline void add_lines_by_channels(const plan& p, const plane_lines& l, float* su
 /// lane.
 template <class T>
 void pack_box(const plan& p, const T* large, const packed_box& box, std::int64_t first_lane, std::int64_t lanes,
-              float* to) noexcept {
+              accumulate_t<T>* to) noexcept {
     if (p.groups == 1) return pack_channels(large, p.large, box, p.large_channels, to);
     // grouped: each lane has one number of its group; the kernel finds the others in the register
     const bool one = p.path == algorithm::grouped;
@@ -176,30 +182,31 @@ void pack_box(const plan& p, const T* large, const packed_box& box, std::int64_t
 
 /// Adds the products of one chunk to the sums of `panels` panels of `lanes` lanes, the first of which is `first_lane`.
 template <class T>
-void add_panels(const plan& p, const task& t, add_lines_function add_lines, const T* large, const T* small,
-                const chunk_grid::chunk& chunk, std::int64_t first_lane, std::int64_t lanes, std::byte* slice,
-                float* sum) noexcept {
-    auto* const packed_small = array_at<float>(slice, p.at_small);
-    auto* const packed_large = array_at<float>(slice, p.at_large);
-    const bool whole = lanes > p.panel_width || fills_tile(lanes);
+void add_panels(const plan& p, const task& t, add_lines_function<accumulate_t<T>> add_lines, const T* large,
+                const T* small, const chunk_grid::chunk& chunk, std::int64_t first_lane, std::int64_t lanes,
+                std::byte* slice, accumulate_t<T>* sum) noexcept {
+    auto* const packed_small = array_at<accumulate_t<T>>(slice, p.at_small);
+    auto* const packed_large = array_at<accumulate_t<T>>(slice, p.at_large);
+    const bool whole = lanes > p.panel_width || fills_tile(lanes, simd::wide_lanes<T>);
     const bool packs_large = p.large_source == source::packed || (p.groups > 1 && !whole);
     const bool packs_small = p.small_source == source::packed || !whole;
     small += first_lane * p.small[1];
     if (packs_small) pack_chunk(p, small, chunk, lanes, 0, packed_small);
 
-    plane_lines l{.chunk = chunk,
-                  .at = line_position(p.axes, chunk.first_line),
-                  .lanes = lanes,
-                  .from = packs_large ? source::packed : source::in_place,
-                  // in place, lanes share the channels of one group, or each has the one beside that of its neighbour
-                  .large = packs_large ? packed_large
-                                       : reinterpret_cast<const float*>(p.groups == 1 ? large : large + first_lane),
-                  .stride = p.large,
-                  .column_step = packs_small ? p.panel_width : p.small[4],
-                  .line_step = packs_small ? chunk.columns() * p.panel_width : p.small[3],
-                  .list = array_at<k_segment>(slice, p.at_list),
-                  .first_row = t.first_row,
-                  .last_row = t.last_row};
+    plane_lines<accumulate_t<T>> l{
+        .chunk = chunk,
+        .at = line_position(p.axes, chunk.first_line),
+        .lanes = lanes,
+        .from = packs_large ? source::packed : source::in_place,
+        // in place, lanes share the channels of one group, or each has the one beside that of its neighbour
+        .large = packs_large ? packed_large
+                             : reinterpret_cast<const accumulate_t<T>*>(p.groups == 1 ? large : large + first_lane),
+        .stride = p.large,
+        .column_step = packs_small ? p.panel_width : p.small[4],
+        .line_step = packs_small ? chunk.columns() * p.panel_width : p.small[3],
+        .list = array_at<k_segment>(slice, p.at_list),
+        .first_row = t.first_row,
+        .last_row = t.last_row};
     for (std::int64_t line = chunk.first_line; line < chunk.last_line;) {
         l.lines = std::min(chunk.last_line - line, p.axes[1].small - l.at.h);  // of this plane
         if (packs_large) {
@@ -213,8 +220,9 @@ void add_panels(const plan& p, const task& t, add_lines_function add_lines, cons
             l.stride[1] = p.pixel_floats / p.large_channels;
             l.origin = box.origin();
         }
-        l.small = packs_small ? packed_small + (line - chunk.first_line) * l.line_step
-                              : reinterpret_cast<const float*>(small + l.at.offset(p.small, chunk.first_column));
+        l.small = packs_small
+                      ? packed_small + (line - chunk.first_line) * l.line_step
+                      : reinterpret_cast<const accumulate_t<T>*>(small + l.at.offset(p.small, chunk.first_column));
         add_lines(p, l, sum);
         line += l.lines;
         l.at.advance(p.axes, l.lines);
@@ -223,9 +231,10 @@ void add_panels(const plan& p, const task& t, add_lines_function add_lines, cons
 
 /// Adds some chunks to the sums of a task. depthwise_sliding takes all panels that are read in place at once.
 template <class T>
-void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, add_lines_function add_lines,
-                  const T* large, const T* small, std::byte* slice) noexcept {
-    auto* const chunk_sum = array_at<float>(slice, p.at_chunk);
+void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range,
+                  add_lines_function<accumulate_t<T>> add_lines, const T* large, const T* small,
+                  std::byte* slice) noexcept {
+    auto* const chunk_sum = array_at<accumulate_t<T>>(slice, p.at_chunk);
     const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source::in_place;
     p.clear_sums(slice, p.at_chunk);
     for (std::int64_t i = range.first; i < range.last; ++i) {
@@ -236,7 +245,7 @@ void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, 
             add_panels(p, t, add_lines, large, small, p.chunks[i], t.first_lane + lane - shared, lanes + shared, slice,
                        chunk_sum + lane / p.panel_width * p.panel_sums());
         }
-        fold(chunk_sum, array_at<float>(slice, p.at_sum), p.sum_floats());
+        fold(chunk_sum, array_at<accumulate_t<T>>(slice, p.at_sum), p.sum_floats());
     }
 }
 

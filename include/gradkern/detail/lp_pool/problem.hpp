@@ -8,6 +8,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -20,6 +21,7 @@ namespace detail::lp_pool {
 struct problem {
     shape::side outputs = shape::side::small;  // small: forward; large: backward
     output_mode output = output_mode::overwrite;
+    real_type real{};
     std::int64_t batch = 0;
     std::int64_t channels = 0;
     std::array<shape::axis, 3> axes{};
@@ -29,8 +31,8 @@ struct problem {
     constexpr problem() noexcept = default;
     constexpr problem(const shape::pooling_problem& pool, shape::side side,
                       std::initializer_list<const tensor_layout*> inputs, const tensor_layout& output_layout,
-                      data_format format, const plan_options& options) noexcept
-        : outputs(side), output(options.output), batch(pool.batch), channels(pool.channels) {
+                      data_format format, const plan_options& options, const real_type& number = {}) noexcept
+        : outputs(side), output(options.output), real(number), batch(pool.batch), channels(pool.channels) {
         if (channels == 0) return;  // nothing to write: sizes that nobody has checked are dropped
         axes = pool.axes;
         for (shape::axis& a : axes) a.drop_unused_steps();

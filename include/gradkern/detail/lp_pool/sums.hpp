@@ -34,7 +34,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::lp_pool {
 
 /// Channels of a panel, and pixels of a block: a block of sums stays in L1.
-inline constexpr std::int64_t panel_width = 4 * simd::lanes;
+[[nodiscard]] constexpr std::int64_t panel_width(std::int64_t lanes) noexcept { return 4 * lanes; }
 inline constexpr std::int64_t block_pixels = 16;
 
 struct plan : problem {
@@ -53,13 +53,13 @@ struct plan : problem {
 };
 
 [[nodiscard]] constexpr plan make_plan(const problem& p, algorithm name) noexcept {
-    plan g{p, name, many_terms_meet(p.axes, p.outputs), shape::ceil_div(p.channels, panel_width)};
+    plan g{p, name, many_terms_meet(p.axes, p.outputs), shape::ceil_div(p.channels, panel_width(p.real.lanes))};
     if (g.tasks() == 0) return g;
-    constexpr std::int64_t block = block_pixels * panel_width;
+    const std::int64_t block = block_pixels * panel_width(p.real.lanes);
     slice_layout slice;
-    slice.reserve<float>(block);
+    slice.reserve(block, p.real.bytes);
     g.at_totals = slice.reserve<double>(g.has_parts ? block : 0);
-    g.at_packed = slice.reserve<float>(!g.is_packed() ? 0 : g.is_backward() ? 3 * block : block);
+    g.at_packed = slice.reserve(!g.is_packed() ? 0 : g.is_backward() ? 3 * block : block, p.real.bytes);
     g.slice_bytes = slice.bytes();
     return g;
 }
@@ -79,11 +79,12 @@ struct line {
     const T* first;
     std::int64_t step;
 
-    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load(std::int64_t pixel, std::int64_t lane,
-                                                        std::int64_t lanes) const noexcept {
+    [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::wide_vec<T> load(std::int64_t pixel, std::int64_t lane,
+                                                                std::int64_t lanes) const noexcept {
         const T* const from = first + pixel * step + lane;
-        return lane + simd::lanes <= lanes ? simd::load_wide(from)
-                                           : simd::load_wide_partial(from, static_cast<std::ptrdiff_t>(lanes - lane));
+        return lane + simd::wide_lanes<T> <= lanes
+                   ? simd::load_wide(from)
+                   : simd::load_wide_partial(from, static_cast<std::ptrdiff_t>(lanes - lane));
     }
 };
 
@@ -95,19 +96,20 @@ public:
         : g_(g),
           in_(in),
           out_(out),
-          sums_(array_at<float>(slice, 0)),
+          sums_(array_at<accumulate_t<T>>(slice, 0)),
           totals_(array_at<double>(slice, g.at_totals)),
-          packed_(array_at<float>(slice, g.at_packed)) {}
+          packed_(array_at<accumulate_t<T>>(slice, g.at_packed)) {}
 
     void run(std::int64_t task) noexcept {
         const std::int64_t h = task % g_.out_extent(1);
         const std::int64_t d = task / g_.out_extent(1) % g_.out_extent(0);
         const std::int64_t panel = task / (g_.out_extent(1) * g_.out_extent(0));
         image_ = panel / g_.panels;
-        channel_ = panel % g_.panels * panel_width;
-        used_ = std::min(panel_width, g_.channels - channel_);
+        channel_ = panel % g_.panels * width;
+        used_ = std::min(width, g_.channels - channel_);
         // Vectors of a packed block are whole: lanes without a channel hold zeros.
-        lanes_ = g_.is_packed() ? shape::ceil_div(used_, std::int64_t{simd::lanes}) * simd::lanes : used_;
+        lanes_ =
+            g_.is_packed() ? shape::ceil_div(used_, std::int64_t{simd::wide_lanes<T>}) * simd::wide_lanes<T> : used_;
         static_cast<void>(shape::tap_class_walk(g_.axes[0], outputs, d, d + 1).next(depth_));
         static_cast<void>(shape::tap_class_walk(g_.axes[1], outputs, h, h + 1).next(rows_));
         shape::tap_class_walk walk(g_.axes[2], outputs, 0, g_.out_extent(2));
@@ -116,12 +118,13 @@ public:
                 const pixel_run to{d, h, c.first_position + i * c.position_step, c.position_step,
                                    std::min(block_pixels, c.positions - i)};
                 const std::int64_t read = c.first_read + i * c.read_per_position;
-                g_.is_packed() ? compute_block<float>(to, c, read) : compute_block<T>(to, c, read);
+                g_.is_packed() ? compute_block<accumulate_t<T>>(to, c, read) : compute_block<T>(to, c, read);
             }
     }
 
 private:
     static constexpr bool is_backward = outputs == shape::side::large;
+    static constexpr std::int64_t width = panel_width(simd::wide_lanes<T>);
 
     /// Offset of this panel's channels of the first pixel.
     [[nodiscard]] std::int64_t offset(const shape::canonical_strides& s, const pixel_run& r) const noexcept {
@@ -134,23 +137,23 @@ private:
         const shape::canonical_strides& s = g_.in[i];
         const T* const from = in_[i] + offset(s, r);
         const line<T> in_place{from, r.step * s[4]};
-        if constexpr (!std::is_same_v<E, float>) {
+        if constexpr (!std::is_same_v<E, accumulate_t<T>>) {
             return in_place;
         } else {
-            if constexpr (std::is_same_v<T, float>)
+            if constexpr (simd::is_wide<T>)
                 if (!g_.is_packed()) return in_place;
-            float* const to = packed_ + static_cast<std::int64_t>(i) * block_pixels * panel_width;
-            pack_lanes(from, s[1], used_, in_place.step, r.count, to, panel_width);
-            clear_lanes(used_, lanes_, r.count, to, panel_width);
-            return {to, panel_width};
+            accumulate_t<T>* const to = packed_ + static_cast<std::int64_t>(i) * block_pixels * width;
+            pack_lanes(from, s[1], used_, in_place.step, r.count, to, width);
+            clear_lanes(used_, lanes_, r.count, to, width);
+            return {to, width};
         }
     }
 
     /// The outputs `to` of class c, whose first taps read from column `column` on.
     template <class E>
     void compute_block(const pixel_run& to, const shape::tap_class& c, std::int64_t column) noexcept {
-        const std::int64_t floats = to.count * panel_width;
-        own::fill_n(sums_, floats, 0.0F);
+        const std::int64_t floats = to.count * width;
+        own::fill_n(sums_, floats, accumulate_t<T>{0});
         if (g_.has_parts) own::fill_n(totals_, floats, 0.0);
         line<E> x{};
         if constexpr (is_backward) x = read<E>(0, to);
@@ -169,12 +172,12 @@ private:
         }
         if (g_.has_parts) {
             close_part(floats);
-            for (std::int64_t i = 0; i < floats; ++i) sums_[i] = static_cast<float>(totals_[i]);
+            for (std::int64_t i = 0; i < floats; ++i) sums_[i] = static_cast<accumulate_t<T>>(totals_[i]);
         }
         if constexpr (!is_backward)
-            for (std::int64_t i = 0; i < floats; i += simd::lanes)
+            for (std::int64_t i = 0; i < floats; i += simd::wide_lanes<T>)
                 simd::store(sums_ + i, simd::sqrt(simd::load(sums_ + i)));
-        unpack_lanes(sums_, panel_width, used_, to.count, out_ + offset(g_.out, to), g_.out[1], to.step * g_.out[4],
+        unpack_lanes(sums_, width, used_, to.count, out_ + offset(g_.out, to), g_.out[1], to.step * g_.out[4],
                      g_.output == output_mode::accumulate);
     }
 
@@ -185,26 +188,27 @@ private:
         const std::int64_t pixels = from.count;
         const std::int64_t lanes = lanes_;
         const auto add = [&](const auto& term) GRADKERN_INLINE_LAMBDA {
-            float* sums = sums_;
-            for (std::int64_t i = 0; i < pixels; ++i, sums += panel_width)
-                for (std::int64_t j = 0; j < lanes; j += simd::lanes)
+            accumulate_t<T>* sums = sums_;
+            for (std::int64_t i = 0; i < pixels; ++i, sums += width)
+                for (std::int64_t j = 0; j < lanes; j += simd::wide_lanes<T>)
                     simd::store(sums + j, simd::add(simd::load(sums + j), term(i, j)));
         };
         if constexpr (is_backward) {
             const line<E> dst = read<E>(1, from);
             const line<E> diff_dst = read<E>(2, from);
-            const simd::vec zero = simd::zero();
-            const simd::vec one = simd::broadcast(1.0F);
+            const simd::wide_vec<T> zero = simd::zero<accumulate_t<T>>();
+            const simd::wide_vec<T> one = simd::broadcast(accumulate_t<T>{1});
             add([&](std::int64_t i, std::int64_t j) GRADKERN_INLINE_LAMBDA {
-                const simd::vec y = dst.load(i, j, lanes);
-                const simd::mask is_zero = simd::equal_bits(simd::add(y, zero), zero);  // -0 + 0 is +0
-                const simd::vec share = simd::div(x.load(i, j, lanes), simd::select(is_zero, one, y));
+                const simd::wide_vec<T> y = dst.load(i, j, lanes);
+                const simd::mask_of<accumulate_t<T>> is_zero =
+                    simd::equal_bits(simd::add(y, zero), zero);  // -0 + 0 is +0
+                const simd::wide_vec<T> share = simd::div(x.load(i, j, lanes), simd::select(is_zero, one, y));
                 return simd::select(is_zero, zero, simd::mul(diff_dst.load(i, j, lanes), share));
             });
         } else {
             const line<E> src = read<E>(0, from);
             add([&](std::int64_t i, std::int64_t j) GRADKERN_INLINE_LAMBDA {
-                const simd::vec v = src.load(i, j, lanes);
+                const simd::wide_vec<T> v = src.load(i, j, lanes);
                 return simd::mul(v, v);
             });
         }
@@ -212,15 +216,15 @@ private:
     /// Adds the sums to the totals, and lets them start from zero.
     void close_part(std::int64_t floats) noexcept {
         for (std::int64_t i = 0; i < floats; ++i) totals_[i] += static_cast<double>(sums_[i]);
-        own::fill_n(sums_, floats, 0.0F);
+        own::fill_n(sums_, floats, accumulate_t<T>{0});
     }
 
     const plan& g_;
     std::array<const T*, 3> in_;
     T* out_;
-    float* sums_;
+    accumulate_t<T>* sums_;
     double* totals_;
-    float* packed_;
+    accumulate_t<T>* packed_;
     std::int64_t image_ = 0;
     std::int64_t channel_ = 0;  // first of the panel
     std::int64_t used_ = 0;     // channels of the panel

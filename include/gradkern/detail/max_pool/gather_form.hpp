@@ -33,7 +33,7 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
 /// Windows at most that may reach a pixel.
-inline constexpr std::int64_t most_gathered = lanes * 3 / 2;
+inline constexpr std::int64_t most_gathered = simd::lanes * 3 / 2;
 
 /// Where sums are written: to diff_src, or to scratch, from which they are unpacked.
 enum class gathered_sums : std::uint8_t { in_place, unpacked };
@@ -68,37 +68,40 @@ struct gather_form_plan : gradient_plan {
 }
 
 [[nodiscard]] constexpr gather_form_plan make_gather_form(const problem& p, algorithm row) noexcept {
-    panel_budget panel{widest_panel(p, window_access::in_place), max_scratch};
+    panel_budget panel{widest_panel(p, window_access::in_place), p.real.in_memory_of(max_scratch)};
     panel.cover(p, kept_results(p, {1, 1, 1}));
     gather_form_plan g{{p, row, panel.width}};
     std::array<std::int64_t, 3> box = cut_slices(p, panel, kept_results);
     if (g.slide == 2) {  // the results of all windows that reach a box are kept
         const std::int64_t stride = p.axes[2].stride;
-        const std::int64_t windows = max_results / panel.width;
+        const std::int64_t windows = p.real.in_memory_of(max_results) / panel.width;
         if (box[2] / stride > windows) box[2] = windows * stride;
     }
     g.boxes = grid_of_slices(p, box, g.panels);
     if (g.tasks() == 0) return g;
     box = {g.boxes.box(0), g.boxes.box(1), g.boxes.box(2)};
     if (g.diff_src[1] == 1 && g.output == output_mode::overwrite) g.sums = gathered_sums::in_place;
-    if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / static_cast<std::int64_t>(sizeof(float)))
+    if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / p.real.bytes)
         g.prefetch_next = prefetch_slices::ahead;
     if (g.slide < 2) g.kept_slices = reads_at_most(p.axes[g.slide], shape::side::large, 1);
     if (g.slide == 0) g.kept_lines = reads_at_most(p.axes[1], shape::side::large, box[1]);
     g.kept_windows = reads_at_most(p.axes[2], shape::side::large, box[2]);
-    g.gathered_columns = std::min(box[2], max_results / panel.width);
+    g.gathered_columns = std::min(box[2], p.real.in_memory_of(max_results) / panel.width);
     slice_layout slice;
-    g.at_sums = slice.reserve<float>(g.sums == gathered_sums::in_place ? 0 : g.gathered_columns * panel.width);
+    g.at_sums = slice.reserve(g.sums == gathered_sums::in_place ? 0 : g.gathered_columns * panel.width, g.real.bytes);
     finish_scratch(g, p.scratch, slice, 0, panel.width, kept_results(p, box) * panel.width);
     return g;
 }
 
 /// One task of a plan.
 template <class T>
-class gather_form_task : maxima_task {
+class gather_form_task : maxima_task<accumulate_t<T>> {
+    using base = maxima_task<accumulate_t<T>>;
+    using base::box_, base::panel_of, base::results_, base::used_, base::windows_;
+
 public:
     gather_form_task(const gather_form_plan& g, std::int64_t task, std::byte* slice) noexcept
-        : maxima_task(g, shape::side::large, task, slice), plan_(g), sums_(array_at<float>(slice, g.at_sums)) {}
+        : base(g, shape::side::large, task, slice), plan_(g), sums_(array_at<accumulate_t<T>>(slice, g.at_sums)) {}
 
     void run(const T* src, const T* diff_dst, T* diff_src) noexcept {
         src = panel_of(src, plan_.src);
@@ -119,11 +122,11 @@ public:
         const auto segment = [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
             // windows from here on reach no pixel before their own first one
             if (slide < 2) gather_before(plan_.axes[slide].position(slide == 0 ? d : h, 0));
-            window_results results = results_;
+            window_results_of<accumulate_t<T>> results = results_;
             results.offset += kept_line(d, h) + (first - windows_.first[2]) * plan_.panel_width;
-            find_maxima(window_source<T>{src, plan_.src, plan_.plane_offsets()}, d, h, first, last, results);
+            this->find_maxima(window_source<T>{src, plan_.src, plan_.plane_offsets()}, d, h, first, last, results);
         };
-        for_each_segment<walked_windows::all>(segment);
+        this->template for_each_segment<walked_windows::all>(segment);
         gather_before(box_.last[slide]);
     }
 
@@ -182,7 +185,7 @@ private:
     }
 
     const gather_form_plan& plan_;
-    float* sums_;
+    accumulate_t<T>* sums_;
 };
 
 /// Runs a plan in gather form. All checks have passed.

@@ -30,8 +30,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
 
-inline constexpr std::int64_t lanes = simd::lanes;
-
 // Floats of scratch that are aimed at.
 inline constexpr std::int64_t max_results = 8 * 1024;   ///< results of the windows of a line that are computed at once
 inline constexpr std::int64_t max_scratch = 64 * 1024;  ///< a packing buffer, or sums
@@ -78,8 +76,9 @@ struct maxima_plan : tensors {
           access(access_of(row)),
           panel_width(width),
           panels(shape::ceil_div(p.channels, width)),
-          columns(std::clamp<std::int64_t>((p.scratch == scratch_use::least ? max_least / 4 : max_results) / width, 1,
-                                           p.axes[2].small)) {}
+          columns(std::clamp<std::int64_t>(
+              p.real.in_memory_of(p.scratch == scratch_use::least ? max_least / 4 : max_results) / width, 1,
+              p.axes[2].small)) {}
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
     /// The boxes of so many workers.
@@ -100,15 +99,16 @@ struct maxima_plan : tensors {
 
 /// Channels of a panel before scratch narrows it.
 [[nodiscard]] constexpr std::int64_t widest_panel(const problem& p, window_access access) noexcept {
-    if (access == window_access::strided || p.scratch == scratch_use::least) return lanes;
+    if (access == window_access::strided || p.scratch == scratch_use::least) return p.real.lanes;
     // Neighbouring channels in place are walked together: they lie in the same pages.
-    const std::int64_t most = access == window_access::packed ? 4 * lanes : 128;
-    return std::clamp(shape::ceil_div(p.channels, lanes) * lanes, lanes, most);
+    const std::int64_t most = access == window_access::packed ? 4 * p.real.lanes : 128;
+    return std::clamp(shape::ceil_div(p.channels, p.real.lanes) * p.real.lanes, p.real.lanes, most);
 }
 
 /// Whether the smallest box stays within the scratch that a worker may take. `pixels`: what it buffers, of one channel each.
 [[nodiscard]] constexpr bool fits_scratch(const problem& p, std::int64_t pixels) noexcept {
-    return p.scratch == scratch_use::least ? pixels <= max_least / lanes : pixels * lanes <= 4 * max_scratch;
+    return p.scratch == scratch_use::least ? pixels <= p.real.in_memory_of(max_least) / p.real.lanes
+                                           : pixels * p.real.lanes <= p.real.in_memory_of(4 * max_scratch);
 }
 
 /// The width of a panel, and the floats that a box of it may buffer.
@@ -119,8 +119,9 @@ struct panel_budget {
     [[nodiscard]] constexpr bool holds(std::int64_t pixels) const noexcept { return pixels * width <= floats; }
     /// Makes boxes a few times as large as what one output needs, whose `pixels` are buffered.
     constexpr void cover(const problem& p, std::int64_t pixels) noexcept {
-        if (pixels * width > max_scratch) width = lanes;
-        floats = p.scratch == scratch_use::least ? max_least : std::max(floats, 4 * pixels * width);
+        if (pixels * width > p.real.in_memory_of(max_scratch)) width = p.real.lanes;
+        floats =
+            p.scratch == scratch_use::least ? p.real.in_memory_of(max_least) : std::max(floats, 4 * pixels * width);
     }
 };
 
@@ -136,19 +137,19 @@ struct panel_budget {
 /// saves comparisons and they fit.
 constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout slice, std::int64_t packed,
                               std::int64_t values, std::int64_t offsets) noexcept {
-    w.at_packed = slice.reserve<float>(packed);
-    w.at_value = slice.reserve<float>(values);
-    w.at_offset = slice.reserve<float>(offsets);
-    w.at_offset_high = slice.reserve<float>(w.access == window_access::strided ? offsets : 0);
+    w.at_packed = slice.reserve(packed, w.real.bytes);
+    w.at_value = slice.reserve(values, w.real.bytes);
+    w.at_offset = slice.reserve(offsets, w.real.bytes);
+    w.at_offset_high = slice.reserve(w.access == window_access::strided ? offsets : 0, w.real.bytes);
     const std::int64_t kernel = w.axes[1].kernel;
     if (scratch == scratch_use::fast && w.access != window_access::strided && w.axes[0].kernel <= max_rows / kernel &&
         saves_comparisons(w.axes[1], w.axes[2]) && w.columns == w.axes[2].small) {
         const std::int64_t floats = 2 * w.axes[0].kernel * kernel * w.columns * w.panel_width;
         slice_layout with_rows = slice;
-        const std::int64_t at_rows = with_rows.reserve<float>(floats);
+        const std::int64_t at_rows = with_rows.reserve(floats, w.real.bytes);
         // What runs without a workspace of the caller's goes on doing so.
         const bool same_call = slice.bytes() > stack_slice || with_rows.bytes() <= stack_slice;
-        if (floats <= 2 * max_scratch && same_call) {
+        if (floats <= w.real.in_memory_of(2 * max_scratch) && same_call) {
             w.at_rows = at_rows;
             slice = with_rows;
         }
@@ -202,7 +203,7 @@ void max_segment(const maxima_plan& p, const window_source<T>& s, inside_reads p
             run.window_read = c.read_per_position * s.strides[4];
             run.window_offset = c.read_per_position * s.offset_steps[2];
             bool is_strided = false;
-            if constexpr (std::is_same_v<O, float>) {
+            if constexpr (std::is_same_v<O, accumulate_t<T>>) {
                 is_strided = p.access == window_access::strided;
                 if (is_strided) window_max_strided<T, ignore_nan>(run, source, s.strides[1], used, to);
             }
@@ -235,6 +236,7 @@ void for_each_range(const shape::axis& axis, position_range range, const F& f) n
 }
 
 /// One task of one plan. `outputs`: what its box holds, windows or pixels.
+template <class Real>
 class maxima_task {
 protected:
     maxima_task(const maxima_plan& p, shape::side outputs, std::int64_t task, std::byte* slice) noexcept
@@ -242,12 +244,12 @@ protected:
           image_(box_.first_image),
           first_channel_(task % p.panels * p.panel_width),
           used_(std::min(p.panel_width, p.channels - first_channel_)),
-          packed_(array_at<float>(slice, p.at_packed)),
-          results_{array_at<float>(slice, p.at_value), array_at<float>(slice, p.at_offset),
-                   p.access == window_access::strided ? array_at<float>(slice, p.at_offset_high) : nullptr,
+          packed_(array_at<Real>(slice, p.at_packed)),
+          results_{array_at<Real>(slice, p.at_value), array_at<Real>(slice, p.at_offset),
+                   p.access == window_access::strided ? array_at<Real>(slice, p.at_offset_high) : nullptr,
                    outputs == shape::side::small ? p.panel_width : 0, p.panel_width},
           shared_(p),
-          rows_(array_at<float>(slice, p.at_rows)) {
+          rows_(array_at<Real>(slice, p.at_rows)) {
         box_.first_image = 0;
         box_.last_image = 1;
         windows_ = box_;
@@ -287,7 +289,7 @@ protected:
     void with_source(const T* src, const packed_box& packed, const std::array<std::int64_t, 3>& offset_steps,
                      std::int64_t offset_origin, const F& f) const noexcept {
         if (shared_.access == window_access::packed) {
-            f(window_source<float>{packed_ - packed.origin(), packed.strides(), offset_steps, offset_origin});
+            f(window_source<Real>{packed_ - packed.origin(), packed.strides(), offset_steps, offset_origin});
         } else {
             f(window_source<T>{src, shared_.src, offset_steps, offset_origin});
         }
@@ -316,8 +318,8 @@ protected:
     std::int64_t image_;
     std::int64_t first_channel_;
     std::int64_t used_;
-    float* packed_;
-    window_results results_;  // of the gradient, whose values nobody reads, all at one place
+    Real* packed_;
+    window_results_of<Real> results_;  // of the gradient, whose values nobody reads, all at one place
 
 private:
     /// The same, from the maxima of rows: those of rows that lines before have read are kept.
@@ -331,25 +333,25 @@ private:
         window_source<S> in_row = source;  // offsets count from the first pixel that the line's windows read
         in_row.offset_steps = {0, 0, source.offset_steps[2]};
         in_row.offset_origin = left;
-        std::array<row_results, max_rows> kept;
+        std::array<row_results<Real>, max_rows> kept;
         std::size_t count = 0;
         for (std::int64_t p = 0; p < planes.count; ++p) {
             const std::int64_t d = planes.first + p * shared_.axes[0].dilation;
             for (std::int64_t h = rows.first; h < rows.first + rows.count; ++h) {
-                float* const row = rows_ + (p * kernel + h % kernel) * 2 * line;
+                Real* const row = rows_ + (p * kernel + h % kernel) * 2 * line;
                 if (h >= rows_end_)
-                    max_segment<S, ignore_nan, float>(shared_, in_row, {d, 1}, {h, 1}, first, last, used_,
-                                                      {row, row + line, nullptr, width, width});
+                    max_segment<S, ignore_nan, Real>(shared_, in_row, {d, 1}, {h, 1}, first, last, used_,
+                                                     {row, row + line, nullptr, width, width});
                 kept[count++] = {row, row + line,
                                  d * source.offset_steps[0] + h * source.offset_steps[1] + left - source.offset_origin};
             }
         }
         rows_end_ = rows.first + rows.count;
-        max_of_rows<ignore_nan>({kept.data(), count}, last - first, width, used_, to);
+        max_of_rows<ignore_nan, Real>({kept.data(), count}, last - first, width, used_, to);
     }
 
     const maxima_plan& shared_;
-    float* rows_;
+    Real* rows_;
     std::int64_t rows_of_ = -1;  // the windows' d
     std::int64_t rows_end_ = 0;  // maxima of rows from there on are missing
 };

@@ -6,6 +6,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
@@ -45,6 +46,7 @@ enum class nan_rule : std::uint8_t { wins, loses };
 
 /// src -> dst, indices; or src, diff_dst -> diff_src. A layout that is empty has no strides. Runs read these facts, too.
 struct tensors {
+    real_type real{};
     std::array<shape::axis, 3> axes{};
     std::int64_t batch = 0;
     std::int64_t channels = 0;
@@ -72,8 +74,9 @@ struct problem : tensors {
     constexpr problem() noexcept = default;
     constexpr problem(const shape::pooling_problem& p, const max_pool_attributes& attributes, const tensor_layout& x,
                       const tensor_layout& y, const tensor_layout& dx, const tensor_layout& z,
-                      const plan_options& options) noexcept
+                      const plan_options& options, const real_type& number = {}) noexcept
         : scratch(options.scratch) {
+        real = number;
         batch = p.batch;
         channels = p.channels;
         writes_indices = !z.empty();

@@ -82,16 +82,17 @@ struct scatter_form_plan : gradient_plan {
     const bool is_packed = access == window_access::packed;
     const bool is_least = p.scratch == scratch_use::least;
     // A window that reaches several boxes is computed for each: boxes that are not packed are larger.
-    panel_budget panel{widest_panel(p, access), is_packed ? max_scratch : 4 * max_scratch};
+    panel_budget panel{widest_panel(p, access), p.real.in_memory_of(is_packed ? max_scratch : 4 * max_scratch)};
     // narrower, until a whole plane fits its share of scratch
-    while (is_packed && !is_least && panel.width > lanes && !panel.holds(scatter_pixels(p, p.pixels())))
-        panel = {panel.width > 2 * lanes ? 2 * lanes : lanes, 4 * max_scratch};
+    while (is_packed && !is_least && panel.width > p.real.lanes && !panel.holds(scatter_pixels(p, p.pixels())))
+        panel = {panel.width > 2 * p.real.lanes ? 2 * p.real.lanes : p.real.lanes,
+                 p.real.in_memory_of(4 * max_scratch)};
     if (!is_strided) panel.cover(p, scatter_pixels(p, {1, 1, 1}));
     scatter_form_plan s{{p, row, panel.width}};
     s.sum_width = is_strided ? std::min(panel.width, p.channels) : panel.width;
-    if (many_terms_meet(p.axes, shape::side::large)) s.sums = sum_type::f64;
+    if (p.real.is_f64() || many_terms_meet(p.axes, shape::side::large)) s.sums = sum_type::f64;
     if (is_strided) {
-        const std::int64_t floats = is_least ? max_least : 64 * max_scratch;
+        const std::int64_t floats = p.real.in_memory_of(is_least ? max_least : 64 * max_scratch);
         s.boxes = box_grid(p.batch, p.pixels(), [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
             return images <= 1 && box[0] * box[1] * box[2] * s.sum_width <= floats;
         });
@@ -107,7 +108,7 @@ struct scatter_form_plan : gradient_plan {
         const std::int64_t whole = hull_at_most(a, box[s.slide]);
         const std::int64_t least = least_slices(a, box[s.slide]);
         const std::int64_t slice_floats = scatter_pixels(p, box) * panel.width / least;
-        s.buffered = std::clamp((is_least ? max_least : max_slices) / slice_floats, least, whole);
+        s.buffered = std::clamp(p.real.in_memory_of(is_least ? max_least : max_slices) / slice_floats, least, whole);
         floats = s.buffered * slice_floats;
         // the columns that a segment reads are buffered at a time
         if (s.slide == 2 && s.buffered < whole)
@@ -115,20 +116,23 @@ struct scatter_form_plan : gradient_plan {
     }
     const std::int64_t results = s.columns * s.panel_width;
     slice_layout slice;
-    s.at_sums = s.sums == sum_type::f64 ? slice.reserve<double>(floats) : slice.reserve<float>(floats);
-    s.at_gradient = slice.reserve<float>(results);
+    s.at_sums = slice.reserve(floats, size_of(s.sums));
+    s.at_gradient = slice.reserve(results, s.real.bytes);
     finish_scratch(s, p.scratch, slice, is_packed ? floats : 0, s.panel_width, results);
     return s;
 }
 
 /// One task of a plan, with its sums in the type Sum.
 template <class T, class Sum>
-class scatter_form_task : maxima_task {
+class scatter_form_task : maxima_task<accumulate_t<T>> {
+    using base = maxima_task<accumulate_t<T>>;
+    using base::box_, base::packed_, base::panel_of, base::results_, base::used_;
+
 public:
     scatter_form_task(const scatter_form_plan& s, std::int64_t task, std::byte* slice) noexcept
-        : maxima_task(s, shape::side::large, task, slice),
+        : base(s, shape::side::large, task, slice),
           plan_(s),
-          gradient_(array_at<float>(slice, s.at_gradient)),
+          gradient_(array_at<accumulate_t<T>>(slice, s.at_gradient)),
           sums_(array_at<Sum>(slice, s.at_sums)) {
         hull_.images = 1;
         hull_.channels = s.sum_width;
@@ -149,24 +153,25 @@ public:
         diff_src = panel_of(diff_src, plan_.diff_src);
         const std::size_t slide = plan_.slide;
         const shape::axis& a = plan_.axes[slide];
-        for_each_segment<walked_windows::with_taps>([&](std::int64_t d, std::int64_t h, std::int64_t first,
-                                                        std::int64_t last) {
-            // Slices that these windows reach are buffered; windows to come reach none before them.
-            const position_range windows =
-                std::array<position_range, 3>{{{d, d + 1}, {h, h + 1}, {first, last}}}[slide];
-            if (std::min(end_, a.window_end(windows.last - 1)) > hull_.first[slide] + hull_.extent[slide])
-                advance(src, diff_src, std::max(hull_.first[slide], a.position(windows.first, 0)));
-            const shape::canonical_strides in = hull_.strides();
-            const std::array<std::int64_t, 3> sum_steps{in[2], in[3], in[4]};
-            with_source(src, hull_, is_strided() ? plan_.plane_offsets() : sum_steps, is_strided() ? 0 : hull_.origin(),
-                        [&](const auto& source) { find_maxima(source, d, h, first, last, results_); });
-            const T* const gradient = diff_dst + (d * y[2] + h * y[3] + first * y[4]);
-            if constexpr (std::is_same_v<T, float>) {
-                if (y[1] == 1) return add_gradients(last - first, gradient, y[4]);
-            }
-            pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, plan_.panel_width);
-            add_gradients(last - first, gradient_, plan_.panel_width);
-        });
+        this->template for_each_segment<walked_windows::with_taps>(
+            [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
+                // Slices that these windows reach are buffered; windows to come reach none before them.
+                const position_range windows =
+                    std::array<position_range, 3>{{{d, d + 1}, {h, h + 1}, {first, last}}}[slide];
+                if (std::min(end_, a.window_end(windows.last - 1)) > hull_.first[slide] + hull_.extent[slide])
+                    advance(src, diff_src, std::max(hull_.first[slide], a.position(windows.first, 0)));
+                const shape::canonical_strides in = hull_.strides();
+                const std::array<std::int64_t, 3> sum_steps{in[2], in[3], in[4]};
+                this->with_source(src, hull_, is_strided() ? plan_.plane_offsets() : sum_steps,
+                                  is_strided() ? 0 : hull_.origin(),
+                                  [&](const auto& source) { this->find_maxima(source, d, h, first, last, results_); });
+                const T* const gradient = diff_dst + (d * y[2] + h * y[3] + first * y[4]);
+                if constexpr (simd::is_wide<T>) {
+                    if (y[1] == 1) return add_gradients(last - first, gradient, y[4]);
+                }
+                pack_lanes(gradient, y[1], used_, y[4], last - first, gradient_, plan_.panel_width);
+                add_gradients(last - first, gradient_, plan_.panel_width);
+            });
         advance(src, diff_src, end_);
     }
 
@@ -225,19 +230,19 @@ private:
     }
 
     /// Adds the gradients of `count` windows of the segment, `step` apart, to the sums of what is buffered.
-    void add_gradients(std::int64_t count, const float* gradient, std::int64_t step) const noexcept {
+    void add_gradients(std::int64_t count, const accumulate_t<T>* gradient, std::int64_t step) const noexcept {
         if (plan_.access == window_access::strided) return add_inside(count, gradient, step);
         Sum* const sums = sums_;
         for (std::int64_t w = 0; w < count; ++w, gradient += step) {
-            const float* const offset = results_.offset + w * plan_.panel_width;
-            if (own::bit_cast<std::uint32_t>(*offset) == no_offset) continue;  // no channel of this window has one
+            const accumulate_t<T>* const offset = results_.offset + w * plan_.panel_width;
+            if (to_bits(*offset) == no_offset) continue;  // no channel of this window has one
             GRADKERN_UNROLL_FOUR
-            for (std::int64_t j = 0; j < used_; ++j) (sums + j)[own::bit_cast<std::uint32_t>(offset[j])] += gradient[j];
+            for (std::int64_t j = 0; j < used_; ++j) (sums + j)[to_bits(offset[j])] += gradient[j];
         }
     }
 
     /// The same of those whose maximum is a pixel of what is buffered, where offsets number the pixels of the tensor.
-    void add_inside(std::int64_t count, const float* gradient, std::int64_t step) const noexcept {
+    void add_inside(std::int64_t count, const accumulate_t<T>* gradient, std::int64_t step) const noexcept {
         for (std::int64_t w = 0; w < count; ++w) {
             for (std::int64_t j = 0; j < used_; ++j) {
                 std::int64_t offset = results_.offset_at(w * plan_.panel_width + j);
@@ -254,7 +259,7 @@ private:
     }
 
     const scatter_form_plan& plan_;
-    float* gradient_;
+    accumulate_t<T>* gradient_;
     Sum* sums_;
     packed_box hull_;       // what is buffered
     std::int64_t end_ = 0;  // of the slices that the box needs
@@ -267,7 +272,7 @@ void run_path(const scatter_form_plan& s, const T* src, const T* diff_dst, T* di
     if (s.sums == sum_type::f64) {
         run_plan<scatter_form_task<T, double>>(s, workspace, executor, src, diff_dst, diff_src);
     } else {
-        run_plan<scatter_form_task<T, float>>(s, workspace, executor, src, diff_dst, diff_src);
+        run_plan<scatter_form_task<T, accumulate_t<T>>>(s, workspace, executor, src, diff_dst, diff_src);
     }
 }
 

@@ -23,6 +23,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/window_max.hpp>
 #include <gradkern/detail/own.hpp>
@@ -79,7 +80,7 @@ struct windows_plan : maxima_plan {
 /// The plan of any row.
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p, algorithm row) noexcept {
     const bool is_packed = access_of(row) == window_access::packed;
-    panel_budget panel{widest_panel(p, access_of(row)), max_scratch};
+    panel_budget panel{widest_panel(p, access_of(row)), p.real.in_memory_of(max_scratch)};
     if (is_packed) panel.cover(p, packed_pixels(p, {1, 1, 1}));
     windows_plan w(p, row, panel.width);
     const std::array<std::int64_t, 3> windows{p.axes[0].small, p.axes[1].small, p.axes[2].small};
@@ -107,7 +108,7 @@ struct windows_plan : maxima_plan {
     if (p.scratch == scratch_use::fast && !is_strided && p.dst[1] != 1 && line > 1 && w.columns == line &&
         continues(p.dst[3], line, p.dst[4]) &&
         (w.index_output != result_output::buffered || continues(p.indices[3], line, p.indices[4])))
-        w.waiting_windows *= std::min(box[1], max_results / (line * panel.width));
+        w.waiting_windows *= std::min(box[1], p.real.in_memory_of(max_results) / (line * panel.width));
     w.packs_lines = packed_columns(p, box[2]) == p.axes[2].large;
     const std::int64_t results = w.waiting_windows * panel.width;
     finish_scratch(w, p.scratch, {}, is_packed ? packed_pixels(p, box) * panel.width : 0, results, results);
@@ -116,10 +117,15 @@ struct windows_plan : maxima_plan {
 
 /// One task of a plan.
 template <class T>
-class windows_task : maxima_task {
+class windows_task : maxima_task<accumulate_t<T>> {
+    using base = maxima_task<accumulate_t<T>>;
+    using base::box_, base::first_channel_, base::image_, base::packed_, base::panel_of;
+    using base::results_, base::used_, base::windows_;
+    static constexpr std::int64_t lanes = simd::wide_lanes<T>;
+
 public:
     windows_task(const windows_plan& w, std::int64_t task, std::byte* slice) noexcept
-        : maxima_task(w, shape::side::small, task, slice),
+        : base(w, shape::side::small, task, slice),
           plan_(w),
           base_(image_ * w.index.per_image + first_channel_ * w.index.per_channel) {}
 
@@ -139,13 +145,13 @@ public:
         }
         const shape::canonical_strides& y = plan_.dst;
         const shape::canonical_strides& z = plan_.indices;
-        with_source(src, packed, plan_.index.offset_steps, 0, [&](const auto& source) {
-            for_each_segment<walked_windows::all>(
-                [&](std::int64_t d, std::int64_t h, std::int64_t first, std::int64_t last) {
-                    write(dst + (d * y[2] + h * y[3] + first * y[4]),
-                          indices == nullptr ? nullptr : indices + (d * z[2] + h * z[3] + first * z[4]), h,
-                          last - first, [&](const auto& results) { find_maxima(source, d, h, first, last, results); });
-                });
+        this->with_source(src, packed, plan_.index.offset_steps, 0, [&](const auto& source) {
+            this->template for_each_segment<walked_windows::all>([&](std::int64_t d, std::int64_t h, std::int64_t first,
+                                                                     std::int64_t last) {
+                write(dst + (d * y[2] + h * y[3] + first * y[4]),
+                      indices == nullptr ? nullptr : indices + (d * z[2] + h * z[3] + first * z[4]), h, last - first,
+                      [&](const auto& results) { this->find_maxima(source, d, h, first, last, results); });
+            });
         });
         flush();
     }
@@ -169,7 +175,7 @@ private:
             to_ = to;
             index_ = index;
         }
-        window_results results = results_.at(waiting_, 0);
+        window_results_of<accumulate_t<T>> results = results_.at(waiting_, 0);
         results.index = store;
         compute(results);
         waiting_ += count;
@@ -204,13 +210,14 @@ private:
         std::int64_t j = 0;
         bool fits = plan_.offsets_are_indices() && plan_.indices[4] == 1 && count >= lanes;
         for (std::int64_t w = 0; w < count && fits; ++w)  // where one channel of a window has no inside tap, none has
-            fits = own::bit_cast<std::uint32_t>(results_.offset[w * plan_.panel_width]) != no_offset;
+            fits = to_bits(results_.offset[w * plan_.panel_width]) != no_offset;
         if (!fits) return j;
         for (; j + lanes <= used_; j += lanes) {
             for (std::int64_t next = 0; next < count; next += lanes) {
                 const std::int64_t w = std::min(next, count - lanes);  // the last square overlaps its predecessor
-                float square[lanes * lanes];
-                simd::transpose(results_.offset + w * plan_.panel_width + j, plan_.panel_width, square, lanes);
+                accumulate_t<T> square[bound(lanes * lanes)];
+                simd::transpose(static_cast<const accumulate_t<T>*>(results_.offset + w * plan_.panel_width + j),
+                                plan_.panel_width, square, lanes);
                 for (std::int64_t i = 0; i < lanes; ++i) {
                     std::int64_t* const line = to + (j + i) * channel_step + w;
                     for (std::int64_t k = 0; k < lanes; k += simd::line_elements<std::int64_t>)

@@ -68,8 +68,9 @@ template <class T>
 
 /// The sums in diff_src itself, in one pass in the caller's thread: f64 ones by way of sums of the pixels named last. Where few
 /// pixels are named by very many elements, those are not added one by one.
-inline void add_in_place(const plan& g, const float* diff_dst, const std::int64_t* indices, float* diff_src) noexcept {
-    for (std::int64_t i = 0; i < g.batch * g.channels * g.plane; ++i) *element_at(g, diff_src, i) = 0.0F;
+template <class Real>
+inline void add_in_place(const plan& g, const Real* diff_dst, const std::int64_t* indices, Real* diff_src) noexcept {
+    for (std::int64_t i = 0; i < g.batch * g.channels * g.plane; ++i) *element_at(g, diff_src, i) = Real{0};
     struct recent_sum {
         std::int64_t pixel = -1;
         double sum = 0.0;
@@ -77,11 +78,11 @@ inline void add_in_place(const plan& g, const float* diff_dst, const std::int64_
     std::array<recent_sum, 256> recent{};
     const auto leave = [&](const recent_sum& r) {
         if (r.pixel < 0) return;
-        float* const to = element_at(g, diff_src, r.pixel);
-        *to = static_cast<float>(static_cast<double>(*to) + r.sum);
+        Real* const to = element_at(g, diff_src, r.pixel);
+        *to = static_cast<Real>(static_cast<double>(*to) + r.sum);
     };
     for_each_destination(g, indices, [&](std::int64_t pixel, std::int64_t from) {
-        if (g.stray_sums == sum_type::f32) {
+        if (size_of(g.stray_sums) == sizeof(Real)) {
             *element_at(g, diff_src, pixel) += diff_dst[from];
             return;
         }
@@ -100,14 +101,14 @@ inline void add_in_place(const plan& g, const float* diff_dst, const std::int64_
 template <class T>
 void run_anywhere(const plan& g, const T* diff_dst, const std::int64_t* indices, T* diff_src,
                   std::span<std::byte> workspace, executor_ref executor) noexcept {
-    if constexpr (std::is_same_v<T, float>)
-        if (g.output == output_mode::overwrite && g.sums == sum_type::f32)
+    if constexpr (simd::is_wide<T>)
+        if (g.output == output_mode::overwrite && size_of(g.sums) == sizeof(T))
             return add_in_place(g, diff_dst, indices, diff_src);
     const std::int64_t count = g.batch * g.channels * g.plane;
     const std::int64_t block = g.slice_bytes / size_of(g.stray_sums);
     const slices memory(workspace, g.slice_bytes);
     for_each_task(executor, shape::ceil_div(count, block), memory, [&](std::byte* slice, std::int64_t task) {
-        with_sums(g.stray_sums, slice, [&]<class Sum>(Sum* sums) {
+        with_sums<T>(g.stray_sums, slice, [&]<class Sum>(Sum* sums) {
             const std::int64_t first = task * block;
             const std::int64_t last = std::min(count, first + block);
             own::fill_n(sums, last - first, Sum{0});
@@ -115,7 +116,7 @@ void run_anywhere(const plan& g, const T* diff_dst, const std::int64_t* indices,
                 if (pixel >= first && pixel < last) sums[pixel - first] += load_element(diff_dst + from);
             });
             for (std::int64_t i = first; i < last; ++i)
-                store_result(element_at(g, diff_src, i), static_cast<float>(sums[i - first]),
+                store_result(element_at(g, diff_src, i), static_cast<accumulate_t<T>>(sums[i - first]),
                              g.output == output_mode::accumulate);
         });
     });

@@ -17,6 +17,7 @@
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
 
@@ -29,13 +30,13 @@ inline constexpr std::int64_t small_planes = 3 * 1024;
 /// Sums that stay in the cache beside the gradients that are added to them.
 [[nodiscard]] constexpr std::int64_t sums_in_cache(sum_type s) noexcept { return target.cache.sums / size_of(s); }
 
-/// Where sums are: in diff_src itself, of f32 alone, or in scratch.
+/// Where sums are: in diff_src itself, where that has their type, or in scratch.
 enum class sum_place : std::uint8_t { in_place, buffered };
 
-/// Calls f(sums) with sums of their type in a slice of the workspace.
-template <class F>
+/// Calls f(sums) with sums of their type, of elements of type T, in a slice of the workspace.
+template <class T, class F>
 void with_sums(sum_type s, std::byte* slice, const F& f) noexcept {
-    s == sum_type::f64 ? f(reinterpret_cast<double*>(slice)) : f(reinterpret_cast<float*>(slice));
+    s == sum_type::f64 ? f(reinterpret_cast<double*>(slice)) : f(reinterpret_cast<accumulate_t<T>*>(slice));
 }
 
 struct plan : tensors {
@@ -121,7 +122,7 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
 }
 
 [[nodiscard]] constexpr bool fits_in_place(const problem& p) noexcept {
-    return p.holds_floats && p.options.output == output_mode::overwrite && p.sums() == sum_type::f32;
+    return p.is_wide && p.options.output == output_mode::overwrite && size_of(p.sums()) == p.real.bytes;
 }
 
 /// The plan of any row. Panels are as wide as can be; a block is a plane, or as much of it as scratch holds.
@@ -129,7 +130,7 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
     const bool in_place = path == algorithm::sums_in_place;
     const index_check check = p.looks_first() ? index_check::first : index_check::each;
     plan g{p, path, p.options.output, check, p.sums(), p.stray_sums(), p.pixels()};
-    fuse_small_planes(g, in_place ? sums_in_cache(sum_type::f32) / 8 : small_planes);
+    fuse_small_planes(g, in_place ? sums_in_cache(p.sums()) / 8 : small_planes);
     g.one_line = is_one_line(g.diff_src, g.large);
     const auto per_offset = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_offset, 1));
     g.shift = own::trailing_zeros(per_offset);
@@ -142,7 +143,7 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
         const std::int64_t most = target.cache.sum_buffer / size_of(g.sums);
         g.block = std::min(g.plane, most);
         g.panel_width = std::clamp<std::int64_t>((least ? call_scratch / size_of(g.sums) : most) / g.block, 1, g.width);
-        if (g.panel_width > simd::lanes) g.panel_width -= g.panel_width % simd::lanes;
+        if (g.panel_width > p.real.lanes) g.panel_width -= g.panel_width % p.real.lanes;
     }
     g.panels = shape::ceil_div(g.channels, g.panel_width);
     g.blocks = in_place ? 1 : shape::ceil_div(g.plane, g.block);

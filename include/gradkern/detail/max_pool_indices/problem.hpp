@@ -35,13 +35,15 @@ struct tensors {
 };
 
 struct problem : tensors {
-    bool holds_floats = false;  ///< whether elements of diff_src are `float`
+    real_type real{};
+    bool is_wide = false;  ///< whether elements of diff_src are of that type
     plan_options options{};
 
     constexpr problem(const shape::pooling_problem& p, const max_pool_indices_attributes& attributes,
                       const tensor_layout& of_diff_dst, const tensor_layout& of_indices,
-                      const tensor_layout& of_diff_src, bool floats, const plan_options& how) noexcept
-        : holds_floats(floats), options(how) {
+                      const tensor_layout& of_diff_src, bool wide, const plan_options& how,
+                      const real_type& number = {}) noexcept
+        : real(number), is_wide(wide), options(how) {
         batch = p.batch;
         if (p.channels == 0) return;  // nothing to write: extents may be anything
         channels = p.channels;
@@ -61,15 +63,15 @@ struct problem : tensors {
 
     /// The sums of indices that point into the planes of their own elements, and those of others.
     [[nodiscard]] constexpr sum_type sums() const noexcept {
-        return windows() > many_windows ? sum_type::f64 : sum_type::f32;
+        return real.is_f64() || windows() > many_windows ? sum_type::f64 : sum_type::f32;
     }
     [[nodiscard]] constexpr sum_type stray_sums() const noexcept {
-        return batch * channels * windows() > many_windows ? sum_type::f64 : sum_type::f32;
+        return real.is_f64() || batch * channels * windows() > many_windows ? sum_type::f64 : sum_type::f32;
     }
     /// Whether all indices are looked at before the first write. A pass that went wrong can be done again only where it
     /// overwrites; many windows have a large plane: sliding sums are faster there.
     [[nodiscard]] constexpr bool looks_first() const noexcept {
-        return options.output == output_mode::accumulate || sums() == sum_type::f64 ||
+        return options.output == output_mode::accumulate || windows() > many_windows ||
                options.index_check == index_check::first;
     }
 };

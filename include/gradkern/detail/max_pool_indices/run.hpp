@@ -127,10 +127,11 @@ template <class T>
     };
     for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, std::int64_t task) {
         if (g.path == algorithm::sums_in_place) {
-            if constexpr (std::is_same_v<T, float>)  // others have no such path
+            if constexpr (simd::is_wide<T>)  // others have no such path
                 scatter.template operator()<sum_place::in_place>(task, diff_src);
         } else {
-            with_sums(g.sums, slice, [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
+            with_sums<T>(g.sums, slice,
+                         [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
         }
     });
     return {all.worst, all.look_back};

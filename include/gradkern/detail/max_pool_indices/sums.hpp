@@ -83,10 +83,10 @@ public:
             prefetch_next(part.count);
             const bool within = ready_ || make_ready(part, indices);
             Sum* const sums = data_ + e * run.channel_step * channel_step_;
-            std::array<float, static_cast<std::size_t>(part_elements)> wide;
-            const float* from = wide.data();
+            std::array<accumulate_t<T>, static_cast<std::size_t>(part_elements)> wide;
+            const accumulate_t<T>* from = wide.data();
             std::int64_t from_step = 1;
-            if constexpr (std::is_same_v<T, float>) {
+            if constexpr (simd::is_wide<T>) {
                 from = gradients + part.from;
                 from_step = part.from_step;
             } else {
@@ -191,7 +191,7 @@ private:
     }
 
     /// Adds all gradients of a run within the block, where indices count what offsets count.
-    GRADKERN_NOINLINE void add_all(const element_run& run, const float* from, std::int64_t from_step,
+    GRADKERN_NOINLINE void add_all(const element_run& run, const accumulate_t<T>* from, std::int64_t from_step,
                                    const std::int64_t* indices, Sum* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
         const std::uint64_t first = run.own.origin + static_cast<std::uint64_t>(first_ * pixel_step_);
@@ -211,7 +211,7 @@ private:
         }
     }
 
-    void add_those_within(const element_run& run, const float* from, std::int64_t from_step,
+    void add_those_within(const element_run& run, const accumulate_t<T>* from, std::int64_t from_step,
                           const std::int64_t* indices, Sum* sums) const noexcept {
         const std::int64_t* at = indices + run.at;
         const std::int64_t sum_step = run.channel_step * channel_step_;

@@ -19,11 +19,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Vectors of as many numbers as the target shuffles floats at once: functions take two of them for one line of twice as many,
+/// Vectors of as many numbers as the target shuffles floats, or doubles, at once: functions take two of them for one line of twice as many,
 /// or one.
 template <class Number>
 struct shuffles_of {
-    static constexpr int width = target.tile.shuffled_floats;
+    static constexpr int width = sizeof(Number) > sizeof(float) ? target.tile.shuffled_floats / 2
+                                                                : target.tile.shuffled_floats;
 #if GRADKERN_DETAIL_HAS_BUILTINS
     using vector __attribute__((vector_size(width * sizeof(Number)))) = Number;
 #else
@@ -70,15 +71,15 @@ struct shuffles_of {
         return shuffled<(First + I / 2 + I % 2 * width)...>(a, b);
     }
 };
-using shuffles = shuffles_of<float>;
 
-/// Stores such a vector of floats as elements of any type: a line that were first written as floats would be read again before
+/// Stores such a vector of sums as elements of any type: a line that were first written as sums would be read again before
 /// it has left the CPU's queue of stores, by loads that take from two of them.
-template <simd::float_element Out>
-GRADKERN_ALWAYS_INLINE void store_rounded(Out* p, const shuffles::vector& v) noexcept {
-    alignas(sizeof v) float numbers[shuffles::width];
+template <element Out>
+GRADKERN_ALWAYS_INLINE void store_rounded(Out* p, const typename shuffles_of<accumulate_t<Out>>::vector& v) noexcept {
+    using shuffles = shuffles_of<accumulate_t<Out>>;
+    alignas(sizeof v) accumulate_t<Out> numbers[shuffles::width];
     shuffles::store(numbers, v);
-    if constexpr (shuffles::width == simd::lanes) {
+    if constexpr (shuffles::width == simd::wide_lanes<Out>) {
         simd::store_narrow(p, simd::load(numbers));
     } else {
         simd::narrow(numbers, p, shuffles::width);
@@ -86,16 +87,17 @@ GRADKERN_ALWAYS_INLINE void store_rounded(Out* p, const shuffles::vector& v) noe
 }
 
 /// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n, rounded. (Elements may be written twice, with the same value.)
-template <simd::float_element Out>
-inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n, Out* out) noexcept {
+template <element Out>
+inline void interleave_two(const accumulate_t<Out>* even, const accumulate_t<Out>* odd, std::ptrdiff_t n,
+                           Out* out) noexcept {
     std::ptrdiff_t i = 0;
-    using s = shuffles;
+    using s = shuffles_of<accumulate_t<Out>>;
     for (; i < n && n >= s::width; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
-        const s::vector a = s::load(even + i);
-        const s::vector b = s::load(odd + i);
-        store_rounded(out + 2 * i, s::interleaved<0>(a, b, s::indices{}));
-        store_rounded(out + 2 * i + s::width, s::interleaved<s::width / 2>(a, b, s::indices{}));
+        const typename s::vector a = s::load(even + i);
+        const typename s::vector b = s::load(odd + i);
+        store_rounded(out + 2 * i, s::template interleaved<0>(a, b, typename s::indices{}));
+        store_rounded(out + 2 * i + s::width, s::template interleaved<s::width / 2>(a, b, typename s::indices{}));
     }
     for (; i < n; ++i) {
         store_element(out + 2 * i, even[i]);
@@ -104,24 +106,24 @@ inline void interleave_two(const float* even, const float* odd, std::ptrdiff_t n
 }
 
 /// separate() of 2 or 4 phases, of `n` elements each: whole vectors, if there is one. Returns how many elements are done.
-template <int Phases>
-[[nodiscard]] inline std::ptrdiff_t separate_vectors(const float* line, std::ptrdiff_t n, std::ptrdiff_t pitch,
-                                                     float* to) noexcept {
-    using s = shuffles;
+template <int Phases, class Real>
+[[nodiscard]] inline std::ptrdiff_t separate_vectors(const Real* line, std::ptrdiff_t n, std::ptrdiff_t pitch,
+                                                     Real* to) noexcept {
+    using s = shuffles_of<Real>;
     if (n < s::width) return 0;
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
-        const float* const from = line + Phases * i;
-        s::vector v[bound(Phases)];
+        const Real* const from = line + Phases * i;
+        typename s::vector v[bound(Phases)];
         GRADKERN_UNROLL
         for (int f = 0; f < Phases; ++f) v[f] = s::load(from + f * s::width);
         GRADKERN_UNROLL
         for (int round = 1; round < Phases; round *= 2) {  // each halves what lies between elements of a phase
-            s::vector halves[bound(Phases)];
+            typename s::vector halves[bound(Phases)];
             GRADKERN_UNROLL
             for (int f = 0; f < Phases / 2; ++f) {
-                halves[f] = s::every_second<0>(v[2 * f], v[2 * f + 1], s::indices{});
-                halves[Phases / 2 + f] = s::every_second<1>(v[2 * f], v[2 * f + 1], s::indices{});
+                halves[f] = s::template every_second<0>(v[2 * f], v[2 * f + 1], typename s::indices{});
+                halves[Phases / 2 + f] = s::template every_second<1>(v[2 * f], v[2 * f + 1], typename s::indices{});
             }
             GRADKERN_UNROLL
             for (int f = 0; f < Phases; ++f) v[f] = halves[f];
@@ -134,8 +136,9 @@ template <int Phases>
 
 /// to[phase * pitch + i] = line[i * phases + phase] for the n elements of a line. (Elements may be written twice, with the
 /// same value.)
-inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
-                     float* to) noexcept {
+template <class Real>
+inline void separate(const Real* line, std::ptrdiff_t n, std::ptrdiff_t phases, std::ptrdiff_t pitch,
+                     Real* to) noexcept {
     std::ptrdiff_t whole = 0;  // of i: done for all phases
     if (phases == 2) whole = separate_vectors<2>(line, n / 2, pitch, to);
     if (phases == 4) whole = separate_vectors<4>(line, n / 4, pitch, to);
@@ -144,9 +147,9 @@ inline void separate(const float* line, std::ptrdiff_t n, std::ptrdiff_t phases,
 }
 
 /// repeat_each of a known number of times, and n of at least a vector.
-template <simd::float_element T, int... Part>
+template <element T, int... Part>
 inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer_sequence<int, Part...>) noexcept {
-    using s = shuffles_of<std::conditional_t<sizeof(T) == 2, std::uint16_t, float>>;
+    using s = shuffles_of<std::conditional_t<sizeof(T) == 2, std::uint16_t, accumulate_t<T>>>;
     static_assert(sizeof(typename s::vector) == s::width * sizeof(T));
     constexpr auto times = static_cast<int>(sizeof...(Part));
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
@@ -157,10 +160,10 @@ inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer
 }
 
 /// out[i * times + j] = line[i] for i < n, j < times.
-template <simd::float_element T>
+template <element T>
 inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T* out) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
-    if (n >= shuffles::width) {
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<T>;
+    if (n >= shuffles_of<accumulate_t<T>>::width) {
         if (times == 2) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 2>{});
         if (times == 3) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 3>{});
         if (times == 4) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 4>{});
@@ -174,17 +177,18 @@ inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T
         return;
     }
     for (; i < n; ++i) {
-        const simd::vec v = simd::broadcast(load_element(line + i));
+        const simd::wide_vec<T> v = simd::broadcast(load_element(line + i));
         T* const to = out + i * times;
         for (std::ptrdiff_t j = 0; j + lanes <= times; j += lanes) simd::store_narrow(to + j, v);
         simd::store_narrow(to + (times - lanes), v);
     }
 }
 
-/// `n` finished floats as elements: themselves, or rounded to `room`.
-template <simd::float_element T>
-[[nodiscard]] inline const T* as_elements(const float* line, std::ptrdiff_t n, float* room) noexcept {
-    if constexpr (std::is_same_v<T, float>) {
+/// `n` finished sums as elements: themselves, or rounded to `room`.
+template <element T>
+[[nodiscard]] inline const T* as_elements(const accumulate_t<T>* line, std::ptrdiff_t n,
+                                          accumulate_t<T>* room) noexcept {
+    if constexpr (simd::is_wide<T>) {
         return line;
     } else {
         T* const elements = reinterpret_cast<T*>(room);

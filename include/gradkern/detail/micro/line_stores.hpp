@@ -1,4 +1,4 @@
-// Finished lines on their way from f32 scratch to the tensor: written, repeated, or added to what is there. Long lines that
+// Finished lines on their way from scratch to the tensor: written, repeated, or added to what is there. Long lines that
 // go to many places are rounded once, and copied.
 #pragma once
 
@@ -15,9 +15,9 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// out[x] = T(line[x]) for x < n, as a part of a stream of stores.
-template <simd::float_element T>
-inline void write_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
+template <element T>
+inline void write_line(const accumulate_t<T>* line, std::ptrdiff_t n, T* out) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<T>;
     std::ptrdiff_t x = 0;
     for (; x + 4 * lanes <= n; x += 4 * lanes) {
         simd::prefetch_stream_to_write(out + x, 4 * lanes);
@@ -27,7 +27,7 @@ inline void write_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
 }
 
 /// Copies a line that is neither read nor written elsewhere, as a part of a stream of stores.
-template <simd::float_element T>
+template <element T>
 inline void copy_line(const T* line, std::ptrdiff_t n, T* out) noexcept {
     constexpr std::ptrdiff_t block = simd::line_elements<T>;
     std::ptrdiff_t x = 0;
@@ -54,34 +54,34 @@ struct line_copies {
 };
 
 /// V vectors of a line of which several copies are stored.
-template <std::ptrdiff_t V, simd::float_element T>
-GRADKERN_ALWAYS_INLINE void store_repeated(const float* line, const line_copies& copies, T* out) noexcept {
-    simd::vec v[bound(V)];
+template <std::ptrdiff_t V, element T>
+GRADKERN_ALWAYS_INLINE void store_repeated(const accumulate_t<T>* line, const line_copies& copies, T* out) noexcept {
+    simd::wide_vec<T> v[bound(V)];
     GRADKERN_UNROLL
-    for (std::ptrdiff_t i = 0; i < V; ++i) v[i] = simd::load(line + i * simd::lanes);
+    for (std::ptrdiff_t i = 0; i < V; ++i) v[i] = simd::load(line + i * simd::wide_lanes<T>);
     copies.for_each([&](std::ptrdiff_t copy) GRADKERN_INLINE_LAMBDA {
         T* const to = out + copy;
-        if constexpr (V > 1) simd::prefetch_stream_to_write(to, V * simd::lanes);
+        if constexpr (V > 1) simd::prefetch_stream_to_write(to, V * simd::wide_lanes<T>);
         GRADKERN_UNROLL
-        for (std::ptrdiff_t i = 0; i < V; ++i) simd::store_narrow(to + i * simd::lanes, v[i]);
+        for (std::ptrdiff_t i = 0; i < V; ++i) simd::store_narrow(to + i * simd::wide_lanes<T>, v[i]);
     });
 }
 
 /// out[w * out_step + copy + x] = T(line[w * n + x]) for w < windows, each of these copies, and x < n. (Elements may be
 /// written twice, with the same value.)
-template <simd::float_element T>
-inline void repeat_lines(const float* line, std::ptrdiff_t n, std::ptrdiff_t windows, const line_copies& copies, T* out,
-                         std::ptrdiff_t out_step) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
+template <element T>
+inline void repeat_lines(const accumulate_t<T>* line, std::ptrdiff_t n, std::ptrdiff_t windows,
+                         const line_copies& copies, T* out, std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<T>;
     // Memory is written fastest in long blocks, but rounding from registers is faster than reading what was rounded: where
     // stores of 16 bits are not too short.
-    constexpr std::ptrdiff_t most = sizeof(T) == 2 && lanes >= 16 ? 8 * lanes : 4 * lanes;
+    constexpr std::ptrdiff_t most = sizeof(T) == 2 && simd::lanes >= 16 ? 8 * lanes : 4 * lanes;
     for (std::ptrdiff_t w = 0; w < windows; ++w, line += n, out += out_step) {
         if (n < lanes || n > most) {
             write_line(line, n, out);
             copies.for_each([&](std::ptrdiff_t copy) {
                 if (copy == 0) return;
-                if constexpr (std::is_same_v<T, float>) {
+                if constexpr (simd::is_wide<T>) {
                     write_line(line, n, out + copy);
                 } else {
                     copy_line(out, n, out + copy);
@@ -98,15 +98,16 @@ inline void repeat_lines(const float* line, std::ptrdiff_t n, std::ptrdiff_t win
     }
 }
 
-/// out[x] = T(f32(out[x]) + line[x]) for x < n.
-template <simd::float_element T>
-inline void accumulate_line(const float* line, std::ptrdiff_t n, T* out) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
+/// out[x] = T(out[x] + line[x]) for x < n.
+template <element T>
+inline void accumulate_line(const accumulate_t<T>* line, std::ptrdiff_t n, T* out) noexcept {
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<T>;
     std::ptrdiff_t x = 0;
     for (; x + lanes <= n; x += lanes)
         simd::store_narrow(out + x, simd::add(simd::load_wide(out + x), simd::load(line + x)));
     if (x < n) {
-        const simd::vec sum = simd::add(simd::load_wide_partial(out + x, n - x), simd::load_partial(line + x, n - x));
+        const simd::wide_vec<T> sum =
+            simd::add(simd::load_wide_partial(out + x, n - x), simd::load_partial(line + x, n - x));
         simd::store_narrow_partial(out + x, sum, n - x);
     }
 }

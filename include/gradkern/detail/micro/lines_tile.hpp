@@ -23,39 +23,44 @@ namespace detail {
 inline constexpr int lines_rows = 7;
 
 /// Arguments of a kernel; offsets in floats.
-struct lines_call {
-    const float* a = nullptr;
+template <class Real>
+struct lines_call_of {
+    const Real* a = nullptr;
     std::ptrdiff_t a_first = 0;       ///< to what the first tap of the first row reads, which may be outside
     std::ptrdiff_t a_row = 0;         ///< from line to line
     const k_segment* list = nullptr;  ///< plane taps; lengths are not read
     std::ptrdiff_t count = 0;
-    const float* b = nullptr;
-    float* c = nullptr;  ///< lines_rows lines of a vector, `c_row` apart
+    const Real* b = nullptr;
+    Real* c = nullptr;  ///< lines_rows lines of a vector, `c_row` apart
     std::ptrdiff_t c_row = 0;
     std::uint32_t inside = 0;  ///< a bit for each line from the first on
 };
-using lines_function = void (*)(const lines_call&) noexcept;
+using lines_call = lines_call_of<float>;
+template <class Real>
+using lines_function_of = void (*)(const lines_call_of<Real>&) noexcept;
 
-template <int Taps>
-GRADKERN_NOINLINE void lines_tile(const lines_call& call) noexcept {
-    using simd::vec;
+using lines_function = lines_function_of<float>;
+
+template <int Taps, class Real = float>
+GRADKERN_NOINLINE void lines_tile(const lines_call_of<Real>& call) noexcept {
+    using vec = simd::vec_of<Real>;
     constexpr bool keeps_weights = simd::lanes >= 16 && Taps == 3;  // in registers, of which AVX-512 has 32
     const std::ptrdiff_t a_row = call.a_row;
     const std::uint32_t inside = call.inside;
     vec acc[bound(lines_rows)];
     GRADKERN_UNROLL
-    for (int i = 0; i < lines_rows; ++i) acc[i] = simd::zero();
+    for (int i = 0; i < lines_rows; ++i) acc[i] = simd::zero<Real>();
     for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
-        const float* const b = call.b + e->b;
+        const Real* const b = call.b + e->b;
         std::ptrdiff_t at = call.a_first + e->a;
         vec kept[bound(keeps_weights ? Taps * Taps : 1)];
         GRADKERN_UNROLL
         for (int i = 0; i < (keeps_weights ? Taps * Taps : 0); ++i)
-            kept[i] = simd::keep(simd::load(b + i * simd::lanes));
+            kept[i] = simd::keep(simd::load(b + i * simd::lanes_of<Real>));
         GRADKERN_UNROLL
         for (int line = 0; line < lines_rows + Taps - 1; ++line, at += a_row) {
             if ((inside >> line & 1) == 0) continue;
-            const float* const a = call.a + at;
+            const Real* const a = call.a + at;
             GRADKERN_UNROLL
             for (int t = 0; t < Taps; ++t) {
                 const vec x = simd::load(a + t);
@@ -63,7 +68,8 @@ GRADKERN_NOINLINE void lines_tile(const lines_call& call) noexcept {
                 for (int k = 0; k < Taps; ++k) {
                     if (line < k || line - k >= lines_rows) continue;
                     const int tap = k * Taps + t;
-                    const vec w = keeps_weights ? kept[keeps_weights ? tap : 0] : simd::load(b + tap * simd::lanes);
+                    const vec w =
+                        keeps_weights ? kept[keeps_weights ? tap : 0] : simd::load(b + tap * simd::lanes_of<Real>);
                     acc[line - k] = simd::fma(x, w, acc[line - k]);
                 }
             }
@@ -75,11 +81,12 @@ GRADKERN_NOINLINE void lines_tile(const lines_call& call) noexcept {
 
 /// The kernel for windows of so many rows and columns; null: there is none. Vectors of a line of the cache cross the ends of two with
 /// almost every load: wider windows take longer than channels in the lanes then.
-[[nodiscard]] constexpr lines_function lines_tile_for(std::int64_t taps) noexcept {
-    if (taps == 3) return &lines_tile<3>;
+template <class Real = float>
+[[nodiscard]] constexpr lines_function_of<Real> lines_tile_for(std::int64_t taps) noexcept {
+    if (taps == 3) return &lines_tile<3, Real>;
     if constexpr (simd::lanes < 16) {
-        if (taps == 5) return &lines_tile<5>;
-        if (taps == 7) return &lines_tile<7>;
+        if (taps == 5) return &lines_tile<5, Real>;
+        if (taps == 7) return &lines_tile<7, Real>;
     }
     return nullptr;
 }

@@ -21,25 +21,25 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// A kernel. Never inlined: its callers differ by type and layout, it does not.
-template <operand A, int Rows, int Vectors>
-GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
+template <operand A, int Rows, int Vectors, class Real = float>
+GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const row_map row = rows_of<A, Rows>(call);
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
-    const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes;
+    const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
     const std::ptrdiff_t a_ahead = call.a_ahead;
     const bool contiguous = unrolls_terms<A, Rows, Vectors> && a_step != 1 && rows_are_contiguous(call.a, call.rows);
     tile_offsets from;
     for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call)) {
-        tile_sums<Rows, Vectors> sums;
+        tile_sums<Rows, Vectors, Real> sums;
         sums.start(call, !is_group<A> && !is_native_16bit<A>, row, from.c, c_step);
         prefetch_tile<A>(call, row, from, Vectors);
         for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
-            const row_number<A>* a[bound(Rows)];
+            const row_number<A, Real>* a[bound(Rows)];
             GRADKERN_UNROLL
             for (int i = 0; i < Rows; ++i)
-                a[i] = reinterpret_cast<const row_number<A>*>(call.a[row[i]]) + from.a + e->a;
-            const float* const b = call.b + from.b + e->b;
+                a[i] = reinterpret_cast<const row_number<A, Real>*>(call.a[row[i]]) + from.a + e->a;
+            const Real* const b = call.b + from.b + e->b;
             if constexpr (is_group<A>) {
                 add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
             } else if constexpr (is_outer<A>) {
@@ -61,10 +61,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call& call) noexcept {
 
 /// THE table: the kernels of `Vectors` vectors for 1 row to the most, those that compute the fewest rows too many. Kernels of several
 /// vectors have multiples of `Unit` rows. They are compiled where a table is named.
-template <operand A, int Vectors, int Unit = row_unit<A>>
+template <operand A, int Vectors, int Unit = row_unit<A>, class Real = float>
 inline constexpr auto tiles_of = []<int... I>(std::integer_sequence<int, I...>) {
-    return std::array<tile_function, sizeof...(I)>{
-        &register_tile<A, kernel_rows(I + 1, kernel_unit<A>(Vectors, Unit)), Vectors>...};
+    return std::array<tile_function_of<Real>, sizeof...(I)>{
+        &register_tile<A, kernel_rows(I + 1, kernel_unit<A>(Vectors, Unit)), Vectors, Real>...};
 }
 (std::make_integer_sequence<int, most_rows_of<A>(Vectors)>{});
 
@@ -73,14 +73,14 @@ template <int Group>
 inline constexpr auto outer_tiles = tiles_of<outer_operand<Group>, outer_sums(Group)>;
 
 /// The kernels for `lanes_used` lanes of a panel.
-template <operand A, int Unit = row_unit<A>>
-[[nodiscard]] inline const tile_function* tiles_for(std::ptrdiff_t lanes_used) noexcept {
+template <operand A, int Unit = row_unit<A>, class Real = float>
+[[nodiscard]] inline const tile_function_of<Real>* tiles_for(std::ptrdiff_t lanes_used) noexcept {
     constexpr int most = is_broadcast<A> ? tile_vectors : narrow_vectors;
     static constexpr auto tiles = []<int... V>(std::integer_sequence<int, V...>) {
-        return std::array{tiles_of<A, V + 1, Unit>.data()...};
+        return std::array{tiles_of<A, V + 1, Unit, Real>.data()...};
     }
     (std::make_integer_sequence<int, most>{});
-    return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, most) - 1)];
+    return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, most, simd::lanes_of<Real>) - 1)];
 }
 
 }  // namespace detail

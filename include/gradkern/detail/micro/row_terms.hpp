@@ -21,7 +21,8 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// Whether rows lie side by side in memory.
-[[nodiscard]] inline bool rows_are_contiguous(const float* const* a, std::ptrdiff_t rows) noexcept {
+template <class Real>
+[[nodiscard]] inline bool rows_are_contiguous(const Real* const* a, std::ptrdiff_t rows) noexcept {
     for (std::ptrdiff_t i = 1; i < rows; ++i)
         if (a[i] != a[0] + i) return false;
     return true;
@@ -34,29 +35,29 @@ inline constexpr bool unrolls_terms =
 
 /// One term of fewer rows than vectors. The few numbers wait in registers, not the many vectors: 16 registers do not hold those,
 /// and g++ would read them once for each row.
-template <operand A, int Rows, int Vectors>
-GRADKERN_ALWAYS_INLINE void add_wide_term(tile_sums<Rows, Vectors>& sums, const float* const* a, std::ptrdiff_t at,
-                                          const float* b) noexcept {
-    simd::vec x[bound(Rows)];
+template <operand A, int Rows, int Vectors, class Real>
+GRADKERN_ALWAYS_INLINE void add_wide_term(tile_sums<Rows, Vectors, Real>& sums, const Real* const* a, std::ptrdiff_t at,
+                                          const Real* b) noexcept {
+    simd::vec_of<Real> x[bound(Rows)];
     GRADKERN_UNROLL
     for (int i = 0; i < Rows; ++i) x[i] = broadcast_number<A>(a[i] + at);
     GRADKERN_UNROLL
     for (int v = 0; v < Vectors; ++v) {
-        const simd::vec bv = simd::keep(simd::load(b + v * simd::lanes));
+        const simd::vec_of<Real> bv = simd::keep(simd::load(b + v * simd::lanes_of<Real>));
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) sums.at[i][v] = add_product<A>(x[i], bv, sums.at[i][v]);
     }
 }
 
 /// One term, or one of several of an iteration. Vectors of b are kept there: of few rows g++ would read them again for each.
-template <operand A, bool Unrolled, int Rows, int Vectors>
-GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors>& sums, const row_number<A>* const* a, std::ptrdiff_t at,
-                                     const float* b) noexcept {
+template <operand A, bool Unrolled, int Rows, int Vectors, class Real>
+GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors, Real>& sums, const row_number<A, Real>* const* a,
+                                     std::ptrdiff_t at, const Real* b) noexcept {
     constexpr int loaded_twice = Unrolled && Vectors == 2 && target.quirk.reload_broadcasts ? Rows / 2 : 0;  // rows
-    simd::vec bv[bound(Vectors)];
+    simd::vec_of<Real> bv[bound(Vectors)];
     GRADKERN_UNROLL
     for (int v = 0; v < Vectors; ++v) {
-        bv[v] = simd::load(b + v * simd::lanes);
+        bv[v] = simd::load(b + v * simd::lanes_of<Real>);
         if constexpr (Unrolled) bv[v] = simd::keep(bv[v]);
     }
     if constexpr (loaded_twice > 0) {
@@ -68,21 +69,21 @@ GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors>& sums, const row_n
     }
     GRADKERN_UNROLL
     for (int i = loaded_twice; i < Rows; ++i) {
-        simd::vec x = simd::zero();
+        simd::vec_of<Real> x = simd::zero<Real>();
         if constexpr (is_broadcast<A>) x = broadcast_number<A>(a[i] + at);
         GRADKERN_UNROLL
         for (int v = 0; v < Vectors; ++v) {
-            if constexpr (!is_broadcast<A>) x = load_lanes<A>(a[i] + at + v * simd::lanes);
+            if constexpr (!is_broadcast<A>) x = load_lanes<A, Real>(a[i] + at + v * simd::lanes_of<Real>);
             sums.at[i][v] = add_product<A>(x, bv[v], sums.at[i][v]);
         }
     }
 }
 
 /// Terms k in [0, left) of a segment. `contiguous`: rows lie side by side, which then are all prefetched `a_ahead` from the first.
-template <operand A, int Rows, int Vectors>
-GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors>& sums, const row_map& row, bool contiguous,
-                                          std::ptrdiff_t a_ahead, const row_number<A>** a, std::ptrdiff_t a_step,
-                                          const float* b, std::ptrdiff_t b_step, std::ptrdiff_t left) noexcept {
+template <operand A, int Rows, int Vectors, class Real>
+GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, const row_map& row, bool contiguous,
+                                          std::ptrdiff_t a_ahead, const row_number<A, Real>** a, std::ptrdiff_t a_step,
+                                          const Real* b, std::ptrdiff_t b_step, std::ptrdiff_t left) noexcept {
     if constexpr (unrolls_terms<A, Rows, Vectors>) {
         constexpr int terms = target.tile.unrolled_terms;
         for (; a_step == 1 && left >= terms; left -= terms) {

@@ -26,9 +26,10 @@ inline constexpr int sliding_sum_lines = 3;
 inline constexpr int most_sliding_stride = 2;
 
 /// Arguments of a kernel; offsets and steps in elements. a and b are f32 in name only.
-struct sliding_sums_call {
-    const float* a = nullptr;
-    const float* b = nullptr;
+template <class Real>
+struct sliding_sums_call_of {
+    const Real* a = nullptr;
+    const Real* b = nullptr;
     std::array<std::ptrdiff_t, sliding_sum_lines> a_row{};  ///< to column 0 of each line
     std::ptrdiff_t b_row = 0;
     std::ptrdiff_t a_step = 0;
@@ -41,20 +42,21 @@ struct sliding_sums_call {
     /// Newest outputs [whole, whole_end): with those they look back to, they meet columns that are all inside.
     std::ptrdiff_t whole = 0;
     std::ptrdiff_t whole_end = 0;
-    std::array<float*, sliding_sum_lines> sums{};  ///< [tap][lane]; lines may be the same
+    std::array<Real*, sliding_sum_lines> sums{};  ///< [tap][lane]; lines may be the same
 };
+using sliding_sums_call = sliding_sums_call_of<float>;
 
 /// Adds the terms of a vector of lanes, output by output: the newest one, and those it looks back to, meet the same columns.
-template <operand A, int Stride>
-GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
-    using simd::vec;
-    using number = row_number<A>;
+template <operand A, int Stride, class Real = float>
+GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call_of<Real>& call) noexcept {
+    using vec = simd::vec_of<Real>;
+    using number = row_number<A, Real>;
     constexpr int taps = sliding_sum_taps;
     constexpr int rows = sliding_sum_lines;
     constexpr int look_back = (taps - 1) / Stride;  // outputs before the newest one that meet one column
-    constexpr std::ptrdiff_t width = simd::lanes;
+    constexpr std::ptrdiff_t width = simd::lanes_of<Real>;
     const number* const b = reinterpret_cast<const number*>(call.b) + call.b_row;
-    float* const* const sums = call.sums.data();
+    Real* const* const sums = call.sums.data();
     const number* a[bound(rows)];
     vec acc[bound(rows)][bound(taps)];
     GRADKERN_UNROLL
@@ -67,11 +69,11 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
     const bool prefetches = call.b_row % simd::line_elements<number> < width;
     vec g[bound(look_back + 1)];  // the newest output comes last
     GRADKERN_UNROLL
-    for (int j = 0; j <= look_back; ++j) g[j] = simd::zero();
+    for (int j = 0; j <= look_back; ++j) g[j] = simd::zero<Real>();
     const auto next_output = [&](std::ptrdiff_t b_at) GRADKERN_INLINE_LAMBDA {
         GRADKERN_UNROLL
         for (int j = 0; j < look_back; ++j) g[j] = g[j + 1];
-        g[look_back] = load_lanes<A>(b + b_at);
+        g[look_back] = load_lanes<A, Real>(b + b_at);
     };
     std::ptrdiff_t newest = 0;
     for (const bool is_first : {true, false}) {
@@ -87,8 +89,8 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
                 if (output < 0 || output >= call.outputs || column < 0 || column >= call.columns) continue;
                 GRADKERN_UNROLL
                 for (int i = 0; i < rows; ++i)
-                    acc[i][k] =
-                        simd::fma(load_lanes<A>(a[i] + column * call.a_step), g[look_back - k / Stride], acc[i][k]);
+                    acc[i][k] = simd::fma(load_lanes<A, Real>(a[i] + column * call.a_step), g[look_back - k / Stride],
+                                          acc[i][k]);
             }
         }
         if (!is_first) break;
@@ -104,7 +106,7 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
                 for (int i = 0; i < rows; ++i) {
                     if (prefetches && i >= rows - Stride)
                         simd::prefetch_to_l2(a[i], at + call.a_ahead);  // the others were there
-                    const vec x = simd::keep(load_lanes<A>(a[i] + at));
+                    const vec x = simd::keep(load_lanes<A, Real>(a[i] + at));
                     GRADKERN_UNROLL
                     for (int k = s; k < taps; k += Stride)
                         acc[i][k] = simd::fma(x, g[look_back - k / Stride], acc[i][k]);
@@ -120,9 +122,10 @@ GRADKERN_NOINLINE void sliding_sums(const sliding_sums_call& call) noexcept {
 }
 
 /// The kernels for a type, for strides from 1 on.
-using sliding_sums_kernels = std::array<void (*)(const sliding_sums_call&) noexcept, most_sliding_stride>;
-template <operand A>
-inline constexpr sliding_sums_kernels sliding_sums_of{{&sliding_sums<A, 1>, &sliding_sums<A, 2>}};
+template <class Real>
+using sliding_sums_kernels_of = std::array<void (*)(const sliding_sums_call_of<Real>&) noexcept, most_sliding_stride>;
+template <operand A, class Real = float>
+inline constexpr sliding_sums_kernels_of<Real> sliding_sums_of{{&sliding_sums<A, 1, Real>, &sliding_sums<A, 2, Real>}};
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

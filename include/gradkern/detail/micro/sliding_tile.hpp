@@ -42,8 +42,8 @@ inline constexpr int long_piece = most_sliding_rows > 8 ? 7 : 5;
 [[nodiscard]] constexpr std::int64_t most_pieces(std::int64_t taps) noexcept { return taps / 4 + 2; }
 
 /// Prefetches the lines of a tile of outputs, and those of inputs that are read soon.
-template <class Number>
-GRADKERN_NOINLINE void prefetch_sliding_rows(const tile_call& call, const Number* source, std::ptrdiff_t a_at,
+template <class Number, class Real>
+GRADKERN_NOINLINE void prefetch_sliding_rows(const tile_call_of<Real>& call, const Number* source, std::ptrdiff_t a_at,
                                              std::ptrdiff_t c_at) noexcept {
     GRADKERN_DETAIL_KEEP_CALLS();
     for (std::ptrdiff_t i = 0; i < call.rows; ++i, a_at += call.a_step) {
@@ -55,7 +55,8 @@ GRADKERN_NOINLINE void prefetch_sliding_rows(const tile_call& call, const Number
 }
 
 /// Which columns of a piece some row reads and are inside, a bit each. No vectors of numbers: g++ would take minima there.
-GRADKERN_ALWAYS_INLINE std::uint32_t columns_inside(const tile_call& call, const sliding_piece& e) noexcept {
+template <class Real>
+GRADKERN_ALWAYS_INLINE std::uint32_t columns_inside(const tile_call_of<Real>& call, const sliding_piece& e) noexcept {
     const std::ptrdiff_t begin = call.inside_begin - e.first;
     const std::ptrdiff_t columns = call.rows + e.taps - 1;
     std::uint32_t inside = (std::uint32_t{1} << columns) - 1;
@@ -72,17 +73,17 @@ GRADKERN_ALWAYS_INLINE std::uint32_t columns_inside(const tile_call& call, const
 }
 
 /// Adds the terms of a piece.
-template <operand A, int Taps>
-GRADKERN_ALWAYS_INLINE void add_piece(simd::vec (&acc)[bound(most_sliding_rows)], const row_number<A>* source,
-                                      std::ptrdiff_t at, std::ptrdiff_t step, const float* b, std::ptrdiff_t b_step,
-                                      std::uint32_t inside) noexcept {
-    simd::vec w[bound(Taps)];
+template <operand A, int Taps, class Real>
+GRADKERN_ALWAYS_INLINE void add_piece(simd::vec_of<Real> (&acc)[bound(most_sliding_rows)],
+                                      const row_number<A, Real>* source, std::ptrdiff_t at, std::ptrdiff_t step,
+                                      const Real* b, std::ptrdiff_t b_step, std::uint32_t inside) noexcept {
+    simd::vec_of<Real> w[bound(Taps)];
     GRADKERN_UNROLL
     for (int k = 0; k < Taps; ++k, b += b_step) w[k] = simd::keep(simd::load(b));
     GRADKERN_UNROLL
     for (int column = 0; column < most_sliding_rows + Taps - 1; ++column, at += step) {
         if ((inside >> column & 1) != 0) [[likely]] {
-            const simd::vec x = load_lanes<A>(source + at);
+            const simd::vec_of<Real> x = load_lanes<A, Real>(source + at);
             GRADKERN_UNROLL
             for (int k = Taps - 1; k >= 0; --k)
                 if (column - k >= 0 && column - k < most_sliding_rows)
@@ -92,12 +93,13 @@ GRADKERN_ALWAYS_INLINE void add_piece(simd::vec (&acc)[bound(most_sliding_rows)]
 }
 
 /// Writes a vector of each row.
-template <operand A>
-GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec (&acc)[bound(most_sliding_rows)],
+template <operand A, class Real>
+GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call_of<Real>& call,
+                                          const simd::vec_of<Real> (&acc)[bound(most_sliding_rows)],
                                           std::ptrdiff_t b_at, std::ptrdiff_t c_at) noexcept {
     if constexpr (is_native_16bit<A>) {
-        constexpr std::ptrdiff_t width = simd::lanes;
-        alignas(64) float sums[bound(most_sliding_rows * width)];
+        constexpr std::ptrdiff_t width = simd::lanes_of<Real>;
+        alignas(64) Real sums[bound(most_sliding_rows * width)];
         GRADKERN_UNROLL
         for (int i = 0; i < most_sliding_rows; ++i) simd::store(sums + i * width, acc[i]);
         finish_16bit_rows<A>(call, sums, width, b_at, c_at);
@@ -111,24 +113,25 @@ GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call& call, const simd::vec
 }
 
 /// Ends the parts of some rows, whose sums become zero: c is set, or they are added to it where it has `added` parts.
-GRADKERN_NOINLINE inline void end_parts(const tile_call& call, float* sums, std::uint32_t ends, std::uint32_t added,
-                                        std::ptrdiff_t c_at) noexcept {
-    for (std::ptrdiff_t i = 0; i < call.rows; ++i, sums += simd::lanes) {
+template <class Real>
+GRADKERN_NOINLINE void end_parts(const tile_call_of<Real>& call, Real* sums, std::uint32_t ends, std::uint32_t added,
+                                 std::ptrdiff_t c_at) noexcept {
+    for (std::ptrdiff_t i = 0; i < call.rows; ++i, sums += simd::lanes_of<Real>) {
         if ((ends >> i & 1) == 0) continue;
-        float* const c = call.c[i] + c_at;
-        const simd::vec sum = simd::load(sums);
+        Real* const c = call.c[i] + c_at;
+        const simd::vec_of<Real> sum = simd::load(sums);
         simd::store(c, (added >> i & 1) != 0 ? simd::add(simd::load(c), sum) : sum);
-        simd::store(sums, simd::zero());
+        simd::store(sums, simd::zero<Real>());
     }
 }
 
 /// One panel after the other, of each one vector after the other. `Only`: taps of all pieces, of sums of one part; 0: any.
-template <operand A, int Only = 0>
-GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
-    using simd::vec;
-    using number = row_number<A>;
+template <operand A, int Only = 0, class Real = float>
+GRADKERN_NOINLINE void sliding_tile(const tile_call_of<Real>& call) noexcept {
+    using vec = simd::vec_of<Real>;
+    using number = row_number<A, Real>;
     constexpr int rows = most_sliding_rows;
-    constexpr std::ptrdiff_t width = simd::lanes;
+    constexpr std::ptrdiff_t width = simd::lanes_of<Real>;
     const auto* const source = reinterpret_cast<const number*>(call.a[0]);
     const std::ptrdiff_t step = call.a_step;
     std::ptrdiff_t a_at = call.a_first;  // of a tile
@@ -140,11 +143,11 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
         for (std::ptrdiff_t lane = 0; lane < call.lanes; lane += width) {
             vec acc[bound(rows)];
             GRADKERN_UNROLL
-            for (int i = 0; i < rows; ++i) acc[i] = simd::zero();
+            for (int i = 0; i < rows; ++i) acc[i] = simd::zero<Real>();
             std::uint32_t added = 0;
             for (const sliding_piece* e = call.pieces; e != call.pieces + call.count; ++e) {
                 const std::ptrdiff_t at = a_at + e->a + lane;
-                const float* const b = call.b + (b_at + e->b + lane);
+                const Real* const b = call.b + (b_at + e->b + lane);
                 const std::uint32_t inside = columns_inside(call, *e);
                 const auto add = [&](auto taps) GRADKERN_INLINE_LAMBDA {
                     add_piece<A, taps>(acc, source, at, step, b, call.b_step, inside);
@@ -162,7 +165,7 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
                     if constexpr (!is_native_16bit<A>) {
                         if (e->ends == 0) [[likely]]
                             continue;
-                        alignas(64) float sums[bound(rows * width)];
+                        alignas(64) Real sums[bound(rows * width)];
                         GRADKERN_UNROLL
                         for (int i = 0; i < rows; ++i) simd::store(sums + i * width, acc[i]);
                         end_parts(call, sums, e->ends, added, c_at + lane);
@@ -179,11 +182,11 @@ GRADKERN_NOINLINE void sliding_tile(const tile_call& call) noexcept {
 
 /// The kernel for windows of so many columns, and so many taps in all. It serves any rows there are: columns that no row reads are
 /// left out.
-template <operand A>
-[[nodiscard]] inline tile_function sliding_tile_for(std::int64_t columns, std::int64_t taps) noexcept {
+template <operand A, class Real = float>
+[[nodiscard]] inline tile_function_of<Real> sliding_tile_for(std::int64_t columns, std::int64_t taps) noexcept {
     if constexpr (most_sliding_rows > 8 && !is_native_16bit<A>)
-        if (slides_by_threes(columns, taps)) return &sliding_tile<A, 3>;
-    return &sliding_tile<A>;
+        if (slides_by_threes(columns, taps)) return &sliding_tile<A, 3, Real>;
+    return &sliding_tile<A, 0, Real>;
 }
 
 }  // namespace detail

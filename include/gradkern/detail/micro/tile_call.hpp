@@ -42,20 +42,21 @@ enum class tile_mode : std::uint8_t {
     resume  ///< the sum continues from c as if the call before had not ended
 };
 
-/// Arguments of a tile; offsets and steps in elements. Pointers are f32 in name only where rows have 16 bits.
-struct tile_call {
+/// Arguments of a tile with sums of type Real; offsets and steps in elements. Pointers are f32 in name only where rows have 16 bits.
+template <class Real>
+struct tile_call_of {
     const k_segment* list = nullptr;  ///< `count` segments
     std::ptrdiff_t count = 0;
-    std::ptrdiff_t rows = 0;          ///< the kernel's, or less by up to its row_unit - 1
-    const float* const* a = nullptr;  ///< one pointer a row
+    std::ptrdiff_t rows = 0;         ///< the kernel's, or less by up to its row_unit - 1
+    const Real* const* a = nullptr;  ///< one pointer a row
     std::ptrdiff_t a_step = 1;
-    const float* b = nullptr;
+    const Real* b = nullptr;
     std::ptrdiff_t b_step = 0;
-    float* const* c = nullptr;  ///< one pointer a row, vectors * lanes floats behind each
+    Real* const* c = nullptr;   ///< one pointer a row, vectors * lanes numbers behind each
     std::ptrdiff_t c_step = 0;  ///< operand::outer, outer_half: between the results of a row
     bool rounds = false;  ///< operand::pair, pair_group_8: c holds bf16, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
-    const float* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
+    const Real* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     /// Prefetch distances, from a row pointer to what another tile will read soon, and from c to what it will write: lines so far
     /// apart that no CPU fetches them by itself. The addresses may leave the tensor.
     std::ptrdiff_t a_ahead = 0;
@@ -73,7 +74,11 @@ struct tile_call {
     const sliding_piece* pieces = nullptr;  ///< and `count` pieces in place of segments
 };
 
-using tile_function = void (*)(const tile_call&) noexcept;
+using tile_call = tile_call_of<float>;
+
+template <class Real>
+using tile_function_of = void (*)(const tile_call_of<Real>&) noexcept;
+using tile_function = tile_function_of<float>;
 
 }  // namespace detail
 GRADKERN_ISA_NAMESPACE_END

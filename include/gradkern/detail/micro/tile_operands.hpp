@@ -63,12 +63,12 @@ inline constexpr operand lane_operand = !simd::widens_quickly<T>                
                                                                                      : operand::vector;
 
 /// What offsets in rows count.
-template <operand A>
-using row_number = std::conditional_t<is_native_16bit<A>, std::uint16_t, float>;
+template <operand A, class Real = float>
+using row_number = std::conditional_t<is_native_16bit<A>, std::uint16_t, Real>;
 
 /// A vector of a row.
-template <operand A>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_lanes(const row_number<A>* row) noexcept {
+template <operand A, class Real = float>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec_of<Real> load_lanes(const row_number<A, Real>* row) noexcept {
     if constexpr (A == operand::f16) {
         return simd::widen_f16(row);
     } else if constexpr (A == operand::bf16) {
@@ -87,8 +87,8 @@ GRADKERN_ALWAYS_INLINE void store_lanes(row_number<A>* row, simd::vec value) noe
 }
 
 /// A number, or a pair, in all lanes.
-template <operand A>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec broadcast_number(const float* a) noexcept {
+template <operand A, class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec_of<Real> broadcast_number(const Real* a) noexcept {
     if constexpr (is_paired<A>) {
         return simd::broadcast_pair(a);
     } else {
@@ -97,8 +97,9 @@ template <operand A>
 }
 
 /// c and the product of numbers, or of pairs.
-template <operand A>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec add_product(simd::vec a, simd::vec b, simd::vec c) noexcept {
+template <operand A, class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec_of<Real> add_product(simd::vec_of<Real> a, simd::vec_of<Real> b,
+                                                                    simd::vec_of<Real> c) noexcept {
     if constexpr (is_paired<A>) {
         return simd::dot_bf16(a, b, c);
     } else {

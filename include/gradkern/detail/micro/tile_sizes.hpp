@@ -10,6 +10,7 @@
 #include <gradkern/detail/micro/tile_operands.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/half.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -17,12 +18,38 @@ namespace detail {
 // Rows x vectors of the widest tiles, whose rows are broadcast.
 inline constexpr int tile_rows = target.tile.rows;
 inline constexpr int tile_vectors = target.tile.vectors;
-inline constexpr std::ptrdiff_t tile_lanes = tile_vectors * simd::lanes;
+template <class Real>
+inline constexpr std::ptrdiff_t tile_lanes_of = tile_vectors* simd::lanes_of<Real>;
+inline constexpr std::ptrdiff_t tile_lanes = tile_lanes_of<float>;
 
 // Narrow tiles serve few lanes, and rows that are vectors: each of those is read for one product, however wide the tile.
 inline constexpr int narrow_rows = target.tile.narrow_rows;
 inline constexpr int narrow_vectors = target.tile.narrow_vectors;
-inline constexpr std::ptrdiff_t narrow_lanes = narrow_vectors * simd::lanes;
+template <class Real>
+inline constexpr std::ptrdiff_t narrow_lanes_of = narrow_vectors* simd::lanes_of<Real>;
+inline constexpr std::ptrdiff_t narrow_lanes = narrow_lanes_of<float>;
+
+/// Real, the type that sums are kept in, as plans know it: float, or double of f64 tensors.
+struct real_type {
+    std::int64_t bytes = sizeof(float);
+    std::int64_t lanes = simd::lanes;  ///< of a vector
+
+    [[nodiscard]] constexpr bool is_f64() const noexcept { return bytes == sizeof(double); }
+    [[nodiscard]] constexpr std::int64_t narrow_lanes() const noexcept { return narrow_vectors * lanes; }
+    [[nodiscard]] constexpr std::int64_t tile_lanes() const noexcept { return tile_vectors * lanes; }
+    /// As many as fill the memory of so many floats: sizes of buffers are counted in floats.
+    [[nodiscard]] constexpr std::int64_t in_memory_of(std::int64_t floats) const noexcept {
+        return floats * static_cast<std::int64_t>(sizeof(float)) / bytes;
+    }
+};
+template <class Real>
+inline constexpr real_type real_type_of{sizeof(Real), simd::lanes_of<Real>};
+
+/// That of the sums of tensors of T. A T that is no element is refused elsewhere, in one message (run/elements.hpp).
+template <class T>
+inline constexpr real_type sum_type_of = real_type_of<float>;
+template <element T>
+inline constexpr real_type sum_type_of<T> = real_type_of<accumulate_t<T>>;
 
 // Tiles of 16-bit rows have eight sums, about as many as a CPU has multiply-adds under way: of more of them g++ keeps some
 // in memory, for want of registers to widen in. A row fills half a line of the cache, with AVX2 as with AVX-512.
@@ -62,10 +89,10 @@ inline constexpr int row_unit = is_native_16bit<A> ? native_16bit_rows / 2
     return (group == 2 || group == 4 || group == 8) && group <= simd::lanes;
 }
 
-/// How many rows tiles of a panel of `lanes` have at most.
-[[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes) noexcept {
-    if (lanes <= simd::lanes) return single_vector_rows;
-    return lanes > narrow_lanes ? tile_rows : narrow_rows;
+/// How many rows tiles of a panel of `lanes` have at most. Here and below `vector` is the lanes of a vector.
+[[nodiscard]] constexpr int rows_at_most(std::ptrdiff_t lanes, std::ptrdiff_t vector = simd::lanes) noexcept {
+    if (lanes <= vector) return single_vector_rows;
+    return lanes > narrow_vectors * vector ? tile_rows : narrow_rows;
 }
 
 // operand::outer has as many accumulators a row as a group has channels: four, or eight in halves of a vector. Where eight fill
@@ -103,29 +130,33 @@ template <operand A>
 }
 
 /// How many vectors the kernels for `lanes_used` lanes of a panel have, where the widest have `most`, two or four.
-[[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors) noexcept {
-    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + simd::lanes - 1) / simd::lanes, 1, most));
+[[nodiscard]] constexpr int kernel_vectors(std::ptrdiff_t lanes_used, int most = tile_vectors,
+                                           std::ptrdiff_t vector = simd::lanes) noexcept {
+    return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + vector - 1) / vector, 1, most));
 }
 
 /// Whether the kernels for `lanes_used` lanes read and write no others.
-[[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used) noexcept {
-    return lanes_used == kernel_vectors(lanes_used) * simd::lanes;
+[[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used, std::ptrdiff_t vector = simd::lanes) noexcept {
+    return lanes_used == kernel_vectors(lanes_used, tile_vectors, vector) * vector;
 }
 
 /// Vectors of the panels of `channels` where each panel has `width` lanes.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels,
-                                                                       std::ptrdiff_t width) noexcept {
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels, std::ptrdiff_t width,
+                                                                       std::ptrdiff_t vector = simd::lanes) noexcept {
+    const auto vectors = [&](std::ptrdiff_t lanes) { return kernel_vectors(lanes, tile_vectors, vector); };
     const std::ptrdiff_t rest = channels % width;
-    return channels / width * kernel_vectors(width) + (rest == 0 ? 0 : kernel_vectors(rest));
+    return channels / width * vectors(width) + (rest == 0 ? 0 : vectors(rest));
 }
 
 /// Lanes of the panels of `channels` where rows are broadcast: those of the widest tiles, or of narrow ones, where the widest
 /// leave more than an eighth of the work empty, or `narrow` says so.
-[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels,
-                                                                     bool narrow = false) noexcept {
-    if (channels <= 2 * simd::lanes) return kernel_vectors(channels) * simd::lanes;
-    const auto vectors = [&](std::ptrdiff_t width) { return panel_vectors(channels, width); };
-    return narrow || 8 * vectors(narrow_lanes) < 7 * vectors(tile_lanes) ? narrow_lanes : tile_lanes;
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_lanes(std::ptrdiff_t channels, bool narrow = false,
+                                                                     std::ptrdiff_t vector = simd::lanes) noexcept {
+    if (channels <= 2 * vector) return kernel_vectors(channels, tile_vectors, vector) * vector;
+    const std::ptrdiff_t narrow_width = narrow_vectors * vector;
+    const std::ptrdiff_t width = tile_vectors * vector;
+    const auto vectors = [&](std::ptrdiff_t lanes) { return panel_vectors(channels, lanes, vector); };
+    return narrow || 8 * vectors(narrow_width) < 7 * vectors(width) ? narrow_width : width;
 }
 
 /// Calls f(count, tiles) for as many tiles of `count` rows, at most `most`, a multiple of `unit`. Sizes differ by at most one

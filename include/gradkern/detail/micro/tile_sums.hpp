@@ -30,17 +30,17 @@ GRADKERN_ALWAYS_INLINE void unroll(F&& f) {
 
 /// The rows of memory that the rows of a kernel stand for: the last one again behind those there are.
 struct row_map {
-    const tile_call& call;
+    const std::ptrdiff_t& rows;  ///< of a call
     int of_kernel;
     int sure;  ///< rows there always are
 
     [[nodiscard]] GRADKERN_ALWAYS_INLINE std::ptrdiff_t operator[](int i) const noexcept {
-        return i < sure ? i : i == of_kernel - 1 ? call.rows - 1 : std::min<std::ptrdiff_t>(i, call.rows - 1);
+        return i < sure ? i : i == of_kernel - 1 ? rows - 1 : std::min<std::ptrdiff_t>(i, rows - 1);
     }
 };
-template <operand A, int Rows>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE row_map rows_of(const tile_call& call) noexcept {
-    return {call, Rows, std::max(1, Rows - row_unit<A> + 1)};
+template <operand A, int Rows, class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE row_map rows_of(const tile_call_of<Real>& call) noexcept {
+    return {call.rows, Rows, std::max(1, Rows - row_unit<A> + 1)};
 }
 
 /// Offsets of a tile of a call.
@@ -49,7 +49,8 @@ struct tile_offsets {
     std::ptrdiff_t b = 0;
     std::ptrdiff_t c = 0;
 
-    GRADKERN_ALWAYS_INLINE void next(const tile_call& call) noexcept {
+    template <class Real>
+    GRADKERN_ALWAYS_INLINE void next(const tile_call_of<Real>& call) noexcept {
         a += call.a_next;
         b += call.b_next;
         c += call.c_next;
@@ -58,9 +59,9 @@ struct tile_offsets {
 
 /// The sums of a tile. Loops over them are unrolled by pragma: without it they stay in memory at -O2, and by templates a file with
 /// tiles takes twice as long to compile.
-template <int Rows, int Vectors>
+template <int Rows, int Vectors, class Real = float>
 struct tile_sums {
-    simd::vec at[bound(Rows)][bound(Vectors)];
+    simd::vec_of<Real> at[bound(Rows)][bound(Vectors)];
 
     /// Calls f(i, v, the sums of vector v of row i).
     template <class F>
@@ -73,10 +74,10 @@ struct tile_sums {
     }
     /// Calls f(the sums of a vector of a row, where that lies in c); vectors of a row lie `step` numbers apart there. The pointer of a
     /// row is read once: for all that compilers know, stores change it.
-    template <class Number = float, class F>
-    GRADKERN_ALWAYS_INLINE void for_each_result(const tile_call& call, const row_map& row, std::ptrdiff_t c_at,
+    template <class Number = Real, class F>
+    GRADKERN_ALWAYS_INLINE void for_each_result(const tile_call_of<Real>& call, const row_map& row, std::ptrdiff_t c_at,
                                                 std::ptrdiff_t step, const F& f) noexcept {
-        float* const* const c = call.c;
+        Real* const* const c = call.c;
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
             Number* const to = reinterpret_cast<Number*>(c[row[i]]) + c_at;
@@ -86,49 +87,52 @@ struct tile_sums {
     }
 
     /// Sums of nothing, or what c holds.
-    GRADKERN_ALWAYS_INLINE void start(const tile_call& call, bool resumes, const row_map& row, std::ptrdiff_t c_at,
-                                      std::ptrdiff_t step) noexcept {
-        for_each([](int, int, simd::vec& sum) GRADKERN_INLINE_LAMBDA { sum = simd::zero(); });
+    GRADKERN_ALWAYS_INLINE void start(const tile_call_of<Real>& call, bool resumes, const row_map& row,
+                                      std::ptrdiff_t c_at, std::ptrdiff_t step) noexcept {
+        for_each([](int, int, simd::vec_of<Real>& sum) GRADKERN_INLINE_LAMBDA { sum = simd::zero<Real>(); });
         if (resumes && call.mode == tile_mode::resume)
             for_each_result(call, row, c_at, step,
-                            [](simd::vec& sum, const float* c) GRADKERN_INLINE_LAMBDA { sum = simd::load(c); });
+                            [](simd::vec_of<Real>& sum, const Real* c) GRADKERN_INLINE_LAMBDA { sum = simd::load(c); });
     }
 
     /// c = the sums, or what it holds plus the sums.
-    GRADKERN_ALWAYS_INLINE void store(const tile_call& call, const row_map& row, std::ptrdiff_t c_at,
+    GRADKERN_ALWAYS_INLINE void store(const tile_call_of<Real>& call, const row_map& row, std::ptrdiff_t c_at,
                                       std::ptrdiff_t step) noexcept {
         if (call.mode == tile_mode::add)
-            for_each_result(call, row, c_at, step, [](simd::vec& sum, const float* c) GRADKERN_INLINE_LAMBDA {
+            for_each_result(call, row, c_at, step, [](simd::vec_of<Real>& sum, const Real* c) GRADKERN_INLINE_LAMBDA {
                 sum = simd::add(simd::load(c), sum);
             });
         for_each_result(call, row, c_at, step,
-                        [](simd::vec sum, float* c) GRADKERN_INLINE_LAMBDA { simd::store(c, sum); });
+                        [](simd::vec_of<Real> sum, Real* c) GRADKERN_INLINE_LAMBDA { simd::store(c, sum); });
     }
 
     /// c = the sums of pairs, rounded to bf16.
-    GRADKERN_ALWAYS_INLINE void round(const tile_call& call, const row_map& row, std::ptrdiff_t c_at) noexcept {
-        for_each_result<std::uint16_t>(call, row, c_at, simd::lanes,
-                                       [](simd::vec sum, std::uint16_t* c)
-                                           GRADKERN_INLINE_LAMBDA { simd::narrow_dots(sum, c); });
+    GRADKERN_ALWAYS_INLINE void round(const tile_call_of<Real>& call, const row_map& row,
+                                      std::ptrdiff_t c_at) noexcept {
+        if constexpr (std::is_same_v<Real, float>)
+            for_each_result<std::uint16_t>(call, row, c_at, simd::lanes,
+                                           [](simd::vec sum, std::uint16_t* c)
+                                               GRADKERN_INLINE_LAMBDA { simd::narrow_dots(sum, c); });
     }
 };
 
 /// Prefetches the next results of row i, and its next numbers where it has one for each lane.
-template <operand A>
-GRADKERN_ALWAYS_INLINE void prefetch_row_ahead(const tile_call& call, const tile_offsets& from, std::ptrdiff_t i,
-                                               int vectors) noexcept {
-    using result = std::conditional_t<is_paired<A>, std::uint16_t, float>;  // of pairs at most
-    const std::ptrdiff_t last = vectors * simd::lanes - 1;                  // number of a row
-    const std::ptrdiff_t steps = std::max<std::ptrdiff_t>(2, vectors * simd::lanes / simd::line_elements<result>) - 1;
+template <operand A, class Real>
+GRADKERN_ALWAYS_INLINE void prefetch_row_ahead(const tile_call_of<Real>& call, const tile_offsets& from,
+                                               std::ptrdiff_t i, int vectors) noexcept {
+    using result = std::conditional_t<is_paired<A>, std::uint16_t, Real>;  // of pairs at most
+    const std::ptrdiff_t last = vectors * simd::lanes_of<Real> - 1;        // number of a row
+    const std::ptrdiff_t steps =
+        std::max<std::ptrdiff_t>(2, vectors * simd::lanes_of<Real> / simd::line_elements<result>) - 1;
     const auto* c = reinterpret_cast<const result*>(call.c[i]);
     simd::prefetch_to_write(c, from.c + call.c_ahead);
     GRADKERN_UNROLL
     for (std::ptrdiff_t j = 1; j <= steps; ++j) simd::prefetch_to_write(c, from.c + call.c_ahead + j * last / steps);
     if constexpr (A == operand::vector || is_group<A>) {
-        const float* a = call.a[i] + from.a;
+        const Real* a = call.a[i] + from.a;
         GRADKERN_UNROLL
-        for (std::ptrdiff_t j = 0; j < (A == operand::pair_group_8 ? 1 : vectors) * simd::lanes;
-             j += simd::line_elements<float>)
+        for (std::ptrdiff_t j = 0; j < (A == operand::pair_group_8 ? 1 : vectors) * simd::lanes_of<Real>;
+             j += simd::line_elements<Real>)
             simd::prefetch_to_l2(a, call.a_ahead + j);
     }
 }
@@ -144,8 +148,8 @@ GRADKERN_NOINLINE void prefetch_16bit_rows(const tile_call& call, std::ptrdiff_t
 }
 
 /// Prefetches for a tile: lines of c are on their way while the sum is computed, since this is the first touch of an output.
-template <operand A>
-GRADKERN_ALWAYS_INLINE void prefetch_tile(const tile_call& call, const row_map& row, const tile_offsets& from,
+template <operand A, class Real>
+GRADKERN_ALWAYS_INLINE void prefetch_tile(const tile_call_of<Real>& call, const row_map& row, const tile_offsets& from,
                                           int vectors) noexcept {
     if constexpr (is_native_16bit<A>) {
         if (!call.no_prefetch) prefetch_16bit_rows<A>(call, from.a, from.c);

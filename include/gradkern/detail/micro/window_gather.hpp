@@ -50,7 +50,7 @@ private:
 /// Where the results of one line of windows are: their offsets, as window_max has left them, and their gradients.
 template <class G>
 struct window_line {
-    const float* offset;
+    const accumulate_t<G>* offset;
     const G* gradient;
 };
 
@@ -79,32 +79,32 @@ GRADKERN_ALWAYS_INLINE void gather_of(std::span<const window_line<G>> lines, con
                                       std::int64_t stride, std::int64_t skip, std::int64_t count, std::int64_t runs,
                                       std::int64_t pixel, std::ptrdiff_t channel, std::ptrdiff_t used,
                                       O* out) noexcept {
-    const std::ptrdiff_t next_offset = fours ? step.offset : std::ptrdiff_t{simd::lanes};
-    const std::ptrdiff_t next_gradient = fours ? step.gradient : std::ptrdiff_t{simd::lanes};
-    const std::ptrdiff_t next_out = fours ? stride * step.out : std::ptrdiff_t{simd::lanes};
+    const std::ptrdiff_t next_offset = fours ? step.offset : std::ptrdiff_t{simd::wide_lanes<G>};
+    const std::ptrdiff_t next_gradient = fours ? step.gradient : std::ptrdiff_t{simd::wide_lanes<G>};
+    const std::ptrdiff_t next_out = fours ? stride * step.out : std::ptrdiff_t{simd::wide_lanes<G>};
     for (std::int64_t run = 0; run < runs; ++run) {
         const std::int64_t strides = fours ? run * std::int64_t{V} : run;  // from the first pixel to here
         const std::ptrdiff_t offset_at = (skip + strides) * step.offset + channel;
         const std::ptrdiff_t gradient_at = (skip + strides) * step.gradient + channel;
-        std::array<simd::vec, V> sum;
-        std::array<simd::vec, V> here;
+        std::array<simd::wide_vec<G>, V> sum;
+        std::array<simd::wide_vec<G>, V> here;
         GRADKERN_UNROLL
         for (std::size_t v = 0; v < V; ++v) {
-            sum[v] = simd::zero();
-            here[v] =
-                v > 0 && !fours ? here[0] : broadcast_bits(pixel + (strides + static_cast<std::int64_t>(v)) * stride);
+            sum[v] = simd::zero<accumulate_t<G>>();
+            here[v] = v > 0 && !fours
+                          ? here[0]
+                          : broadcast_bits<accumulate_t<G>>(pixel + (strides + static_cast<std::int64_t>(v)) * stride);
         }
         for (const window_line<G>& line : lines) {
-            const float* offset = line.offset + offset_at;
+            const accumulate_t<G>* offset = line.offset + offset_at;
             const G* gradient = line.gradient + gradient_at;
             for (std::int64_t i = 0; i < count; ++i) {  // no pointer moves on behind the last window
                 GRADKERN_UNROLL
                 for (std::size_t v = 0; v < V; ++v) {
                     const auto n = static_cast<std::ptrdiff_t>(v);
-                    const simd::mask m =
-                        simd::equal_bits(simd::load(offset + i * step.offset + n * next_offset), here[v]);
+                    const auto m = simd::equal_bits(simd::load(offset + i * step.offset + n * next_offset), here[v]);
                     const G* const from = gradient + i * step.gradient + n * next_gradient;
-                    const simd::vec g = whole ? simd::load_wide(from) : simd::load_wide_partial(from, used);
+                    const simd::wide_vec<G> g = whole ? simd::load_wide(from) : simd::load_wide_partial(from, used);
                     sum[v] = simd::select(m, simd::add(sum[v], g), sum[v]);
                 }
             }
@@ -127,7 +127,7 @@ template <class G, class O, class A>
 void gather_gradients(std::span<const window_line<G>> lines, const gather_steps& step, const shape::axis& columns,
                       std::int64_t first_window, std::int64_t first, std::int64_t last, std::int64_t pixel,
                       std::ptrdiff_t used, O* out, const gather_prefetch<A>& ahead) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<G>;
     const std::int64_t stride = columns.stride;
     std::int64_t x = first;
     reaching_windows windows(columns, x);

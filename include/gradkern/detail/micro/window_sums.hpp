@@ -29,13 +29,13 @@ struct window_reads {
 };
 
 /// The sums of V vectors, the first of which is that of `w` moved by `x` elements.
-template <std::ptrdiff_t V, prefetch Reads, simd::float_element In, simd::float_element Out, class Finish>
+template <std::ptrdiff_t V, prefetch Reads, element In, element Out, class Finish>
 GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::ptrdiff_t x, prefetch writes, Out* out,
                                                const Finish& finish) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
-    simd::vec sums[bound(V)];
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<In>;
+    simd::wide_vec<In> sums[bound(V)];
     GRADKERN_UNROLL
-    for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::zero();
+    for (std::ptrdiff_t v = 0; v < V; ++v) sums[v] = simd::zero<accumulate_t<In>>();
     if (writes == prefetch::ahead) simd::prefetch_stream_to_write(out, V * lanes);
     std::ptrdiff_t at = w.first + x;
     for (std::ptrdiff_t k = 0; k < w.columns; ++k, at += w.column_step) {
@@ -45,7 +45,7 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
         }
         // Columns begin with their first line in place of +0. Where that makes a difference, to the sign of a zero, it
         // makes none to the sum of the columns, which begins with +0.
-        simd::vec column[bound(V)];
+        simd::wide_vec<In> column[bound(V)];
         GRADKERN_UNROLL
         for (std::ptrdiff_t v = 0; v < V; ++v) column[v] = simd::load_wide(w.lines[0] + at + v * lanes);
         for (std::ptrdiff_t l = 1; l < w.line_count; ++l) {
@@ -63,11 +63,11 @@ GRADKERN_ALWAYS_INLINE void sum_window_vectors(const window_reads<In>& w, std::p
 /// out[i * out_step + c] = finish(sum) of window i in channel c, for i < positions and c < channels, which fill a vector.
 /// Window 0 reads what `w` says, each next one `advance` elements further. (Results may be written twice. `finish` takes no
 /// account of where a sum is.) `writes`: whether blocks of many channels prefetch what they write.
-template <prefetch Reads, simd::float_element In, simd::float_element Out, class Finish>
+template <prefetch Reads, element In, element Out, class Finish>
 inline void sum_windows(const window_reads<In>& w, std::ptrdiff_t channels, std::ptrdiff_t positions,
                         std::ptrdiff_t advance, prefetch writes, Out* out, std::ptrdiff_t out_step,
                         const Finish& finish) noexcept {
-    constexpr std::ptrdiff_t lanes = simd::lanes;
+    constexpr std::ptrdiff_t lanes = simd::wide_lanes<In>;
     for (std::ptrdiff_t i = 0; i < positions; ++i, out += out_step) {
         const std::ptrdiff_t from = i * advance;
         std::ptrdiff_t c = 0;

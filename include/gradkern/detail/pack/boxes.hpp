@@ -1,4 +1,4 @@
-// Packing buffers: the input of one block of outputs as f32 with channels innermost, [image][plane][row][column][channel].
+// Packing buffers: the input of one block of outputs in the type of its sums with channels innermost, [image][plane][row][column][channel].
 // Only what lies inside the tensor is copied; there is no padding in a packing buffer.
 #pragma once
 
@@ -68,8 +68,8 @@ struct packed_box {
 
 /// Calls f(offset of a run's first position in the tensor, its length, its place in the packing buffer) for all rows.
 /// Rows that follow each other in the tensor are one run.
-template <class F>
-inline void for_each_contiguous_run(const packed_box& box, const shape::canonical_strides& in, float* packed,
+template <class Real, class F>
+inline void for_each_contiguous_run(const packed_box& box, const shape::canonical_strides& in, Real* packed,
                                     const F& f) {
     const std::int64_t rows = continues(in[3], box.extent[2], in[4]) ? box.extent[1] : 1;
     const std::int64_t positions = rows * box.extent[2];
@@ -84,8 +84,8 @@ inline void for_each_contiguous_run(const packed_box& box, const shape::canonica
 /// Packs neighbouring channels, the first of which `src` points to.
 template <class T>
 inline void pack_channels(const T* src, const shape::canonical_strides& in, const packed_box& box,
-                          std::int64_t channels, float* packed) noexcept {
-    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
+                          std::int64_t channels, accumulate_t<T>* packed) noexcept {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, accumulate_t<T>* to) {
         pack_lanes(src + offset, in[1], channels, in[4], count, to, box.channels);
         clear_lanes(channels, box.channels, count, to, box.channels);
     });
@@ -100,7 +100,7 @@ inline void pack_channel_pairs(const T* src, const shape::canonical_strides& in,
     });
 }
 
-/// The lanes of a panel that run across groups: lane j is output channel first + j. There are narrow_lanes of them at most.
+/// The lanes of a panel that run across groups: lane j is output channel first + j. There are narrow_lanes_of them at most.
 struct lanes_of_groups {
     std::int64_t first;
     std::int64_t count;
@@ -113,18 +113,19 @@ struct lanes_of_groups {
 /// neighbouring groups share lines.
 template <class T>
 inline void spread_positions(const strided_rows<T>& rows, const lanes_of_groups& lanes, std::int64_t channel_step,
-                             std::int64_t step, std::int64_t count, float* out, std::int64_t out_step) noexcept {
-    std::array<std::int64_t, narrow_lanes> offsets{};
+                             std::int64_t step, std::int64_t count, accumulate_t<T>* out,
+                             std::int64_t out_step) noexcept {
+    std::array<std::int64_t, narrow_lanes_of<accumulate_t<T>>> offsets{};
     for (std::int64_t j = 0; j < lanes.count; ++j) offsets[static_cast<std::size_t>(j)] = rows(j) - rows.first;
     const T* source = rows.first;
     for (std::int64_t x = 0; x < count; ++x, source += step, out += out_step) {
         simd::prefetch(source, target.prefetch.packed_positions * step);
         for (std::int64_t k = 0; k < lanes.inputs; ++k) {
-            float* const to = out + k * lanes.width;
+            accumulate_t<T>* const to = out + k * lanes.width;
             for (std::int64_t j = 0; j < lanes.count; ++j)
                 to[j] = load_element(source + k * channel_step + offsets[static_cast<std::size_t>(j)]);
             GRADKERN_NO_UNROLL
-            for (std::int64_t j = lanes.count; j < lanes.width; ++j) to[j] = 0.0F;
+            for (std::int64_t j = lanes.count; j < lanes.width; ++j) to[j] = accumulate_t<T>{0};
         }
     }
 }
@@ -132,9 +133,9 @@ inline void spread_positions(const strided_rows<T>& rows, const lanes_of_groups&
 /// Packs such a panel, [position][k][lane]: channel k of the group of a lane, zero for the lanes behind them.
 template <class T>
 inline void spread_across_groups(const T* src, const shape::canonical_strides& in, const packed_box& box,
-                                 const lanes_of_groups& lanes, float* packed) noexcept {
+                                 const lanes_of_groups& lanes, accumulate_t<T>* packed) noexcept {
     const std::int64_t group_step = lanes.inputs * in[1];
-    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, accumulate_t<T>* to) {
         const strided_rows<T> first{src + offset + lanes.first / lanes.outputs * group_step, group_step, lanes.outputs,
                                     lanes.first % lanes.outputs};
         if (in[4] != 1 && lanes.outputs > 1)

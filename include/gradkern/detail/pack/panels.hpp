@@ -1,4 +1,4 @@
-// Packing into panels: numbers in the order that tiles read them, lanes innermost, always as f32; and the way back.
+// Packing into panels: numbers in the order that tiles read them, lanes innermost, always in the type of the sums; and the way back.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -19,7 +20,7 @@ namespace detail {
 
 /// Stores `value`, or the previous value plus `value`: the previous value is added last, with one rounding to T.
 template <class T>
-GRADKERN_ALWAYS_INLINE void store_result(T* to, float value, bool accumulate) noexcept {
+GRADKERN_ALWAYS_INLINE void store_result(T* to, accumulate_t<T> value, bool accumulate) noexcept {
     store_element(to, accumulate ? load_element(to) + value : value);
 }
 
@@ -49,11 +50,11 @@ struct strided_rows {
 
 /// How a row is read: the first n of a vector of elements, and one. Rows of pairs have their own (pack/pairs.hpp).
 template <class T>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec load_row(const T* row, std::ptrdiff_t n) noexcept {
+[[nodiscard]] GRADKERN_ALWAYS_INLINE simd::wide_vec<T> load_row(const T* row, std::ptrdiff_t n) noexcept {
     return simd::load_wide_partial(row, n);
 }
 template <class T>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE float load_one(const T* row) noexcept {
+[[nodiscard]] GRADKERN_ALWAYS_INLINE accumulate_t<T> load_one(const T* row) noexcept {
     return load_element(row);
 }
 template <class T>
@@ -63,11 +64,11 @@ GRADKERN_ALWAYS_INLINE void prefetch_row(const T* row, std::ptrdiff_t step) noex
 
 /// out[x * out_step + i] = row(i)[x] for the lanes i of a vector and as many x, by way of registers. Columns x behind the first
 /// `columns` are not read: there out is +0.
-template <class Row>
-GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t columns, float* out,
+template <class Row, class Real>
+GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t columns, Real* out,
                                             std::ptrdiff_t out_step) noexcept {
-    constexpr std::ptrdiff_t block = simd::lanes;
-    alignas(64) float square[block * block];
+    constexpr std::ptrdiff_t block = simd::lanes_of<Real>;
+    alignas(64) Real square[bound(block * block)];
     for (std::ptrdiff_t i = 0; i < block; ++i) simd::store(square + i * block, load_row(row(i), columns));
     simd::transpose(square, block, out, out_step);
 }
@@ -75,20 +76,20 @@ GRADKERN_ALWAYS_INLINE void transpose_block(const Row& row, std::ptrdiff_t colum
 /// out[x * out_step + j] = row(j)[x] for lanes j in [0, lanes), x in [0, count): blocks of vector x vector go through
 /// registers, whatever is left element by element. Lanes may share a row.
 template <class T, class Row>
-GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::ptrdiff_t count, float* out,
+GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::ptrdiff_t count, accumulate_t<T>* out,
                                     std::ptrdiff_t out_step) noexcept {
     const Row row = rows;  // a copy, which no store can change
-    constexpr std::ptrdiff_t block = simd::lanes;
+    constexpr std::ptrdiff_t block = simd::wide_lanes<T>;
     // Pieces of columns, so that what one block of lanes has written is in L1 when the next one writes beside it.
     constexpr std::ptrdiff_t piece = 8 * block;
     const std::ptrdiff_t whole = blocks_of_part * count >= block ? lanes / block * block : 0;
     bool direct = false;  // no detour by way of a square: 5 % of a depthwise layer
-    if constexpr (std::is_same_v<Row, strided_rows<float>>) direct = row.same == 1;
+    if constexpr (std::is_same_v<Row, strided_rows<accumulate_t<T>>>) direct = row.same == 1;
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         for (std::ptrdiff_t j = 0; j < whole; j += block) {
             if (count < block) {
-                float transposed[block * block];
+                accumulate_t<T> transposed[bound(block * block)];
                 transpose_block([&](std::ptrdiff_t i) { return row(j + i); }, count, transposed, block);
                 for (std::ptrdiff_t x = 0; x < count; ++x)
                     simd::store(out + x * out_step + j, simd::load(transposed + x * block));
@@ -99,11 +100,11 @@ GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::
             for (std::ptrdiff_t next = begin; next < end; next += block) {
                 const std::ptrdiff_t x =
                     std::min(next, count - block);  // the last block overlaps: the same numbers again
-                float* const to = out + x * out_step + j;
+                accumulate_t<T>* const to = out + x * out_step + j;
                 const bool prefetches = x % simd::line_elements<T> < block;  // once a line
-                if constexpr (std::is_same_v<Row, strided_rows<float>>) {
+                if constexpr (std::is_same_v<Row, strided_rows<accumulate_t<T>>>) {
                     if (direct) {
-                        const float* const from = row.first + j * row.step + x;
+                        const accumulate_t<T>* const from = row.first + j * row.step + x;
                         if (prefetches)
                             for (std::ptrdiff_t i = 0; i < block; ++i)
                                 simd::prefetch(from, i * row.step + packed_row_ahead<T>);
@@ -119,10 +120,11 @@ GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::
         }
     }
     std::ptrdiff_t j = whole;
-    if constexpr (std::is_same_v<Row, strided_rows<float>>) {  // as images have: one pass over what is written
+    if constexpr (std::is_same_v<Row,
+                                 strided_rows<accumulate_t<T>>>) {  // as images have: one pass over what is written
         for (; direct && lanes - j >= 3; j += 3) {
             const T* s = row.first + j * row.step;
-            float* to = out + j;
+            accumulate_t<T>* to = out + j;
             for (std::ptrdiff_t x = 0; x < count; ++x, ++s, to += out_step) {
                 to[0] = load_element(s);
                 to[1] = load_element(s + row.step);
@@ -141,8 +143,8 @@ GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::
 /// pixels are prefetched, since a CPU does not follow parts of pixels.
 template <class T>
 inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::ptrdiff_t source_step,
-                                  std::ptrdiff_t count, float* out, std::ptrdiff_t out_step) noexcept {
-    constexpr std::ptrdiff_t block = simd::lanes;
+                                  std::ptrdiff_t count, accumulate_t<T>* out, std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::wide_lanes<T>;
     constexpr std::ptrdiff_t piece = target.prefetch.packed_lanes;
     const std::ptrdiff_t ahead = count > piece ? piece * source_step : 0;
     for (std::ptrdiff_t begin = 0; begin < count; begin += piece) {
@@ -151,7 +153,7 @@ inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::pt
         for (; j + 2 * block <= lanes; j += 2 * block) {
             for (std::ptrdiff_t x = begin; x < end; ++x) {
                 const T* const from = source + x * source_step + j;
-                float* const to = out + x * out_step + j;
+                accumulate_t<T>* const to = out + x * out_step + j;
                 simd::prefetch(from, ahead);
                 simd::store(to, simd::load_wide(from));
                 simd::store(to + block, simd::load_wide(from + block));
@@ -167,11 +169,11 @@ inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::pt
 /// out[x * out_step + j] = source[j * lane_step + x * source_step] for lanes j in [0, lanes), x in [0, count).
 template <class T>
 GRADKERN_NOINLINE void pack_lanes(const T* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
-                                  std::ptrdiff_t source_step, std::ptrdiff_t count, float* out,
+                                  std::ptrdiff_t source_step, std::ptrdiff_t count, accumulate_t<T>* out,
                                   std::ptrdiff_t out_step) noexcept {
     if (lane_step == 1 && source_step == lanes && out_step == lanes) {
         simd::widen(source, out, count * lanes);
-    } else if (lane_step == 1 && lanes >= simd::lanes / 2) {  // fewer elements are faster one by one
+    } else if (lane_step == 1 && lanes >= simd::wide_lanes<T> / 2) {  // fewer elements are faster one by one
         pack_contiguous_lanes(source, lanes, source_step, count, out, out_step);
     } else if (source_step == 1) {
         pack_columns<T>(strided_rows<T>{source, lane_step}, lanes, count, out, out_step);
@@ -184,19 +186,22 @@ GRADKERN_NOINLINE void pack_lanes(const T* source, std::ptrdiff_t lane_step, std
 }
 
 /// out[x * out_step + j] = 0 for lanes j in [first, last): lanes without a source, which no result ever shows.
-inline void clear_lanes(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_t count, float* out,
+template <class Real>
+inline void clear_lanes(std::ptrdiff_t first, std::ptrdiff_t last, std::ptrdiff_t count, Real* out,
                         std::ptrdiff_t out_step) noexcept {
     if (first == last) return;
-    for (std::ptrdiff_t x = 0; x < count; ++x) own::fill(out + x * out_step + first, out + x * out_step + last, 0.0F);
+    for (std::ptrdiff_t x = 0; x < count; ++x)
+        own::fill(out + x * out_step + first, out + x * out_step + last, Real{0});
 }
 
 /// unpack_lanes where lanes are neighbours in memory: a tile's rows, often a few vectors. No calls.
 template <class T>
-GRADKERN_ALWAYS_INLINE void unpack_contiguous_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes,
-                                                    std::ptrdiff_t count, T* out, std::ptrdiff_t out_step) noexcept {
-    constexpr std::ptrdiff_t block = simd::lanes;
+GRADKERN_ALWAYS_INLINE void unpack_contiguous_lanes(const accumulate_t<T>* in, std::ptrdiff_t in_step,
+                                                    std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
+                                                    std::ptrdiff_t out_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::wide_lanes<T>;
     for (std::ptrdiff_t x = 0; x < count; ++x) {
-        const float* const from = in + x * in_step;
+        const accumulate_t<T>* const from = in + x * in_step;
         T* const to = out + x * out_step;
         std::ptrdiff_t j = 0;
         for (; j + block <= lanes; j += block) simd::store_narrow(to + j, simd::load(from + j));
@@ -207,13 +212,14 @@ GRADKERN_ALWAYS_INLINE void unpack_contiguous_lanes(const float* in, std::ptrdif
 /// unpack_lanes where columns are neighbours in memory, a block of lanes at a time; returns how many lanes are done. Of fewer
 /// columns than a vector has, a part of each vector.
 template <class T>
-GRADKERN_ALWAYS_INLINE std::ptrdiff_t unpack_columns(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes,
-                                                     std::ptrdiff_t count, T* out, std::ptrdiff_t lane_step) noexcept {
-    constexpr std::ptrdiff_t block = simd::lanes;
+GRADKERN_ALWAYS_INLINE std::ptrdiff_t unpack_columns(const accumulate_t<T>* in, std::ptrdiff_t in_step,
+                                                     std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
+                                                     std::ptrdiff_t lane_step) noexcept {
+    constexpr std::ptrdiff_t block = simd::wide_lanes<T>;
     std::ptrdiff_t j = 0;
     for (; count < block && blocks_of_part * count >= block && j + block <= lanes; j += block) {
-        float square[block * block] = {};
-        float transposed[block * block];
+        accumulate_t<T> square[bound(block * block)] = {};
+        accumulate_t<T> transposed[bound(block * block)];
         for (std::ptrdiff_t x = 0; x < count; ++x) simd::store(square + x * block, simd::load(in + x * in_step + j));
         simd::transpose(square, block, transposed, block);
         for (std::ptrdiff_t i = 0; i < block; ++i)
@@ -222,15 +228,15 @@ GRADKERN_ALWAYS_INLINE std::ptrdiff_t unpack_columns(const float* in, std::ptrdi
     for (; count >= block && j + block <= lanes; j += block) {
         for (std::ptrdiff_t next = 0; next < count; next += block) {
             const std::ptrdiff_t x = std::min(next, count - block);  // the last block overlaps
-            const float* const from = in + x * in_step + j;
+            const accumulate_t<T>* const from = in + x * in_step + j;
             T* const to = out + j * lane_step + x;
             if (x % simd::line_elements<T> < block)  // once a line
                 for (std::ptrdiff_t i = 0; i < block; ++i)
                     simd::prefetch_to_write(to, i * lane_step + packed_row_ahead<T>);
-            if constexpr (std::is_same_v<T, float>) {
+            if constexpr (simd::is_wide<T>) {
                 simd::transpose(from, in_step, to, lane_step);
             } else {
-                float square[block * block];
+                accumulate_t<T> square[bound(block * block)];
                 simd::transpose(from, in_step, square, block);
                 for (std::ptrdiff_t i = 0; i < block; ++i)
                     simd::store_narrow(to + i * lane_step, simd::load(square + i * block));
@@ -242,8 +248,8 @@ GRADKERN_ALWAYS_INLINE std::ptrdiff_t unpack_columns(const float* in, std::ptrdi
 
 /// The way back: out[j * lane_step + x * out_step] = in[x * in_step + j], or that plus the previous value.
 template <class T>
-inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
-                         std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+inline void unpack_lanes(const accumulate_t<T>* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
+                         T* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
     std::ptrdiff_t j = 0;
     if (!accumulate) {
         if (lane_step == 1 && in_step == lanes && out_step == lanes) {
@@ -266,10 +272,13 @@ inline void unpack_lanes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t
     }
 }
 
-/// The same of f64, each rounded to f32 on the way; in_step <= 128.
+/// The same of f64 sums of other elements, each rounded to f32 on the way; in_step <= 128.
 template <class T>
-inline void unpack_lanes(const double* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, T* out,
-                         std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+requires(!std::is_same_v<accumulate_t<T>, double>) inline void unpack_lanes(const double* in, std::ptrdiff_t in_step,
+                                                                            std::ptrdiff_t lanes, std::ptrdiff_t count,
+                                                                            T* out, std::ptrdiff_t lane_step,
+                                                                            std::ptrdiff_t out_step,
+                                                                            bool accumulate) noexcept {
     std::array<float, 1024> rounded;
     const std::ptrdiff_t most = static_cast<std::ptrdiff_t>(rounded.size()) / in_step;
     for (std::ptrdiff_t x = 0; x < count; x += most) {
@@ -281,29 +290,32 @@ inline void unpack_lanes(const double* in, std::ptrdiff_t in_step, std::ptrdiff_
 }
 
 /// unpack_lanes into a tensor whose elements only the function knows.
-using unpack_function = void (*)(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
-                                 std::byte* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step,
-                                 bool accumulate) noexcept;
+template <class Real>
+using unpack_function_of = void (*)(const Real* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
+                                    std::byte* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step,
+                                    bool accumulate) noexcept;
 template <class T>
-void unpack_bytes(const float* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count, std::byte* out,
-                  std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
+void unpack_bytes(const accumulate_t<T>* in, std::ptrdiff_t in_step, std::ptrdiff_t lanes, std::ptrdiff_t count,
+                  std::byte* out, std::ptrdiff_t lane_step, std::ptrdiff_t out_step, bool accumulate) noexcept {
     unpack_lanes(in, in_step, lanes, count, reinterpret_cast<T*>(out), lane_step, out_step, accumulate);
 }
 
-/// The element type of an output.
+/// The element type of an output of sums of type Real.
+template <class Real>
 struct output_element {
     std::int64_t bytes = 0;
-    bool is_f32 = false;
-    unpack_function unpack = nullptr;
+    bool is_sum = false;  ///< whether tiles may write it as it is
+    unpack_function_of<Real> unpack = nullptr;
 };
 template <class T>
-inline constexpr output_element output_element_of{sizeof(T), std::is_same_v<T, float>, &unpack_bytes<T>};
+inline constexpr output_element<accumulate_t<T>> output_element_of{sizeof(T), simd::is_wide<T>, &unpack_bytes<T>};
 
 /// to[i] += from[i], then from[i] = 0: one level of a fixed-order sum into the next.
-GRADKERN_NOINLINE inline void fold(float* from, float* to, std::ptrdiff_t count) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void fold(Real* from, Real* to, std::ptrdiff_t count) noexcept {
     for (std::ptrdiff_t i = 0; i < count; ++i) {
         to[i] += from[i];
-        from[i] = 0.0F;
+        from[i] = Real{0};
     }
 }
 

@@ -56,13 +56,14 @@ private:
 /// `pairs`: of pairs of bf16 channels, half as many.
 template <class T>
 GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t count, std::int64_t channel_step,
-                                   std::int64_t channels, bool pairs, float* packed, std::int64_t pitch) noexcept {
-    for (float* const end = packed + count; packed != end;) {
+                                   std::int64_t channels, bool pairs, accumulate_t<T>* packed,
+                                   std::int64_t pitch) noexcept {
+    for (accumulate_t<T>* const end = packed + count; packed != end;) {
         const pixel_run run = walk.next(end - packed);
         const std::int64_t step = walk.step();
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         const std::int64_t together = !pairs ? 1 : step == 1 ? 2 : channels;  // channels
-        float* to = packed;
+        accumulate_t<T>* to = packed;
         for (std::int64_t k = 0; k < channels; k += together, to += pitch) {
             const T* const from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.

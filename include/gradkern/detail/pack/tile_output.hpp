@@ -30,31 +30,32 @@ enum class tile_results : std::uint8_t {
 };
 
 /// The output of a panel of channels at a time.
+template <class Real>
 class tile_output {
 public:
     /// Tiles are `width` lanes wide; `out` are the tensor's strides.
-    tile_output(const output_element& element, const shape::canonical_strides& out, std::int64_t width, bool accumulate,
-                tile_results results) noexcept
+    tile_output(const output_element<Real>& element, const shape::canonical_strides& out, std::int64_t width,
+                bool accumulate, tile_results results) noexcept
         : element_(element), out_(out), panel_(width), width_(width), accumulate_(accumulate), results_(results) {}
 
     /// From now on rows wait in `buffer`, which has room for the outputs of `box`; returns the strides of their offsets. `clear`:
     /// rows that no tile computes are zero.
-    shape::canonical_strides buffer_box(const box_grid::item& box, float* buffer, bool clear) noexcept {
+    shape::canonical_strides buffer_box(const box_grid::item& box, Real* buffer, bool clear) noexcept {
         box_ = {box.first_image, box.last_image - box.first_image, box.first, {}, width_};
         for (std::size_t i = 0; i < 3; ++i) box_.extent[i] = box.last[i] - box.first[i];
         box_buffer_ = buffer;
         const shape::canonical_strides strides = box_.strides();
-        if (clear) std::memset(buffer, 0, static_cast<std::size_t>(box_.images * strides[0]) * sizeof(float));
+        if (clear) std::memset(buffer, 0, static_cast<std::size_t>(box_.images * strides[0]) * sizeof(Real));
         return strides;
     }
 
     /// Begins the panel whose first channel is at `dst`. Rows of the one before must have been flushed. `whole` says that
     /// tiles write no lanes but these. `bias` may be null; else it has a number for each lane.
-    void begin_panel(std::byte* dst, std::int64_t lanes_used, bool whole, const float* bias) noexcept {
+    void begin_panel(std::byte* dst, std::int64_t lanes_used, bool whole, const Real* bias) noexcept {
         dst_ = dst;
         lanes_ = lanes_used;
         bias_ = bias;
-        const bool elements = element_.is_f32 || results_ == tile_results::rounded;
+        const bool elements = element_.is_sum || results_ == tile_results::rounded;
         direct_ = results_ == tile_results::native_16bit ||
                   (elements && out_[1] == 1 && whole && !accumulate_ && bias == nullptr);
     }
@@ -78,7 +79,7 @@ public:
 
     /// One for each row of a tile, and from them to those of the next tile of a line.
     struct row_pointers {
-        float* const* first;
+        Real* const* first;
         std::ptrdiff_t next_tile;
     };
     /// Where the next `tiles` tiles of `count` rows write. The first tile's rows belong at the offsets `to`; several tiles lie
@@ -86,9 +87,9 @@ public:
     /// fused panels.
     [[nodiscard]] row_pointers rows(std::ptrdiff_t count, std::ptrdiff_t tiles, const std::int64_t* to,
                                     std::int64_t step, std::int64_t first_lane = 0) noexcept {
-        const auto pointer = [&](std::ptrdiff_t i) -> float*& { return pointers_[static_cast<std::size_t>(i)]; };
+        const auto pointer = [&](std::ptrdiff_t i) -> Real*& { return pointers_[static_cast<std::size_t>(i)]; };
         if (direct_) {
-            for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = reinterpret_cast<float*>(at(to[i]));
+            for (std::ptrdiff_t i = 0; i < count; ++i) pointer(i) = reinterpret_cast<Real*>(at(to[i]));
             return {pointers_.data(), count * step};
         }
         if (box_buffer_ != nullptr) {
@@ -116,14 +117,14 @@ public:
     /// Sends the rows in the buffer to the tensor.
     void flush() noexcept {
         if (box_buffer_ != nullptr) {
-            for_each_contiguous_run(box_, out_, box_buffer_, [&](std::int64_t offset, std::int64_t count, float* from) {
+            for_each_contiguous_run(box_, out_, box_buffer_, [&](std::int64_t offset, std::int64_t count, Real* from) {
                 add_bias(from, count);
                 element_.unpack(from, width_, lanes_, count, at(offset), out_[1], out_[4], accumulate_);
             });
             return;
         }
         add_bias(buffer_.data(), filled_);
-        const float* row = buffer_.data();
+        const Real* row = buffer_.data();
         // Rows that follow one another in the tensor leave together: with channels apart they are transposed.
         for (std::ptrdiff_t i = 0; i < filled_;) {
             const std::int64_t* to = to_.data() + i;
@@ -139,34 +140,36 @@ public:
 private:
     [[nodiscard]] std::byte* at(std::int64_t offset) const noexcept { return dst_ + offset * element_.bytes; }
 
-    GRADKERN_NOINLINE void add_bias(float* row, std::ptrdiff_t count) noexcept {
+    GRADKERN_NOINLINE void add_bias(Real* row, std::ptrdiff_t count) noexcept {
         if (bias_ == nullptr) return;
-        for (float* r = row; r != row + count * width_; r += width_) {
-            const float* bias = bias_;
+        for (Real* r = row; r != row + count * width_; r += width_) {
+            const Real* bias = bias_;
             for (std::int64_t panel = 0; panel < lanes_; panel += panel_, bias += bias_step_)
                 for (std::int64_t j = 0; j < std::min(panel_, lanes_ - panel); ++j) r[panel + j] += bias[j];
         }
     }
 
-    output_element element_;
+    output_element<Real> element_;
     std::byte* dst_ = nullptr;
     shape::canonical_strides out_;
     packed_box box_{};
-    float* box_buffer_ = nullptr;
+    Real* box_buffer_ = nullptr;
     std::int64_t lanes_ = 0;
     std::int64_t panel_;
     std::int64_t width_;  // of a row of the buffer: a panel, or those that are fused
-    const float* bias_ = nullptr;
+    const Real* bias_ = nullptr;
     std::int64_t bias_step_ = 0;
     bool accumulate_;
     tile_results results_;
     bool direct_ = false;
-    static constexpr std::ptrdiff_t buffer_rows = 4 * static_cast<std::ptrdiff_t>(simd::lanes) + most_rows_of_any;
-    static constexpr std::ptrdiff_t buffer_floats = std::max<std::ptrdiff_t>(buffer_rows * tile_lanes, 4096);
+    static constexpr std::ptrdiff_t buffer_rows =
+        4 * static_cast<std::ptrdiff_t>(simd::lanes_of<Real>) + most_rows_of_any;
+    static constexpr std::ptrdiff_t buffer_floats =
+        std::max<std::ptrdiff_t>(buffer_rows * tile_lanes_of<Real>, 16384 / sizeof(Real));
     std::ptrdiff_t filled_ = 0;
-    std::array<float*, most_rows_of_any> pointers_{};
-    std::array<std::int64_t, buffer_rows> to_;
-    alignas(64) std::array<float, buffer_floats> buffer_;
+    std::array<Real*, most_rows_of_any> pointers_{};
+    std::array<std::int64_t, bound(buffer_rows)> to_;
+    alignas(64) std::array<Real, bound(buffer_floats)> buffer_;
 };
 
 }  // namespace detail

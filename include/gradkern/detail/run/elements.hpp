@@ -10,12 +10,13 @@ namespace detail {
 
 /// Whether operators take elements of all these types.
 template <class... T>
-inline constexpr bool takes_elements = (simd::float_element<T> && ...);
+inline constexpr bool takes_elements = (element<T> && ...);
 
 /// Whether a bias, or the gradient of weights or of a bias, may have elements of type Other beside tensors of T.
 template <class T, class Other>
-inline constexpr bool may_go_with =
-    element_traits<Other>::type == element_traits<T>::type || element_traits<Other>::type == data_type::f32;
+inline constexpr bool may_go_with = element_traits<Other>::type == element_traits<T>::type ||
+                                    (element_traits<Other>::type == data_type::f32 &&
+                                     element_traits<T>::type != data_type::f64);
 
 /// One sentence from the compiler where they do not. What would not compile after it asks `takes_elements`.
 template <class T, class... Others>
@@ -25,10 +26,10 @@ constexpr void require_elements() noexcept {
                       "gradkern: the bias, and the gradients of weights and bias, have the element type of the other "
                       "tensors, or are float where those have 16 bits");
     }
-    static_assert(
-        takes_elements<T, Others...>,
-        "gradkern: operators take elements of type float, float16 or bfloat16, or of a type that element_traits "
-        "opens, all without const; the references, ref::X, take double, too");
+    static_assert(takes_elements<T, Others...>,
+                  "gradkern: operators take elements of type float, float16, bfloat16 or double, or of a type that "
+                  "element_traits "
+                  "opens, all without const");
 }
 
 }  // namespace detail

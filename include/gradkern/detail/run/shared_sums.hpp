@@ -15,32 +15,33 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// How many partial sums of how many floats each part has.
+/// How many partial sums of how many numbers each part has.
 struct shared_layout {
     std::int64_t parts = 0;
     std::int64_t sums = 1;
-    std::int64_t floats = 0;
+    std::int64_t numbers = 0;
+    std::int64_t number_bytes = sizeof(float);
 
-    /// Floats from one to the next.
+    /// Numbers from one to the next.
     [[nodiscard]] constexpr std::int64_t pitch() const noexcept {
-        return shape::ceil_div(floats, std::int64_t{16}) * 16;
+        return shape::ceil_div(numbers, std::int64_t{16}) * 16;
     }
     /// Bytes of them all, and of a line of the cache for each part; INT64_MAX where they cannot be counted.
     [[nodiscard]] constexpr std::int64_t bytes() const noexcept {
-        const shape::checked bytes =
-            (shape::checked(pitch()) * sums * static_cast<std::int64_t>(sizeof(float)) + cache_line) * parts;
+        const shape::checked bytes = (shape::checked(pitch()) * sums * number_bytes + cache_line) * parts;
         return bytes.ok() ? bytes.value() : INT64_MAX;
     }
 };
 
+template <class Real>
 class shared_sums {
 public:
     /// In memory of layout.bytes(), which begins with a line of the cache.
     GRADKERN_NOINLINE shared_sums(const shared_layout& layout, std::byte* memory) noexcept
-        : layout_(layout), done_(memory), sums_(array_at<float>(memory, layout.parts * cache_line)) {
+        : layout_(layout), done_(memory), sums_(array_at<Real>(memory, layout.parts * cache_line)) {
         for (std::int64_t part = 0; part < layout.parts; ++part) ::new (place(part)) counter(0);
     }
-    [[nodiscard]] float* at(std::int64_t part, std::int64_t sum) const noexcept {
+    [[nodiscard]] Real* at(std::int64_t part, std::int64_t sum) const noexcept {
         return sums_ + (part * layout_.sums + sum) * layout_.pitch();
     }
     /// Counts a task of a part as done; returns whether all of them are.
@@ -56,7 +57,7 @@ private:
 
     shared_layout layout_;
     std::byte* done_;
-    float* sums_;
+    Real* sums_;
 };
 
 /// Bytes of slices for `workers`, and of what they share; SIZE_MAX where they cannot be counted.

@@ -23,7 +23,7 @@ namespace detail {
 
 /// Least scratch (scratch_use::least) is counted as if vectors had 16 lanes, and is that many times larger where they have
 /// more: so the same problems fit the stack on every CPU.
-inline constexpr std::int64_t least_lanes = 16;
+inline constexpr std::int64_t least_lanes = 16;  // of floats; of doubles half as many
 inline constexpr std::int64_t least_times = std::max<std::int64_t>(1, simd::lanes / least_lanes);
 
 /// Byte offsets of the arrays in one worker's slice of the workspace, each on a cache line of its own.
@@ -36,8 +36,12 @@ public:
     /// Reserves `count` objects of type U and returns the byte offset of the first.
     template <class U>
     constexpr std::int64_t reserve(std::int64_t count) noexcept {
+        return reserve(count, sizeof(U));
+    }
+    /// The same of objects of so many bytes.
+    constexpr std::int64_t reserve(std::int64_t count, std::int64_t each) noexcept {
         const std::int64_t at = bytes_;
-        bytes_ += (count * static_cast<std::int64_t>(sizeof(U)) + cache_line - 1) / cache_line * cache_line * times_;
+        bytes_ += (count * each + cache_line - 1) / cache_line * cache_line * times_;
         return at;
     }
     [[nodiscard]] constexpr std::int64_t bytes() const noexcept { return bytes_; }

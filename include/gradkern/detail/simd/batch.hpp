@@ -2,15 +2,16 @@
 #define GRADKERN_DETAIL_SIMD_BATCH_HPP
 
 /// \file
-/// \brief `vec` as an xsimd batch.
+/// \brief `vec_of` as an xsimd batch.
 ///
-/// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec` and the operations on it.
+/// Included by detail/simd.hpp alone; one of array.hpp, batch.hpp defines `vec_of` and the operations on it.
 
 #include <xsimd/xsimd.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
@@ -34,35 +35,78 @@ using arch = xsimd::avx512f;  // of such a CPU (-march=knl) xsimd may choose avx
 using arch = xsimd::default_arch;
 #endif
 
-using vec = xsimd::batch<float, arch>;
-
-inline constexpr std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(vec::size);
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec broadcast(float value) noexcept { return vec(value); }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load(const float* source) noexcept { return vec::load_unaligned(source); }
-GRADKERN_ALWAYS_INLINE void store(float* dst, vec value) noexcept { value.store_unaligned(dst); }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add(vec a, vec b) noexcept { return a + b; }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sub(vec a, vec b) noexcept { return a - b; }
-#if defined(__aarch64__) && !XSIMD_WITH_SVE
-// xsimd 8.1 divides floats by a refined reciprocal here, which does not round correctly.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return vdivq_f32(a, b); }
-#else
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div(vec a, vec b) noexcept { return a / b; }
+#if defined(GRADKERN_DETAIL_REGISTERS)
+namespace registers = GRADKERN_DETAIL_REGISTERS;
 #endif
 
-using mask = vec::batch_bool_type;
+template <class Real>
+using vec_of = xsimd::batch<Real, arch>;
+template <class Real>
+using mask_of = xsimd::batch_bool<Real, arch>;
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE mask greater(vec a, vec b) noexcept { return a > b; }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE mask is_nan(vec a) noexcept { return xsimd::isnan(a); }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE mask either(mask a, mask b) noexcept { return a | b; }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE mask but_not(mask a, mask b) noexcept { return a & !b; }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec select(mask m, vec a, vec b) noexcept { return xsimd::select(m, a, b); }
+template <class Real>
+inline constexpr auto lanes_of = static_cast<std::ptrdiff_t>(vec_of<Real>::size);
+
+using vec = vec_of<float>;
+using mask = mask_of<float>;
+inline constexpr std::ptrdiff_t lanes = lanes_of<float>;
+
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> broadcast(Real value) noexcept {
+    return vec_of<Real>(value);
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> load(const Real* source) noexcept {
+    return vec_of<Real>::load_unaligned(source);
+}
+template <class Real>
+GRADKERN_ALWAYS_INLINE void store(Real* dst, vec_of<Real> value) noexcept {
+    value.store_unaligned(dst);
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> add(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return a + b;
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> sub(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return a - b;
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> div(vec_of<Real> a, vec_of<Real> b) noexcept {
+#if defined(__aarch64__) && !XSIMD_WITH_SVE
+    return registers::div(a, b);
+#else
+    return a / b;
+#endif
+}
+
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask_of<Real> greater(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return a > b;
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask_of<Real> is_nan(vec_of<Real> a) noexcept {
+    return xsimd::isnan(a);
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask_of<Real> either(mask_of<Real> a, mask_of<Real> b) noexcept {
+    return a | b;
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask_of<Real> but_not(mask_of<Real> a, mask_of<Real> b) noexcept {
+    return a & !b;
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> select(mask_of<Real> m, vec_of<Real> a, vec_of<Real> b) noexcept {
+    return xsimd::select(m, a, b);
+}
 
 #if defined(GRADKERN_DETAIL_REGISTERS)
 
-namespace registers = GRADKERN_DETAIL_REGISTERS;
-
-using register_type = vec::register_type;
+/// The register of a vector.
+template <class Real>
+using register_of = typename vec_of<Real>::register_type;
+using register_type = register_of<float>;
 
 inline constexpr bool has_fast_bf16 = true;
 #if GRADKERN_DETAIL_HAS_F16C || defined(__AVX512F__) || defined(__aarch64__)
@@ -78,33 +122,60 @@ inline constexpr bool is_fused = lanes == 16;  // AVX-512 alone has it without t
 #endif
 
 // The intrinsics, and not xsimd::fma: that one is a product and a sum for some architectures in some versions.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept { return registers::fma(a, b, c); }
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> fma(vec_of<Real> a, vec_of<Real> b, vec_of<Real> c) noexcept {
+    return registers::fma(a, b, c);
+}
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma_broadcast(const float* a, vec b, vec c) noexcept {
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> fma_broadcast(const Real* a, vec_of<Real> b,
+                                                                vec_of<Real> c) noexcept {
     return registers::fma_broadcast(a, b, c);
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept { return registers::opaque(a * b); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return registers::sqrt(a); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec div_whole(vec a, vec d, vec r) noexcept {
-    return registers::div_whole(a, d, r);
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> mul(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return registers::opaque(a * b);
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec keep(vec a) noexcept { return registers::opaque(a); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept { return registers::min(a, b); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept { return registers::max(a, b); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec load_partial(const float* source, std::ptrdiff_t n) noexcept {
-    if (n >= lanes) return load(source);
-    return registers::load_first(source, n > 0 ? n : 0, register_type{});
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> sqrt(vec_of<Real> a) noexcept {
+    return registers::sqrt(a);
 }
 
-GRADKERN_ALWAYS_INLINE void store_partial(float* dst, vec value, std::ptrdiff_t n) noexcept {
-    if (n >= lanes) {
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> div_whole(vec_of<Real> a, vec_of<Real> d, vec_of<Real> r) noexcept {
+    if constexpr (std::is_same_v<Real, float>) {
+        return registers::div_whole(a, d, r);
+    } else {
+        return div(a, d);
+    }
+}
+
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> keep(vec_of<Real> a) noexcept {
+    return registers::opaque(a);
+}
+
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> min(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return registers::min(a, b);
+}
+
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> max(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return registers::max(a, b);
+}
+
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> load_partial(const Real* source, std::ptrdiff_t n) noexcept {
+    if (n >= lanes_of<Real>) return load(source);
+    return registers::load_first(source, n > 0 ? n : 0, register_of<Real>{});
+}
+
+template <class Real>
+GRADKERN_ALWAYS_INLINE void store_partial(Real* dst, vec_of<Real> value, std::ptrdiff_t n) noexcept {
+    if (n >= lanes_of<Real>) {
         store(dst, value);
     } else if (n > 0) {
         registers::store_first(dst, value, n);
@@ -123,14 +194,19 @@ GRADKERN_ALWAYS_INLINE void narrow_f16(vec value, void* dst) noexcept { register
 
 GRADKERN_ALWAYS_INLINE void narrow_bf16(vec value, void* dst) noexcept { registers::store_narrow_bf16(dst, value); }
 
-/// The sum of the lanes' bits as integers of 32 bits.
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec add_bits(vec a, vec b) noexcept { return registers::add_bits(a, b); }
-
-[[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
-    return mask(registers::equal_bits(a, b));
+/// The sum of the lanes' bits as integers of as many bits.
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> add_bits(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return registers::add_bits(a, b);
 }
 
-GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec a, std::int64_t number) noexcept {
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask_of<Real> equal_bits(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return mask_of<Real>(registers::equal_bits(a, b));
+}
+
+template <class Real>
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, vec_of<Real> a, std::int64_t number) noexcept {
     registers::store_bits_plus(dst, a, number);
 }
 
@@ -184,24 +260,32 @@ GRADKERN_ALWAYS_INLINE void interleave_words(const void* low, const void* high, 
 #endif
 
 /// Not inlined: to transpose takes much longer than a call, and is done at many places.
-GRADKERN_NOINLINE inline void transpose(const float* source, std::ptrdiff_t source_stride, float* dst,
-                                        std::ptrdiff_t dst_stride) noexcept {
-    static_assert(lanes % 4 == 0);
-    for (std::ptrdiff_t j = 0; j < lanes; j += 4) {
-        const float* const column = source + j;
-        const register_type row0 = registers::load_quarters(column, source_stride, register_type{});
-        const register_type row1 = registers::load_quarters(column + source_stride, source_stride, register_type{});
-        const register_type row2 = registers::load_quarters(column + 2 * source_stride, source_stride, register_type{});
-        const register_type row3 = registers::load_quarters(column + 3 * source_stride, source_stride, register_type{});
-        const register_type low01 = registers::unpack_low(row0, row1);
-        const register_type low23 = registers::unpack_low(row2, row3);
-        const register_type high01 = registers::unpack_high(row0, row1);
-        const register_type high23 = registers::unpack_high(row2, row3);
-        float* const out = dst + j * dst_stride;
-        registers::store_all(out, registers::low_pairs(low01, low23));
-        registers::store_all(out + dst_stride, registers::high_pairs(low01, low23));
-        registers::store_all(out + 2 * dst_stride, registers::low_pairs(high01, high23));
-        registers::store_all(out + 3 * dst_stride, registers::high_pairs(high01, high23));
+template <class Real>
+GRADKERN_NOINLINE void transpose(const Real* source, std::ptrdiff_t source_stride, Real* dst,
+                                 std::ptrdiff_t dst_stride) noexcept {
+    using quarters = register_of<Real>;
+    constexpr std::ptrdiff_t rows = 16 / sizeof(Real);  // elements of a quarter
+    static_assert(lanes_of<Real> % rows == 0);
+    for (std::ptrdiff_t j = 0; j < lanes_of<Real>; j += rows) {
+        const Real* const column = source + j;
+        const quarters row0 = registers::load_quarters(column, source_stride, quarters{});
+        const quarters row1 = registers::load_quarters(column + source_stride, source_stride, quarters{});
+        const quarters low01 = registers::unpack_low(row0, row1);
+        const quarters high01 = registers::unpack_high(row0, row1);
+        Real* const out = dst + j * dst_stride;
+        if constexpr (rows == 2) {
+            registers::store_all(out, low01);
+            registers::store_all(out + dst_stride, high01);
+        } else {
+            const quarters row2 = registers::load_quarters(column + 2 * source_stride, source_stride, quarters{});
+            const quarters row3 = registers::load_quarters(column + 3 * source_stride, source_stride, quarters{});
+            const quarters low23 = registers::unpack_low(row2, row3);
+            const quarters high23 = registers::unpack_high(row2, row3);
+            registers::store_all(out, registers::low_pairs(low01, low23));
+            registers::store_all(out + dst_stride, registers::high_pairs(low01, low23));
+            registers::store_all(out + 2 * dst_stride, registers::low_pairs(high01, high23));
+            registers::store_all(out + 3 * dst_stride, registers::high_pairs(high01, high23));
+        }
     }
 }
 
@@ -209,15 +293,20 @@ GRADKERN_NOINLINE inline void transpose(const float* source, std::ptrdiff_t sour
 
 inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_RVV;
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec mul(vec a, vec b) noexcept {
-    vec product = a * b;
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> mul(vec_of<Real> a, vec_of<Real> b) noexcept {
+    vec_of<Real> product = a * b;
     GRADKERN_DETAIL_OPAQUE(product);
     return product;
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec sqrt(vec a) noexcept { return xsimd::sqrt(a); }
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> sqrt(vec_of<Real> a) noexcept {
+    return xsimd::sqrt(a);
+}
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec fma(vec a, vec b, vec c) noexcept {
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> fma(vec_of<Real> a, vec_of<Real> b, vec_of<Real> c) noexcept {
     if constexpr (is_fused) {
         return xsimd::fma(a, b, c);
     } else {
@@ -225,16 +314,24 @@ inline constexpr bool is_fused = XSIMD_WITH_SVE || XSIMD_WITH_VSX || XSIMD_WITH_
     }
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec min(vec a, vec b) noexcept { return xsimd::select(a < b, a, b); }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec max(vec a, vec b) noexcept { return xsimd::select(a > b, a, b); }
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> min(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return xsimd::select(a < b, a, b);
+}
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> max(vec_of<Real> a, vec_of<Real> b) noexcept {
+    return xsimd::select(a > b, a, b);
+}
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE mask equal_bits(vec a, vec b) noexcept {
-    float x[lanes];
-    float y[lanes];
+template <class Real>
+[[nodiscard]] GRADKERN_ALWAYS_INLINE mask_of<Real> equal_bits(vec_of<Real> a, vec_of<Real> b) noexcept {
+    Real x[lanes_of<Real>];
+    Real y[lanes_of<Real>];
     store(x, a);
     store(y, b);
-    for (std::ptrdiff_t i = 0; i < lanes; ++i) x[i] = std::memcmp(&x[i], &y[i], sizeof(float)) == 0 ? 1.0f : 0.0f;
-    return greater(load(x), broadcast(0.0f));
+    for (std::ptrdiff_t i = 0; i < lanes_of<Real>; ++i)
+        x[i] = std::memcmp(&x[i], &y[i], sizeof(Real)) == 0 ? Real{1} : Real{0};
+    return greater(load(x), broadcast(Real{0}));
 }
 
 #endif

@@ -23,6 +23,17 @@ GRADKERN_ALWAYS_INLINE float32x4_t opaque(float32x4_t value) noexcept {
     return value;
 }
 
+GRADKERN_ALWAYS_INLINE float64x2_t opaque(float64x2_t value) noexcept {
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+w", value);
+    return value;
+}
+
+GRADKERN_ALWAYS_INLINE float64x2_t fma(float64x2_t a, float64x2_t b, float64x2_t c) noexcept {
+    return vfmaq_f64(c, a, b);
+}
+GRADKERN_ALWAYS_INLINE float64x2_t fma_broadcast(const double* a, float64x2_t b, float64x2_t c) noexcept {
+    return fma(vdupq_n_f64(*a), b, c);
+}
 GRADKERN_ALWAYS_INLINE float32x4_t fma(float32x4_t a, float32x4_t b, float32x4_t c) noexcept {
     return vfmaq_f32(c, a, b);
 }
@@ -32,6 +43,10 @@ GRADKERN_ALWAYS_INLINE float32x4_t fma_broadcast(const float* a, float32x4_t b, 
 
 // xsimd 8.1 refines an estimate of the root, which does not round correctly.
 GRADKERN_ALWAYS_INLINE float32x4_t sqrt(float32x4_t a) noexcept { return vsqrtq_f32(a); }
+GRADKERN_ALWAYS_INLINE float64x2_t sqrt(float64x2_t a) noexcept { return vsqrtq_f64(a); }
+// xsimd 8.1 divides by a refined reciprocal, which does not round correctly.
+GRADKERN_ALWAYS_INLINE float32x4_t div(float32x4_t a, float32x4_t b) noexcept { return vdivq_f32(a, b); }
+GRADKERN_ALWAYS_INLINE float64x2_t div(float64x2_t a, float64x2_t b) noexcept { return vdivq_f64(a, b); }
 GRADKERN_ALWAYS_INLINE float32x4_t div_whole(float32x4_t a, float32x4_t d, float32x4_t) noexcept {
     return vdivq_f32(a, d);
 }
@@ -42,6 +57,22 @@ GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept {
 }
 GRADKERN_ALWAYS_INLINE float32x4_t max(float32x4_t a, float32x4_t b) noexcept {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+
+GRADKERN_ALWAYS_INLINE float64x2_t min(float64x2_t a, float64x2_t b) noexcept {
+    return vbslq_f64(vcltq_f64(a, b), a, b);
+}
+GRADKERN_ALWAYS_INLINE float64x2_t max(float64x2_t a, float64x2_t b) noexcept {
+    return vbslq_f64(vcgtq_f64(a, b), a, b);
+}
+
+/// The first n (0 or 1) lanes of f64, zero above.
+GRADKERN_ALWAYS_INLINE float64x2_t load_first(const double* source, std::ptrdiff_t n, float64x2_t) noexcept {
+    const float64x2_t zeros = vdupq_n_f64(0.0);
+    return n > 0 ? vld1q_lane_f64(source, zeros, 0) : zeros;
+}
+GRADKERN_ALWAYS_INLINE void store_first(double* dst, float64x2_t value, std::ptrdiff_t n) noexcept {
+    if (n > 0) vst1q_lane_f64(dst, value, 0);
 }
 
 /// The first n (0 ... 3) lanes, zero above.
@@ -92,6 +123,10 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, float32x4_t value) noex
 GRADKERN_ALWAYS_INLINE float32x4_t load_quarters(const float* source, std::ptrdiff_t, float32x4_t) noexcept {
     return vld1q_f32(source);
 }
+/// The same of f64: a quarter holds two elements of row 2q + i.
+GRADKERN_ALWAYS_INLINE float64x2_t load_quarters(const double* source, std::ptrdiff_t, float64x2_t) noexcept {
+    return vld1q_f64(source);
+}
 /// The sum of the lanes' bits as integers of 32 bits.
 GRADKERN_ALWAYS_INLINE float32x4_t add_bits(float32x4_t a, float32x4_t b) noexcept {
     return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
@@ -99,12 +134,22 @@ GRADKERN_ALWAYS_INLINE float32x4_t add_bits(float32x4_t a, float32x4_t b) noexce
 GRADKERN_ALWAYS_INLINE uint32x4_t equal_bits(float32x4_t a, float32x4_t b) noexcept {
     return vceqq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
 }
+/// The same of f64, as integers of 64 bits.
+GRADKERN_ALWAYS_INLINE float64x2_t add_bits(float64x2_t a, float64x2_t b) noexcept {
+    return vreinterpretq_f64_u64(vaddq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b)));
+}
+GRADKERN_ALWAYS_INLINE uint64x2_t equal_bits(float64x2_t a, float64x2_t b) noexcept {
+    return vceqq_u64(vreinterpretq_u64_f64(a), vreinterpretq_u64_f64(b));
+}
 /// target[i] = number + the bits of lane i.
 GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, float32x4_t lanes, std::int64_t number) noexcept {
     const uint32x4_t word = vreinterpretq_u32_f32(lanes);
     const uint64x2_t add = vdupq_n_u64(static_cast<std::uint64_t>(number));
     vst1q_s64(dst, vreinterpretq_s64_u64(vaddw_u32(add, vget_low_u32(word))));
     vst1q_s64(dst + 2, vreinterpretq_s64_u64(vaddw_u32(add, vget_high_u32(word))));
+}
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, float64x2_t lanes, std::int64_t number) noexcept {
+    vst1q_s64(dst, vaddq_s64(vdupq_n_s64(number), vreinterpretq_s64_f64(lanes)));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
@@ -137,6 +182,9 @@ GRADKERN_ALWAYS_INLINE float32x4_t high_pairs(float32x4_t a, float32x4_t b) noex
     return vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));
 }
 GRADKERN_ALWAYS_INLINE void store_all(float* dst, float32x4_t value) noexcept { vst1q_f32(dst, value); }
+GRADKERN_ALWAYS_INLINE float64x2_t unpack_low(float64x2_t a, float64x2_t b) noexcept { return vzip1q_f64(a, b); }
+GRADKERN_ALWAYS_INLINE float64x2_t unpack_high(float64x2_t a, float64x2_t b) noexcept { return vzip2q_f64(a, b); }
+GRADKERN_ALWAYS_INLINE void store_all(double* dst, float64x2_t value) noexcept { vst1q_f64(dst, value); }
 
 }  // namespace detail::simd::neon
 GRADKERN_ISA_NAMESPACE_END

@@ -26,6 +26,15 @@ GRADKERN_ALWAYS_INLINE __m256 opaque(__m256 value) noexcept {
     return value;
 }
 
+GRADKERN_ALWAYS_INLINE __m256d opaque(__m256d value) noexcept {
+#if defined(__AVX512VL__)
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
+#else
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+x", value);
+#endif
+    return value;
+}
+
 GRADKERN_ALWAYS_INLINE __m256 fma(__m256 a, __m256 b, __m256 c) noexcept {
 #if GRADKERN_DETAIL_HAS_FMA
     return _mm256_fmadd_ps(a, b, c);
@@ -34,17 +43,35 @@ GRADKERN_ALWAYS_INLINE __m256 fma(__m256 a, __m256 b, __m256 c) noexcept {
 #endif
 }
 
+GRADKERN_ALWAYS_INLINE __m256d fma(__m256d a, __m256d b, __m256d c) noexcept {
+#if GRADKERN_DETAIL_HAS_FMA
+    return _mm256_fmadd_pd(a, b, c);
+#else
+    return _mm256_add_pd(opaque(_mm256_mul_pd(a, b)), c);
+#endif
+}
+
 GRADKERN_ALWAYS_INLINE __m256 fma_broadcast(const float* a, __m256 b, __m256 c) noexcept {
     return fma(_mm256_set1_ps(*a), b, c);
+}
+GRADKERN_ALWAYS_INLINE __m256d fma_broadcast(const double* a, __m256d b, __m256d c) noexcept {
+    return fma(_mm256_set1_pd(*a), b, c);
 }
 GRADKERN_ALWAYS_INLINE __m256 min(__m256 a, __m256 b) noexcept { return _mm256_min_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 max(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 sqrt(__m256 a) noexcept { return _mm256_sqrt_ps(a); }
+GRADKERN_ALWAYS_INLINE __m256d min(__m256d a, __m256d b) noexcept { return _mm256_min_pd(a, b); }
+GRADKERN_ALWAYS_INLINE __m256d max(__m256d a, __m256d b) noexcept { return _mm256_max_pd(a, b); }
+GRADKERN_ALWAYS_INLINE __m256d sqrt(__m256d a) noexcept { return _mm256_sqrt_pd(a); }
 GRADKERN_ALWAYS_INLINE __m256 div_whole(__m256 a, __m256 d, __m256) noexcept { return _mm256_div_ps(a, d); }
 
 /// The lower halves side by side.
 GRADKERN_ALWAYS_INLINE __m256 join(__m128 low, __m128 high) noexcept {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
+}
+
+GRADKERN_ALWAYS_INLINE __m256d join(__m128d low, __m128d high) noexcept {
+    return _mm256_insertf128_pd(_mm256_castpd128_pd256(low), high, 1);
 }
 
 /// The first n (0 ... 7) lanes, zero above; masked-out lanes do not fault.
@@ -63,6 +90,22 @@ GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m256 value, std::ptrdiff_t
         part = _mm256_extractf128_ps(value, 1);
     }
     store_first(dst, part, n & 3);
+}
+
+/// The same of f64; n is 0 ... 3.
+GRADKERN_ALWAYS_INLINE __m256d load_first(const double* source, std::ptrdiff_t n, __m256d) noexcept {
+    const __m256d index = _mm256_setr_pd(0.0, 1.0, 2.0, 3.0);
+    const __m256d mask = _mm256_cmp_pd(_mm256_set1_pd(static_cast<double>(n)), index, _CMP_GT_OQ);
+    return _mm256_maskload_pd(source, _mm256_castpd_si256(mask));
+}
+GRADKERN_ALWAYS_INLINE void store_first(double* dst, __m256d value, std::ptrdiff_t n) noexcept {
+    __m128d part = _mm256_castpd256_pd128(value);
+    if ((n & 2) != 0) {
+        _mm_storeu_pd(dst, part);
+        dst += 2;
+        part = _mm256_extractf128_pd(value, 1);
+    }
+    store_first(dst, part, n & 1);
 }
 
 GRADKERN_ALWAYS_INLINE __m256 load_wide_f16(const void* source, __m256) noexcept {
@@ -115,6 +158,9 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, __m256 value) noexcept 
 GRADKERN_ALWAYS_INLINE __m256 load_quarters(const float* source, std::ptrdiff_t stride, __m256) noexcept {
     return join(_mm_loadu_ps(source), _mm_loadu_ps(source + 4 * stride));
 }
+GRADKERN_ALWAYS_INLINE __m256d load_quarters(const double* source, std::ptrdiff_t stride, __m256d) noexcept {
+    return join(_mm_loadu_pd(source), _mm_loadu_pd(source + 2 * stride));
+}
 /// The sum of the lanes' bits as integers of 32 bits.
 GRADKERN_ALWAYS_INLINE __m256 add_bits(__m256 a, __m256 b) noexcept {
 #if defined(__AVX2__)
@@ -132,6 +178,23 @@ GRADKERN_ALWAYS_INLINE __m256 equal_bits(__m256 a, __m256 b) noexcept {
                 equal_bits(_mm256_extractf128_ps(a, 1), _mm256_extractf128_ps(b, 1)));
 #endif
 }
+/// The same of f64, as integers of 64 bits.
+GRADKERN_ALWAYS_INLINE __m256d add_bits(__m256d a, __m256d b) noexcept {
+#if defined(__AVX2__)
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+#else
+    return join(add_bits(_mm256_castpd256_pd128(a), _mm256_castpd256_pd128(b)),
+                add_bits(_mm256_extractf128_pd(a, 1), _mm256_extractf128_pd(b, 1)));
+#endif
+}
+GRADKERN_ALWAYS_INLINE __m256d equal_bits(__m256d a, __m256d b) noexcept {
+#if defined(__AVX2__)
+    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b)));
+#else
+    return join(equal_bits(_mm256_castpd256_pd128(a), _mm256_castpd256_pd128(b)),
+                equal_bits(_mm256_extractf128_pd(a, 1), _mm256_extractf128_pd(b, 1)));
+#endif
+}
 /// target[i] = number + the bits of lane i.
 GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m256 lanes, std::int64_t number) noexcept {
 #if defined(__AVX2__)
@@ -144,6 +207,10 @@ GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m256 lanes, std
     store_bits_plus(dst, _mm256_castps256_ps128(lanes), number);
     store_bits_plus(dst + 4, _mm256_extractf128_ps(lanes, 1), number);
 #endif
+}
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m256d lanes, std::int64_t number) noexcept {
+    store_bits_plus(dst, _mm256_castpd256_pd128(lanes), number);
+    store_bits_plus(dst + 2, _mm256_extractf128_pd(lanes, 1), number);
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
@@ -182,6 +249,9 @@ GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return 
 GRADKERN_ALWAYS_INLINE __m256 low_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0x44); }
 GRADKERN_ALWAYS_INLINE __m256 high_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0xee); }
 GRADKERN_ALWAYS_INLINE void store_all(float* dst, __m256 value) noexcept { _mm256_storeu_ps(dst, value); }
+GRADKERN_ALWAYS_INLINE __m256d unpack_low(__m256d a, __m256d b) noexcept { return _mm256_unpacklo_pd(a, b); }
+GRADKERN_ALWAYS_INLINE __m256d unpack_high(__m256d a, __m256d b) noexcept { return _mm256_unpackhi_pd(a, b); }
+GRADKERN_ALWAYS_INLINE void store_all(double* dst, __m256d value) noexcept { _mm256_storeu_pd(dst, value); }
 
 }  // namespace detail::simd::x86
 GRADKERN_ISA_NAMESPACE_END

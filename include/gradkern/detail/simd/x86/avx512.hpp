@@ -20,13 +20,20 @@ namespace detail::simd::x86 {
 // The zeroing forms under a full mask give the plain instructions. The plain intrinsics leave g++ up to 12 warning of their own headers'
 // uninitialised operands in every user's build.
 inline constexpr __mmask16 all_lanes = 0xffff;
+inline constexpr __mmask8 all_f64_lanes = 0xff;
 
 GRADKERN_ALWAYS_INLINE __m512 opaque(__m512 value) noexcept {
     GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
     return value;
 }
 
+GRADKERN_ALWAYS_INLINE __m512d opaque(__m512d value) noexcept {
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
+    return value;
+}
+
 GRADKERN_ALWAYS_INLINE __m512 fma(__m512 a, __m512 b, __m512 c) noexcept { return _mm512_fmadd_ps(a, b, c); }
+GRADKERN_ALWAYS_INLINE __m512d fma(__m512d a, __m512d b, __m512d c) noexcept { return _mm512_fmadd_pd(a, b, c); }
 // One instruction. Compilers keep a broadcast that is used twice in a register: one instruction more, and two threads that
 // share a core are bound by their number.
 GRADKERN_ALWAYS_INLINE __m512 fma_broadcast(const float* a, __m512 b, __m512 c) noexcept {
@@ -37,9 +44,20 @@ GRADKERN_ALWAYS_INLINE __m512 fma_broadcast(const float* a, __m512 b, __m512 c) 
     return fma(_mm512_set1_ps(*a), b, c);
 #endif
 }
+GRADKERN_ALWAYS_INLINE __m512d fma_broadcast(const double* a, __m512d b, __m512d c) noexcept {
+#if defined(__GNUC__) && !defined(GRADKERN_DETAIL_SANITIZED)
+    __asm__("vfmadd231pd {%2%{1to8%}, %1, %0|%0, %1, %2%{1to8%}}" : "+v"(c) : "v"(b), "m"(*a));
+    return c;
+#else
+    return fma(_mm512_set1_pd(*a), b, c);
+#endif
+}
 GRADKERN_ALWAYS_INLINE __m512 min(__m512 a, __m512 b) noexcept { return _mm512_maskz_min_ps(all_lanes, a, b); }
 GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_maskz_max_ps(all_lanes, a, b); }
 GRADKERN_ALWAYS_INLINE __m512 sqrt(__m512 a) noexcept { return _mm512_maskz_sqrt_ps(all_lanes, a); }
+GRADKERN_ALWAYS_INLINE __m512d min(__m512d a, __m512d b) noexcept { return _mm512_maskz_min_pd(all_f64_lanes, a, b); }
+GRADKERN_ALWAYS_INLINE __m512d max(__m512d a, __m512d b) noexcept { return _mm512_maskz_max_pd(all_f64_lanes, a, b); }
+GRADKERN_ALWAYS_INLINE __m512d sqrt(__m512d a) noexcept { return _mm512_maskz_sqrt_pd(all_f64_lanes, a); }
 
 // The product with the reciprocal, q, is off by less than 1.5 units of the 24th place, and its error e = q * d - a is
 // exact. q - e * r then comes within 2^-23 of such a unit of the true quotient. That is no halfway case (25 places times
@@ -67,6 +85,14 @@ GRADKERN_ALWAYS_INLINE __m512 load_first(const float* source, std::ptrdiff_t n, 
 
 GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m512 value, std::ptrdiff_t n) noexcept {
     _mm512_mask_storeu_ps(dst, first_lanes(n), value);
+}
+
+/// The same of f64; n is 0 ... 7.
+GRADKERN_ALWAYS_INLINE __m512d load_first(const double* source, std::ptrdiff_t n, __m512d) noexcept {
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>(first_lanes(n)), source);
+}
+GRADKERN_ALWAYS_INLINE void store_first(double* dst, __m512d value, std::ptrdiff_t n) noexcept {
+    _mm512_mask_storeu_pd(dst, static_cast<__mmask8>(first_lanes(n)), value);
 }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -160,12 +186,27 @@ GRADKERN_ALWAYS_INLINE __m512 load_quarters(const float* source, std::ptrdiff_t 
     r = _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 8 * stride), 2);
     return _mm512_maskz_insertf32x4(all_lanes, r, _mm_loadu_ps(source + 12 * stride), 3);
 }
+GRADKERN_ALWAYS_INLINE __m512d load_quarters(const double* source, std::ptrdiff_t stride, __m512d) noexcept {
+    const auto pair = [&](std::ptrdiff_t row)
+                          GRADKERN_INLINE_LAMBDA { return _mm_castpd_ps(_mm_loadu_pd(source + row * stride)); };
+    __m512 r = _mm512_castps128_ps512(pair(0));
+    r = _mm512_maskz_insertf32x4(all_lanes, r, pair(2), 1);
+    r = _mm512_maskz_insertf32x4(all_lanes, r, pair(4), 2);
+    return _mm512_castps_pd(_mm512_maskz_insertf32x4(all_lanes, r, pair(6), 3));
+}
 /// The sum of the lanes' bits as integers of 32 bits.
 GRADKERN_ALWAYS_INLINE __m512 add_bits(__m512 a, __m512 b) noexcept {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 GRADKERN_ALWAYS_INLINE __mmask16 equal_bits(__m512 a, __m512 b) noexcept {
     return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(a), _mm512_castps_si512(b));
+}
+/// The same of f64, as integers of 64 bits.
+GRADKERN_ALWAYS_INLINE __m512d add_bits(__m512d a, __m512d b) noexcept {
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(a), _mm512_castpd_si512(b)));
+}
+GRADKERN_ALWAYS_INLINE __mmask8 equal_bits(__m512d a, __m512d b) noexcept {
+    return _mm512_cmpeq_epi64_mask(_mm512_castpd_si512(a), _mm512_castpd_si512(b));
 }
 /// target[i] = number + the bits of lane i.
 GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m512 lanes, std::int64_t number) noexcept {
@@ -175,6 +216,9 @@ GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m512 lanes, std
     const __m256i high = _mm512_maskz_extracti64x4_epi64(0xff, word, 1);
     _mm512_storeu_si512(dst, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, low)));
     _mm512_storeu_si512(dst + 8, _mm512_add_epi64(add, _mm512_maskz_cvtepu32_epi64(0xff, high)));
+}
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m512d lanes, std::int64_t number) noexcept {
+    _mm512_storeu_si512(dst, _mm512_add_epi64(_mm512_set1_epi64(number), _mm512_castpd_si512(lanes)));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
@@ -218,6 +262,13 @@ GRADKERN_ALWAYS_INLINE __m512 high_pairs(__m512 a, __m512 b) noexcept {
     return _mm512_maskz_shuffle_ps(all_lanes, a, b, 0xee);
 }
 GRADKERN_ALWAYS_INLINE void store_all(float* dst, __m512 value) noexcept { _mm512_storeu_ps(dst, value); }
+GRADKERN_ALWAYS_INLINE __m512d unpack_low(__m512d a, __m512d b) noexcept {
+    return _mm512_maskz_unpacklo_pd(all_f64_lanes, a, b);
+}
+GRADKERN_ALWAYS_INLINE __m512d unpack_high(__m512d a, __m512d b) noexcept {
+    return _mm512_maskz_unpackhi_pd(all_f64_lanes, a, b);
+}
+GRADKERN_ALWAYS_INLINE void store_all(double* dst, __m512d value) noexcept { _mm512_storeu_pd(dst, value); }
 
 }  // namespace detail::simd::x86
 GRADKERN_ISA_NAMESPACE_END

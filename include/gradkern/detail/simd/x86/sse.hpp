@@ -24,6 +24,15 @@ GRADKERN_ALWAYS_INLINE __m128 opaque(__m128 value) noexcept {
     return value;
 }
 
+GRADKERN_ALWAYS_INLINE __m128d opaque(__m128d value) noexcept {
+#if defined(__AVX512VL__)
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+v", value);
+#else
+    GRADKERN_DETAIL_OPAQUE_VECTOR("+x", value);
+#endif
+    return value;
+}
+
 GRADKERN_ALWAYS_INLINE __m128 fma(__m128 a, __m128 b, __m128 c) noexcept {
 #if GRADKERN_DETAIL_HAS_FMA
     return _mm_fmadd_ps(a, b, c);
@@ -32,13 +41,27 @@ GRADKERN_ALWAYS_INLINE __m128 fma(__m128 a, __m128 b, __m128 c) noexcept {
 #endif
 }
 
+GRADKERN_ALWAYS_INLINE __m128d fma(__m128d a, __m128d b, __m128d c) noexcept {
+#if GRADKERN_DETAIL_HAS_FMA
+    return _mm_fmadd_pd(a, b, c);
+#else
+    return _mm_add_pd(opaque(_mm_mul_pd(a, b)), c);
+#endif
+}
+
 /// *a * b + c in each lane.
 GRADKERN_ALWAYS_INLINE __m128 fma_broadcast(const float* a, __m128 b, __m128 c) noexcept {
     return fma(_mm_set1_ps(*a), b, c);
 }
+GRADKERN_ALWAYS_INLINE __m128d fma_broadcast(const double* a, __m128d b, __m128d c) noexcept {
+    return fma(_mm_set1_pd(*a), b, c);
+}
 GRADKERN_ALWAYS_INLINE __m128 min(__m128 a, __m128 b) noexcept { return _mm_min_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 max(__m128 a, __m128 b) noexcept { return _mm_max_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 sqrt(__m128 a) noexcept { return _mm_sqrt_ps(a); }
+GRADKERN_ALWAYS_INLINE __m128d min(__m128d a, __m128d b) noexcept { return _mm_min_pd(a, b); }
+GRADKERN_ALWAYS_INLINE __m128d max(__m128d a, __m128d b) noexcept { return _mm_max_pd(a, b); }
+GRADKERN_ALWAYS_INLINE __m128d sqrt(__m128d a) noexcept { return _mm_sqrt_pd(a); }
 // Shorter registers are divided as quickly as quotients are looked at.
 GRADKERN_ALWAYS_INLINE __m128 div_whole(__m128 a, __m128 d, __m128) noexcept { return _mm_div_ps(a, d); }
 
@@ -60,6 +83,14 @@ GRADKERN_ALWAYS_INLINE void store_first(float* dst, __m128 value, std::ptrdiff_t
         value = _mm_movehl_ps(value, value);
     }
     if ((n & 1) != 0) _mm_store_ss(dst, value);
+}
+
+/// The same of f64, of which n is 0 or 1.
+GRADKERN_ALWAYS_INLINE __m128d load_first(const double* source, std::ptrdiff_t n, __m128d) noexcept {
+    return n != 0 ? _mm_load_sd(source) : _mm_setzero_pd();
+}
+GRADKERN_ALWAYS_INLINE void store_first(double* dst, __m128d value, std::ptrdiff_t n) noexcept {
+    if (n != 0) _mm_store_sd(dst, value);
 }
 
 GRADKERN_ALWAYS_INLINE __m128i select_bits(__m128i mask, __m128i yes, __m128i no) noexcept {
@@ -153,12 +184,25 @@ GRADKERN_ALWAYS_INLINE void store_narrow_bf16(void* dst, __m128 value) noexcept 
 GRADKERN_ALWAYS_INLINE __m128 load_quarters(const float* source, std::ptrdiff_t, __m128) noexcept {
     return _mm_loadu_ps(source);
 }
+/// The same of f64: a quarter holds two elements of row 2q + i.
+GRADKERN_ALWAYS_INLINE __m128d load_quarters(const double* source, std::ptrdiff_t, __m128d) noexcept {
+    return _mm_loadu_pd(source);
+}
 /// The sum of the lanes' bits as integers of 32 bits.
 GRADKERN_ALWAYS_INLINE __m128 add_bits(__m128 a, __m128 b) noexcept {
     return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
 }
 GRADKERN_ALWAYS_INLINE __m128 equal_bits(__m128 a, __m128 b) noexcept {
     return _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
+}
+/// The same of f64, as integers of 64 bits.
+GRADKERN_ALWAYS_INLINE __m128d add_bits(__m128d a, __m128d b) noexcept {
+    return _mm_castsi128_pd(_mm_add_epi64(_mm_castpd_si128(a), _mm_castpd_si128(b)));
+}
+GRADKERN_ALWAYS_INLINE __m128d equal_bits(__m128d a, __m128d b) noexcept {
+    // equal halves of 32 bits, and the same with the halves swapped
+    const __m128i halves = _mm_cmpeq_epi32(_mm_castpd_si128(a), _mm_castpd_si128(b));
+    return _mm_castsi128_pd(_mm_and_si128(halves, _mm_shuffle_epi32(halves, 0xb1)));
 }
 /// target[i] = number + the bits of lane i.
 GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m128 lanes, std::int64_t number) noexcept {
@@ -167,6 +211,9 @@ GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m128 lanes, std
     auto* const to = reinterpret_cast<__m128i*>(dst);
     _mm_storeu_si128(to, _mm_add_epi64(add, _mm_unpacklo_epi32(word, _mm_setzero_si128())));
     _mm_storeu_si128(to + 1, _mm_add_epi64(add, _mm_unpackhi_epi32(word, _mm_setzero_si128())));
+}
+GRADKERN_ALWAYS_INLINE void store_bits_plus(std::int64_t* dst, __m128d lanes, std::int64_t number) noexcept {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst), _mm_add_epi64(_mm_set1_epi64x(number), _mm_castpd_si128(lanes)));
 }
 /// Number K of each four lanes in all four of them.
 template <int K>
@@ -199,6 +246,9 @@ GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return 
 GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
 GRADKERN_ALWAYS_INLINE __m128 high_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0xee); }
 GRADKERN_ALWAYS_INLINE void store_all(float* dst, __m128 value) noexcept { _mm_storeu_ps(dst, value); }
+GRADKERN_ALWAYS_INLINE __m128d unpack_low(__m128d a, __m128d b) noexcept { return _mm_unpacklo_pd(a, b); }
+GRADKERN_ALWAYS_INLINE __m128d unpack_high(__m128d a, __m128d b) noexcept { return _mm_unpackhi_pd(a, b); }
+GRADKERN_ALWAYS_INLINE void store_all(double* dst, __m128d value) noexcept { _mm_storeu_pd(dst, value); }
 
 }  // namespace detail::simd::x86
 GRADKERN_ISA_NAMESPACE_END
