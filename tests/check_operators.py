@@ -22,7 +22,7 @@ LISTS = [
     (["include/gradkern/ref/*.hpp"], r"\bstatus X\(", "references"),
     (["include/gradkern/testing/problem.hpp"], r"^    X[, ]", "operators that results are judged of"),
     (["include/gradkern/testing/problem.hpp"], r'"X"', "their names"),
-    (["include/gradkern/testing/compare.hpp"], r"\bref::X<double>", "expected values"),
+    (["include/gradkern/testing/compare.hpp"], r"\bexact::X<double>", "expected values"),
     (["include/gradkern/testing/compare.hpp"], r"\baccuracy::X<(?:In, )?T>", "bounds of verdicts"),
     (["include/gradkern/ref/exact/*.hpp"], r"\bstatus X\(", "exact references"),
     (["tests/exact/rationals.cpp"], r"\bexact::X<", "exact references against rational numbers"),
