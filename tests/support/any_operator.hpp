@@ -104,7 +104,7 @@ struct any_case {
         t.fill(pattern, seed + static_cast<std::uint64_t>(operand), operand);
         return t;
     };
-    const gk::data_type gradient = random.chance(1, 2) ? gk::data_type::f32 : type;
+    const gk::data_type gradient = type != gk::data_type::f64 && random.chance(1, 2) ? gk::data_type::f32 : type;
     const auto finish = [&](gk::data_type result_type, const gk::extents& shape) {
         c.result = any_tensor(result_type, shape);
         if (options.output == gk::output_mode::accumulate) {

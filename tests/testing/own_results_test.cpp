@@ -22,7 +22,7 @@ TEST_P(own_results, are_right) {
     std::int64_t judged = 0;
     std::int64_t with_squares = 0;
     double largest = 0;
-    for (const gk::data_type type : {gk::data_type::f32, gk::data_type::f16, gk::data_type::bf16}) {
+    for (const gk::data_type type : {gk::data_type::f32, gk::data_type::f16, gk::data_type::bf16, gk::data_type::f64}) {
         for (const gk::test::pattern pattern : gk::test::all_patterns) {
             for (int i = 0; i < 8; ++i, random.next_case()) {
                 GRADKERN_TRACE_SEED(random);

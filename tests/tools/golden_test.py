@@ -202,7 +202,7 @@ class Run(Case):
                 "attributes": {"kernel": [2], "strides": [2]}}
         for change, text in [({"operator": "pool"}, "there is no operator \"pool\""),
                              ({"kernel": [2]}, "p.kernel: a problem has no such member"),
-                             ({"type": "f8"}, "\"f8\", expected one of f32, f16, bf16"),
+                             ({"type": "f8"}, "\"f8\", expected one of f32, f16, bf16, f64"),
                              ({"types": {"dst": "f32"}}, "p.types.dst: the operator has no such tensor"),
                              ({"attributes": {"kernel": [2], "strides": [0]}}, "strides[0]: got 0, expected at least 1"),
                              ({"attributes": {"kernel": [2], "stride": [2]}}, "p.attributes.stride: the operator has no such"),

@@ -158,7 +158,7 @@ void write_bounds(tensor& bounds, const problem& p, const gk::test::problem& jud
         constexpr double infinity = std::numeric_limits<double>::infinity();
         bounds.data<double>()[i] = !std::isfinite(exact)            ? infinity
                                    : bound->overflows(terms, exact) ? -infinity
-                                                                    : (*bound)(terms, exact);
+                                                                    : gk::detail::largest_error(*bound, terms, exact);
     }
 }
 

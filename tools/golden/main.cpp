@@ -397,7 +397,7 @@ int command_line(int argc, char** argv) {
     make_app->add_option("--operators", make.operators, "names, all, or gradients")
         ->delimiter(',')
         ->capture_default_str();
-    make_app->add_option("--types", make.types, "f32, f16, bf16, or all")->delimiter(',')->capture_default_str();
+    make_app->add_option("--types", make.types, "f32, f16, bf16, f64, or all")->delimiter(',')->capture_default_str();
     make_app->add_option("--layouts", make.layouts, "ncx, nxc, or all")->delimiter(',')->capture_default_str();
     make_app->add_option("--sizes", make.sizes, "small, medium, large, or all")->delimiter(',')->capture_default_str();
     make_app->add_option("--count", make.count, "problems of each operator and type")

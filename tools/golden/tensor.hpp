@@ -41,7 +41,7 @@ struct element_facts {
 inline constexpr std::array<element_facts, 5> elements{{{element::f32, "f32", "f4", 4, true},
                                                         {element::f16, "f16", "f2", 2, true},
                                                         {element::bf16, "bf16", "u2", 2, true},
-                                                        {element::f64, "f64", "f8", 8, false},
+                                                        {element::f64, "f64", "f8", 8, true},
                                                         {element::i64, "i64", "i8", 8, false}}};
 
 /// The row of a type.
@@ -55,6 +55,7 @@ template <class Fn>
     switch (type) {
         case element::f16: return fn(std::type_identity<gk::float16>{});
         case element::bf16: return fn(std::type_identity<gk::bfloat16>{});
+        case element::f64: return fn(std::type_identity<double>{});
         default: return fn(std::type_identity<float>{});
     }
 }

@@ -4,7 +4,7 @@
 //                                          {.diff_dst = tensor_view(dy.data(), dst_shape)});
 //     if (!r.ok()) std::cout << r;
 //
-// Expected values are those of the equations in f64 (the references of ref/). Each element has a bound of its own, from the sum
+// Expected values are those of the equations, rounded to f64 once (ref/exact.hpp). Each element has a bound of its own, from the sum
 // of its absolute terms (accuracy.hpp). So a result is right whatever its layout, its blocks and its number of threads, and a
 // wrong tap is found among thousands.
 //
@@ -163,7 +163,9 @@ public:
         dst.make_absolute();
         diff_dst.make_absolute();
         if (const status s = expected_values(p_, f64, terms_.mutable_view()); !s) return s;
-        terms_.make_absolute();
+        for (std::int64_t i = 0; i < terms_.count();
+             ++i)  // a divisor may be negative; a sum that is not finite stays so
+            if (terms_[i] < 0) terms_[i] = -terms_[i];
         if (p_.op() == test::operation::lp_pool_backward)
             if (const status s = add_small_shares(dst, diff_dst); !s) return s;
         if (p_.options().output == output_mode::accumulate) {
@@ -205,6 +207,15 @@ private:
     numbers terms_{};
 };
 
+/// The largest error that is right. Expected values of f64 results are rounded to f64 themselves, as the previous value's sum is: by a
+/// part of the terms.
+template <class T>
+[[nodiscard]] constexpr double largest_error(const accuracy::error_bound<T>& bound, double terms,
+                                             double expected) noexcept {
+    const double own = bound(terms, expected);
+    return std::is_same_v<T, double> ? own + terms * 0x1p-52 : own;
+}
+
 /// Judges one element. Sets ratio to Inf if it is wrong without a finite error.
 template <class T>
 [[nodiscard]] constexpr test::judged_element judge_element(double result, double expected, double terms,
@@ -213,7 +224,7 @@ template <class T>
     const auto is_finite = [](double v) { return v - v == 0; };
     test::judged_element e{.result = result, .expected = expected, .terms = terms};
     const bool is_number = is_finite(expected);
-    e.bound = bound(terms, is_number ? expected : 0);
+    e.bound = largest_error(bound, terms, is_number ? expected : 0);
     if (!is_number || !is_finite(e.bound)) {
         // Not finite as the equation is, or as the range of T is; or nothing is promised.
         const bool overflows = is_number && bound.overflows(terms, expected);
@@ -279,7 +290,7 @@ template <class T>
 /// TOSA's ksb: ceil(KS / 2^(fraction bits of f32 - those of the result)). KS is how many roundings a term meets, where TOSA
 /// takes the number of products. The last rounding to 16 bits counts, too.
 [[nodiscard]] constexpr std::int64_t tosa_ksb(std::int64_t roundings, const number_format& format) noexcept {
-    const std::int64_t step = std::int64_t{1} << (23 - format.fraction_bits);
+    const std::int64_t step = format.fraction_bits < 23 ? std::int64_t{1} << (23 - format.fraction_bits) : 1;
     const std::int64_t ksb = shape::ceil_div(roundings, step);
     return ksb == 0 && format.fraction_bits < 23 ? 1 : ksb;
 }
@@ -334,7 +345,8 @@ template <class T>
     const double budget = static_cast<double>(t.ksb) * static_cast<double>(t.elements);
     t.largest_sum = 2 * own::sqrt(budget) + (rounded_sum < 0 ? -rounded_sum : rounded_sum);
     t.most_squares = 0.4 * budget < rounded_squares ? rounded_squares : 0.4 * budget;
-    t.judges_squares = t.elements >= test::tensor_checks::least_elements;
+    // The expected values of f64 results have errors of their own, of the size of a last rounding.
+    t.judges_squares = !std::is_same_v<T, double> && t.elements >= test::tensor_checks::least_elements;
     t.judges_sum = t.judges_squares && (signs < 0 ? -signs : signs) < 0.5 * static_cast<double>(t.elements);
     if (finite != 0) {
         r.mean_ratio = ratios / static_cast<double>(finite);
@@ -390,7 +402,8 @@ template <class T>
 [[nodiscard]] test::report check_and_judge_any(const const_dynamic_view& result, const test::problem& p,
                                                const test::inputs& in, const test::compare_options& options) noexcept {
     // Dot products of bf16 pairs, which relaxed sums of bf16 may use, have bounds of their own.
-    if (in.src.type == data_type::bf16) return check_and_judge<T, bfloat16>(result, p, in, options);
+    if constexpr (!std::is_same_v<T, double>)
+        if (in.src.type == data_type::bf16) return check_and_judge<T, bfloat16>(result, p, in, options);
     return check_and_judge<T, T>(result, p, in, options);
 }
 
@@ -398,11 +411,11 @@ template <class T>
 
 namespace test {
 
-/// Judges a result of type f32, f16 or bf16. Its layout has a shape: that of the operator's result.
+/// Judges a result of type f32, f16, bf16 or f64. Its layout has a shape: that of the operator's result.
 ///
 /// An element is right if |result - expected| is at most its bound, accuracy.hpp's. Where the equation gives Inf or NaN, or
 /// rounds to Inf in the result's type, the result has to be the same. Nothing is promised, and nothing judged, where a sum of
-/// finite terms may leave the range of f32. The tensor is right if all elements are, and if the checks of tensor_checks hold.
+/// finite terms may leave the range of f32 (f64: of f64). The tensor is right if all elements are, and if the checks of tensor_checks hold.
 ///
 /// The report's `mistake` is set if shapes or attributes do not fit together: the error that the operator would return, with
 /// its name; `unsupported` for another type of result, and for summation::per_image; `invalid_argument` for attributes of another family; `invalid_shape` if
@@ -434,6 +447,8 @@ namespace test {
         r = detail::check_and_judge_any<float16>(result, p, in, options);
     } else if (result.type == data_type::bf16) {
         r = detail::check_and_judge_any<bfloat16>(result, p, in, options);
+    } else if (result.type == data_type::f64) {
+        r = detail::check_and_judge_any<double>(result, p, in, options);
     } else {
         r.mistake = error{.code = errc::unsupported,
                           .op = name_of(p.op()),
@@ -441,7 +456,7 @@ namespace test {
                           .got = static_cast<std::int64_t>(result.type),
                           .relation = expectation::none,
                           .what = quantity::type,
-                          .why = "f32, f16 or bf16"};
+                          .why = "f32, f16, bf16 or f64"};
     }
     r.op = name_of(p.op());
     r.result = detail::name_of(result.type);
