@@ -114,25 +114,30 @@ TEST(tasks, no_task_and_no_memory_call_nobody) {
     detail::run_tasks(executor, 5, detail::slices({}, 64), fail);
 }
 
-TEST(shared_sums, lie_apart_and_the_last_task_of_a_part_is_told) {
-    const detail::shared_layout layout{.parts = 3, .sums = 4, .floats = 17};
+template <class Real>
+void expect_sums_to_lie_apart() {
+    const detail::shared_layout layout{.parts = 3, .sums = 4, .numbers = 17, .number_bytes = sizeof(Real)};
     const gradkern_test::guarded_bytes memory(static_cast<std::size_t>(layout.bytes()) + 64);
-    const detail::shared_sums sums(layout, detail::slices({memory.data(), memory.size()}, layout.bytes())[0]);
+    const detail::shared_sums<Real> sums(layout, detail::slices({memory.data(), memory.size()}, layout.bytes())[0]);
     for (std::int64_t part = 0; part < layout.parts; ++part)
         for (std::int64_t sum = 0; sum < layout.sums; ++sum)
-            for (std::int64_t i = 0; i < layout.floats; ++i) sums.at(part, sum)[i] = static_cast<float>(part * 4 + sum);
+            for (std::int64_t i = 0; i < layout.numbers; ++i) sums.at(part, sum)[i] = static_cast<Real>(part * 4 + sum);
     for (std::int64_t part = 0; part < layout.parts; ++part)
         for (std::int64_t sum = 0; sum < layout.sums; ++sum) {
-            for (std::int64_t i = 0; i < layout.floats; ++i)
-                EXPECT_EQ(sums.at(part, sum)[i], static_cast<float>(part * 4 + sum));
+            for (std::int64_t i = 0; i < layout.numbers; ++i)
+                EXPECT_EQ(sums.at(part, sum)[i], static_cast<Real>(part * 4 + sum));
             EXPECT_EQ(sums.finish(part), sum + 1 == layout.sums);
         }
     EXPECT_TRUE(memory.zones_intact());
 }
+TEST(shared_sums, lie_apart_and_the_last_task_of_a_part_is_told) {
+    expect_sums_to_lie_apart<float>();
+    expect_sums_to_lie_apart<double>();
+}
 
 TEST(shared_sums, what_cannot_be_counted_needs_all_memory) {
     constexpr std::int64_t many = std::int64_t{1} << 40;
-    constexpr detail::shared_layout layout{.parts = many, .sums = many, .floats = many};
+    constexpr detail::shared_layout layout{.parts = many, .sums = many, .numbers = many};
     static_assert(layout.bytes() == std::numeric_limits<std::int64_t>::max());
     EXPECT_EQ(detail::workspace_for(layout, 64, 2), SIZE_MAX);
     EXPECT_EQ(detail::workspace_beside(layout, 64, 1 << 20), 0U);
