@@ -307,13 +307,13 @@ class Suite(Case):
 
     def test_own_results_of_every_operator_pass(self):
         problems = self.make(count=6)
-        self.assertEqual(len(problems), 14 * 3 * 6)
+        self.assertEqual(len(problems), 14 * 4 * 6)
         self.assertEqual(len({p["operator"] for p in problems}), 14)
         self.call("run", "suite", "--results", "results", "-j", 3)
         said = self.call("verify", "suite", "results", "--report", "report.json", "-j", 3)
-        self.assertIn("252 passed, 0 failed, 0 skipped, of 252", said)
+        self.assertIn("336 passed, 0 failed, 0 skipped, of 336", said)
         report = json.loads((self.dir / "report.json").read_text())
-        self.assertEqual((report["passed"], len(report["problems"])), (252, 252))
+        self.assertEqual((report["passed"], len(report["problems"])), (336, 336))
         self.assertTrue(all(row["worst"] <= 1 for row in report["problems"]))
         self.assertTrue(any(row["worst"] > 0.5 for row in report["problems"]))
 
@@ -415,10 +415,10 @@ class Suite(Case):
             path.write_bytes(content)
             said = self.call("verify", "suite", "results", code=1)
             self.assertIn(text, said)
-            self.assertIn("5 passed, 1 failed", said)
+            self.assertIn("7 passed, 1 failed", said)
         path.unlink()
         self.assertIn("there is no such file", self.call("verify", "suite", "results", code=1))
-        self.assertIn("5 passed, 0 failed, 1 skipped", self.call("verify", "suite", "results", "--skip-missing"))
+        self.assertIn("7 passed, 0 failed, 1 skipped", self.call("verify", "suite", "results", "--skip-missing"))
         self.assertIn("there is no such directory", self.call("verify", "suite", "nowhere", code=3))
 
     def test_damaged_suites_are_errors(self):
@@ -467,7 +467,7 @@ class Script(Case):
         page = self.judge(PROGRAM, 0)
         self.assertTrue(page.startswith("# Page\n\n## Results\n\nOne thread of "), page)
         self.assertNotIn("old", page)
-        self.assertIn("| all 54 | **54** / 54 |", page)
+        self.assertIn("| all 72 | **72** / 72 |", page)
         self.assertNotIn("Failures", page)
 
     def test_it_shows_a_failure_by_its_smallest_example(self):
@@ -482,7 +482,7 @@ sys.exit(done.returncode)
 """ % (sys.executable, PROGRAM)).encode())
         wrong.chmod(0o755)
         page = self.judge(wrong, 1)
-        self.assertIn("| all 54 | 53 / 54 |", page)
+        self.assertIn("| all 72 | 71 / 72 |", page)
         self.assertRegex(page, r"### Failures of gradkern\n(.*\n)*\| `avg_pool_backward` \| f32 \| .*: got 4096, exact ")
 
 

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "bench", "compare"))
 LIST = os.path.join(HERE, "gradients-1.0.json")
 PEERS = ["PyTorch", "oneDNN", "oneDNN Graph", "ONNX Runtime", "TensorFlow"]
-INTEGERS = {"f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8"}  # as .npy files have them
+INTEGERS = {"f32": "f4", "f16": "f2", "bf16": "u2", "f64": "f8", "i64": "i8"}  # as .npy files have them
 
 
 class Absent(Exception):
@@ -225,6 +225,7 @@ class Compared:
     def compute(self, p):
         need(p.operator not in ("lp_pool_backward", "bias_backward"), "an operator for this alone")
         need(not p.types, "gradients of another type than the inputs")
+        need(p.type != "f64", "f64")
         self.check(p)
         job = self.job(p)
         array = self.run(p, job)

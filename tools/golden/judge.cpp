@@ -12,10 +12,10 @@ namespace {
 /// |result - exact| / bound, 0 where nothing is promised.
 [[nodiscard]] double ratio_of(double result, double exact, double bound) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (bound == infinity) return 0;
     if (std::isnan(exact)) return std::isnan(result) ? 0 : infinity;
     if (std::isinf(exact)) return result == exact ? 0 : infinity;
     if (bound < 0) return result == std::copysign(infinity, exact) ? 0 : infinity;
-    if (std::isinf(bound)) return 0;
     const double error = std::abs(result - exact);
     if (error == 0) return 0;
     return std::isnan(error) || bound == 0 ? infinity : error / bound;
