@@ -374,7 +374,8 @@ TEST(mistakes, are_those_of_the_operator) {
     EXPECT_EQ(mistake(of(4), {operation::max_pool, a}, {.src = of(8)}).argument, "attributes");
     EXPECT_EQ(mistake(of(4), {operation::bias_backward, line}, {.diff_dst = of(8)}).code, gk::errc::invalid_argument);
     EXPECT_EQ(mistake(of(4), {static_cast<operation>(77), a}, {.src = of(8)}).code, gk::errc::invalid_argument);
-    EXPECT_EQ(mistake({static_cast<gk::data_type>(4), x.data(), {1, 4, 1}}, mean, {.src = of(8)}).code, gk::errc::unsupported);
+    EXPECT_EQ(mistake({static_cast<gk::data_type>(4), x.data(), {1, 4, 1}}, mean, {.src = of(8)}).code,
+              gk::errc::unsupported);
     EXPECT_EQ(mistake({gk::data_type::f32, x.data(), {}}, mean, {.src = of(8)}).code, gk::errc::missing_shape);
     EXPECT_EQ(mistake(of(4), mean, {}).code, gk::errc::unsupported) << "no source, no rank";
     EXPECT_EQ(mistake(gk::tensor_view<const float>(nullptr, {1, 4, 1}), mean, {.src = of(8)}).code,

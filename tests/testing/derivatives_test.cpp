@@ -14,6 +14,7 @@
 
 #include <gradkern/conv_transpose.hpp>
 #include <gradkern/convolution.hpp>
+#include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/testing/gtest.hpp>
 
 namespace gradkern_test {

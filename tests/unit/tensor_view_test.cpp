@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
+#include <gradkern/attributes.hpp>
 #include <gradkern/convolution.hpp>
 #include <gradkern/shape.hpp>
-#include <gradkern/attributes.hpp>
 #include <gradkern/tensor_view.hpp>
 
 namespace {

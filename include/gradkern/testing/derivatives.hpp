@@ -9,6 +9,7 @@
 // of the sizes of x and y.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -211,6 +212,22 @@ template <std::floating_point T, class Forward, class Backward>
     return r;
 }
 
+}  // namespace test
+
+namespace detail {
+
+/// Coordinate number i of those that are checked: all of them, or a sample.
+[[nodiscard]] inline std::size_t checked_coordinate(std::int64_t i, std::int64_t count,
+                                                    const test::derivative_options& options) noexcept {
+    if (count <= options.coordinates) return static_cast<std::size_t>(i);
+    const std::uint64_t drawn = test::scramble(test::scramble(options.seed) + 3 + static_cast<std::uint64_t>(i));
+    return static_cast<std::size_t>(drawn % static_cast<std::uint64_t>(count));
+}
+
+}  // namespace detail
+
+namespace test {
+
 /// Checks a gradient against central differences: <v, f(x + h d) - f(x - h d)> / 2h = <gradient(x, v), d>, for random v, and for
 /// random directions and single coordinates d.
 ///
@@ -278,12 +295,8 @@ template <std::floating_point T, class Function, class Gradient>
     }
     for (std::size_t i = 0; i < x_size; ++i) d[i] = 0;
     const auto count = static_cast<std::int64_t>(x_size);
-    const bool all = count <= options.coordinates;
-    for (std::int64_t i = 0; s && i < (all ? count : options.coordinates); ++i) {
-        const auto at =
-            all ? static_cast<std::size_t>(i)
-                : static_cast<std::size_t>(scramble(scramble(options.seed) + 3 + static_cast<std::uint64_t>(i)) %
-                                           static_cast<std::uint64_t>(count));
+    for (std::int64_t i = 0; s && i < (std::min)(count, std::int64_t{options.coordinates}); ++i) {
+        const std::size_t at = detail::checked_coordinate(i, count, options);
         d[at] = 1;
         s = try_direction(-1, static_cast<std::int64_t>(at));
         d[at] = 0;
