@@ -498,8 +498,9 @@ void sums_of_nothing(random_source& random, const conv_case& c) {
     std::int64_t inner = 1;
     for (std::size_t i = at + 1; i < rank; ++i) inner *= c.result()[i];
     for (std::int64_t i = 0; i < expected.count(); ++i) {
-        float sum = t.has_bias ? t.bias.value(i / inner % c.result()[at]) : 0.0F;
-        if (t.mode == gk::output_mode::accumulate) sum = t.previous.value(i) + sum;
+        using sum_type = gk::accumulate_t<G>;
+        sum_type sum = t.has_bias ? t.bias.value(i / inner % c.result()[at]) : 0;
+        if (t.mode == gk::output_mode::accumulate) sum = static_cast<sum_type>(t.previous.value(i) + sum);
         expected.set(i, sum);
     }
     test_tensor<G> out(c.result());
