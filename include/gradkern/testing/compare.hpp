@@ -163,8 +163,10 @@ public:
         dst.make_absolute();
         diff_dst.make_absolute();
         if (const status s = expected_values(p_, f64, terms_.mutable_view()); !s) return s;
-        for (std::int64_t i = 0; i < terms_.count();
-             ++i)  // a divisor may be negative; a sum that is not finite stays so
+        // A maximum may be one of the inputs that are not finite. Sums of absolute values that exceed f64 stay infinite; one over
+        // a negative divisor is negative.
+        if (p_.op() == test::operation::max_pool) terms_.make_absolute();
+        for (std::int64_t i = 0; i < terms_.count(); ++i)
             if (terms_[i] < 0) terms_[i] = -terms_[i];
         if (p_.op() == test::operation::lp_pool_backward)
             if (const status s = add_small_shares(dst, diff_dst); !s) return s;

@@ -10,7 +10,7 @@
 #include <gradkern/detail/own.hpp>
 #include <gradkern/dynamic_view.hpp>
 #include <gradkern/half.hpp>
-#include <gradkern/shape/layout.hpp>
+#include <gradkern/shape/check.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
 #include <gradkern/workspace.hpp>
