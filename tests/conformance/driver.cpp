@@ -43,72 +43,45 @@ struct attributes {
     std::int64_t exclude_pad, ignore_nan;                                                          ///< 0 or 1
     std::int64_t divisor_override;                                                                 ///< 0: none
 
-    [[nodiscard]] convolution_attributes convolution() const noexcept {
-        return {.strides = strides.get(),
-                .dilations = dilations.get(),
-                .pads_begin = pads_begin.get(),
-                .pads_end = pads_end.get(),
-                .auto_pad = static_cast<gradkern::auto_pad>(auto_pad),
-                .output_padding = output_padding.get(),
-                .groups = groups,
-                .data_format = static_cast<gradkern::data_format>(data_format),
-                .weights_format = static_cast<gradkern::weights_format>(weights_format)};
-    }
-    [[nodiscard]] conv_transpose_attributes conv_transpose() const noexcept {
-        return {.strides = strides.get(),
-                .dilations = dilations.get(),
-                .pads_begin = pads_begin.get(),
-                .pads_end = pads_end.get(),
-                .auto_pad = static_cast<gradkern::auto_pad>(auto_pad),
-                .output_padding = output_padding.get(),
-                .groups = groups,
-                .data_format = static_cast<gradkern::data_format>(data_format),
-                .weights_format = static_cast<gradkern::weights_format>(weights_format)};
-    }
-    [[nodiscard]] bias_attributes bias() const noexcept {
-        return {.data_format = static_cast<gradkern::data_format>(data_format)};
-    }
-    [[nodiscard]] avg_pool_attributes avg_pool() const noexcept {
-        avg_pool_attributes a{.kernel = kernel.get(),
-                              .strides = strides.get(),
-                              .pads_begin = pads_begin.get(),
-                              .pads_end = pads_end.get(),
-                              .dilations = dilations.get(),
-                              .exclude_pad = exclude_pad != 0,
-                              .auto_pad = static_cast<gradkern::auto_pad>(auto_pad),
-                              .rounding_type = static_cast<gradkern::rounding_type>(rounding_type),
-                              .data_format = static_cast<gradkern::data_format>(data_format)};
-        if (divisor_override != 0) a.divisor_override = divisor_override;
+    /// Those that an operator has.
+    template <class Attributes>
+    [[nodiscard]] Attributes as() const noexcept {
+        Attributes a;
+        a.data_format = static_cast<gradkern::data_format>(data_format);
+        if constexpr (requires { a.strides; }) {
+            a.strides = strides.get();
+            a.dilations = dilations.get();
+            a.pads_begin = pads_begin.get();
+            a.pads_end = pads_end.get();
+            a.auto_pad = static_cast<gradkern::auto_pad>(auto_pad);
+        }
+        if constexpr (requires { a.weights_format; }) {
+            a.output_padding = output_padding.get();
+            a.groups = groups;
+            a.weights_format = static_cast<gradkern::weights_format>(weights_format);
+        }
+        if constexpr (requires { a.kernel; }) {
+            a.kernel = kernel.get();
+            a.rounding_type = static_cast<gradkern::rounding_type>(rounding_type);
+        }
+        if constexpr (requires { a.exclude_pad; }) {
+            a.exclude_pad = exclude_pad != 0;
+            if (divisor_override != 0) a.divisor_override = divisor_override;
+        }
+        if constexpr (requires { a.ignore_nan; }) a.ignore_nan = ignore_nan != 0;
+        if constexpr (requires { a.index_base; }) {
+            a.index_base = static_cast<gradkern::index_base>(index_base);
+            a.storage_order = static_cast<gradkern::storage_order>(storage_order);
+        }
         return a;
     }
-    [[nodiscard]] lp_pool_attributes lp_pool() const noexcept {
-        return {.kernel = kernel.get(),
-                .strides = strides.get(),
-                .pads_begin = pads_begin.get(),
-                .pads_end = pads_end.get(),
-                .dilations = dilations.get(),
-                .auto_pad = static_cast<gradkern::auto_pad>(auto_pad),
-                .rounding_type = static_cast<gradkern::rounding_type>(rounding_type),
-                .data_format = static_cast<gradkern::data_format>(data_format)};
-    }
-    [[nodiscard]] max_pool_attributes max_pool() const noexcept {
-        return {.kernel = kernel.get(),
-                .strides = strides.get(),
-                .pads_begin = pads_begin.get(),
-                .pads_end = pads_end.get(),
-                .dilations = dilations.get(),
-                .auto_pad = static_cast<gradkern::auto_pad>(auto_pad),
-                .rounding_type = static_cast<gradkern::rounding_type>(rounding_type),
-                .ignore_nan = ignore_nan != 0,
-                .data_format = static_cast<gradkern::data_format>(data_format),
-                .index_base = static_cast<gradkern::index_base>(index_base),
-                .storage_order = static_cast<gradkern::storage_order>(storage_order)};
-    }
-    [[nodiscard]] max_pool_indices_attributes indices() const noexcept {
-        return {.data_format = static_cast<gradkern::data_format>(data_format),
-                .index_base = static_cast<gradkern::index_base>(index_base),
-                .storage_order = static_cast<gradkern::storage_order>(storage_order)};
-    }
+    [[nodiscard]] convolution_attributes convolution() const noexcept { return as<convolution_attributes>(); }
+    [[nodiscard]] conv_transpose_attributes conv_transpose() const noexcept { return as<conv_transpose_attributes>(); }
+    [[nodiscard]] bias_attributes bias() const noexcept { return as<bias_attributes>(); }
+    [[nodiscard]] avg_pool_attributes avg_pool() const noexcept { return as<avg_pool_attributes>(); }
+    [[nodiscard]] lp_pool_attributes lp_pool() const noexcept { return as<lp_pool_attributes>(); }
+    [[nodiscard]] max_pool_attributes max_pool() const noexcept { return as<max_pool_attributes>(); }
+    [[nodiscard]] max_pool_indices_attributes indices() const noexcept { return as<max_pool_indices_attributes>(); }
 };
 
 constexpr status unknown(std::string_view op) noexcept {

@@ -400,8 +400,8 @@ gk::test::report judge(operation op, const layer& l, pattern p, fault f, bool ac
     const auto transposed = [&] {
         return gk::test::problem(op, l.attributes<gk::conv_transpose_attributes>(), options);
     };
-    const gk::tensor_layout turned({l.ic / l.groups, l.oc, l.kh, l.kw},
-                                   {l.kh * l.kw, l.ic / l.groups * l.kh * l.kw, l.kw, 1});
+    const gk::tensor_layout transposed_layout({l.ic / l.groups, l.oc, l.kh, l.kw},
+                                              {l.kh * l.kw, l.ic / l.groups * l.kh * l.kw, l.kw, 1});
     auto mean = l.attributes<gk::avg_pool_attributes>();
     mean.exclude_pad = true;
     const auto peak = l.attributes<gk::max_pool_attributes>();
@@ -456,7 +456,7 @@ gk::test::report judge(operation op, const layer& l, pattern p, fault f, bool ac
             backward_data(l, x, w, y, accumulate, f);
             return gk::test::compare(view(y, l.src()), transposed(),
                                      {.src = view(x, l.dst()),
-                                      .weights = gk::tensor_view<const T>(w.data(), turned),
+                                      .weights = gk::tensor_view<const T>(w.data(), transposed_layout),
                                       .previous = view(before, l.src())});
         }
         case operation::conv_transpose_backward_data: {
@@ -466,7 +466,7 @@ gk::test::report judge(operation op, const layer& l, pattern p, fault f, bool ac
             const auto before = dx;
             forward(l, dy, w, {}, dx, accumulate, f);
             return gk::test::compare(view(dx, l.dst()), transposed(),
-                                     {.weights = gk::tensor_view<const T>(w.data(), turned),
+                                     {.weights = gk::tensor_view<const T>(w.data(), transposed_layout),
                                       .diff_dst = view(dy, l.src()),
                                       .previous = view(before, l.dst())});
         }
@@ -476,10 +476,10 @@ gk::test::report judge(operation op, const layer& l, pattern p, fault f, bool ac
             std::vector<G> dw = accumulate ? filled<G>(l.weights(), p, 4, 3) : std::vector<G>(count_of(l.weights()));
             const auto before = dw;
             backward_weights(l, dy, x, dw, accumulate, f);
-            return gk::test::compare(gk::tensor_view<const G>(dw.data(), turned), transposed(),
+            return gk::test::compare(gk::tensor_view<const G>(dw.data(), transposed_layout), transposed(),
                                      {.src = view(x, l.dst()),
                                       .diff_dst = view(dy, l.src()),
-                                      .previous = gk::tensor_view<const G>(before.data(), turned)});
+                                      .previous = gk::tensor_view<const G>(before.data(), transposed_layout)});
         }
         case operation::bias_backward: {
             const auto dy = filled<T>(l.dst(), p, 1, 0);

@@ -137,16 +137,12 @@ void put_window(Attributes& a, const window_draw& w) {
     return e;
 }
 
-[[nodiscard]] bool fits(const gk::extents& shape, const limits& l) {
-    std::int64_t count = 1;
-    for (const std::int64_t n : shape.values()) count *= n;
-    return count <= l.elements;
-}
 [[nodiscard]] std::int64_t volume(const gk::extents& e) {
     std::int64_t v = 1;
     for (const std::int64_t n : e.values()) v *= n;
     return v;
 }
+[[nodiscard]] bool fits(const gk::extents& shape, const limits& l) { return volume(shape) <= l.elements; }
 
 /// Shapes of the tensors that a forward pass and its gradients share, by the names of the forward pass.
 struct forward_shapes {

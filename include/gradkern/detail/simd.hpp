@@ -12,7 +12,7 @@
 /// | `vec_of<Real>`, `lanes_of<Real>` | a vector of floats or doubles and their number, a power of two; a double counts as two floats, but where `lanes` is 1 |
 /// | `vec`, `lanes`, `mask` | those of floats. What names neither `vec` nor a 16-bit type below is there for both |
 /// | `is_fused` | `fma` rounds once; where false (x86 before FMA), it rounds the product and then the sum |
-/// | `zero<Real>()`, `broadcast(x)` | all lanes alike |
+/// | `zero<Real>()`, `broadcast(x)` | all lanes equal |
 /// | `load(p)`, `store(p, v)` | whole vectors, any alignment |
 /// | `load_partial(p, n)`, `store_partial(p, v, n)` | the first n lanes, the others +0 or left alone; nothing at or behind `p + n` is touched |
 /// | `fma(a, b, c)` | `a * b + c` |

@@ -148,8 +148,7 @@ template <class T, class G = T>
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<G> dw{diff_weights.data, shape::filter_strides(diff_weights.layout, attributes.weights_format, true)};
-    std::int64_t elements = 1;  // of one result
-    for (const std::int64_t extent : p->weights_shape.values()) elements *= extent;
+    const std::int64_t elements = shape::element_count(p->weights_shape);  // of one result
     for (std::int64_t ic = 0; ic < p->groups * p->small_channels; ++ic) {
         const std::int64_t g = ic / p->small_channels;
         for (std::int64_t oc = 0; oc < p->large_channels; ++oc) {

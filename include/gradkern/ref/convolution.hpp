@@ -144,8 +144,7 @@ template <class T, class G = T>
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<G> dw{diff_weights.data,
                         shape::filter_strides(diff_weights.layout, attributes.weights_format, false)};
-    std::int64_t elements = 1;  // of one result
-    for (const std::int64_t extent : p->weights_shape.values()) elements *= extent;
+    const std::int64_t elements = shape::element_count(p->weights_shape);  // of one result
     for (std::int64_t oc = 0; oc < p->groups * p->small_channels; ++oc) {
         const std::int64_t g = oc / p->small_channels;
         for (std::int64_t ic = 0; ic < p->large_channels; ++ic) {

@@ -234,6 +234,13 @@ private:
     return code == errc::invalid_argument || code == errc::unsupported;
 }
 
+/// Elements of a tensor of a countable shape; 0 of an absent one.
+[[nodiscard]] constexpr std::int64_t element_count(const extents& shape) noexcept {
+    std::int64_t count = shape.empty() ? 0 : 1;
+    for (const std::int64_t extent : shape.values()) count *= extent;
+    return count;
+}
+
 /// The stride of every axis of a layout, in its own order.
 [[nodiscard]] constexpr extents strides_of(const tensor_layout& t) noexcept {
     if (!t.is_dense()) return t.strides;

@@ -393,7 +393,7 @@ template <class T, class In>
     }
     judgement j(p, in, result.layout);
     s = j.prepare();
-    different_numbers different(count_of(result.layout.shape));
+    different_numbers different(shape::element_count(result.layout.shape));
     if (s && !different) s = different.out_of_memory();
     if (s) r = judge<T>(result, with_options(*bound, options), j, different);
     r.mistake = s.error();

@@ -144,7 +144,7 @@ namespace test {
     checks.volume("tensor", to.layout.shape, static_cast<std::int64_t>(size_of(to.type)));
     checks.addresses("tensor", to.layout, static_cast<std::int64_t>(size_of(to.type)), true);
     if (!checks.ok()) return checks.error();
-    const std::int64_t count = detail::count_of(to.layout.shape);
+    const std::int64_t count = shape::element_count(to.layout.shape);
     checks.require_that(to.data != nullptr || count == 0, errc::null_pointer, "tensor", shape::no_memory);
     if (!checks.ok()) return checks.error();
     const detail::pattern_numbers number(to.type, p, seed, operand, count);

@@ -103,16 +103,10 @@ inline void store_number(const dynamic_view& t, std::int64_t offset, double valu
     }
 }
 
-[[nodiscard]] constexpr std::int64_t count_of(const extents& shape) noexcept {
-    std::int64_t count = shape.empty() ? 0 : 1;
-    for (const std::int64_t e : shape.values()) count *= e;
-    return count;
-}
-
 /// Calls f(number of the element in row-major order, its offset in memory, its index) for each element.
 template <class F>
 void for_each_element(const tensor_layout& layout, const F& f) noexcept {
-    const std::int64_t count = count_of(layout.shape);
+    const std::int64_t count = shape::element_count(layout.shape);
     const std::size_t rank = layout.shape.values().size();
     const auto strides = shape::strides_of(layout);
     extents index = extents::filled(rank, 0);
@@ -134,7 +128,7 @@ public:
     numbers() noexcept = default;
     /// Uninitialised numbers.
     explicit numbers(const extents& shape) noexcept
-        : shape_(shape), memory_(static_cast<std::size_t>(count_of(shape)) * sizeof(double)) {}
+        : shape_(shape), memory_(static_cast<std::size_t>(shape::element_count(shape)) * sizeof(double)) {}
     /// The elements of a tensor.
     explicit numbers(const const_dynamic_view& t) noexcept : numbers(t.layout.shape) {
         if (!*this) return;
@@ -152,7 +146,7 @@ public:
                 .relation = expectation::at_least,
                 .what = quantity::bytes};
     }
-    [[nodiscard]] std::int64_t count() const noexcept { return count_of(shape_); }
+    [[nodiscard]] std::int64_t count() const noexcept { return shape::element_count(shape_); }
     [[nodiscard]] double& operator[](std::int64_t i) const noexcept { return data()[i]; }
     [[nodiscard]] tensor_view<const double> view() const noexcept { return {data(), shape_}; }
     [[nodiscard]] tensor_view<double> mutable_view() const noexcept { return {data(), shape_}; }

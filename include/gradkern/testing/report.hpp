@@ -29,7 +29,7 @@ struct judged_element {
 };
 
 /// The checks over a whole tensor of TOSA's conformance rules ("Dot product accuracy requirements"). They find errors that are
-/// small, but all alike. The error of an element is counted in units of 2^-(1 + fraction bits) times the sum of its absolute
+/// small, but in one direction. The error of an element is counted in units of 2^-(1 + fraction bits) times the sum of its absolute
 /// terms, or of the smallest normal number if that is larger. Unlike there, elements of the same expected value count once, since
 /// their errors are the same; and 0 does not count.
 struct tensor_checks {

@@ -44,12 +44,13 @@ struct bias_problem : shape::bias_problem {
     gradkern::summation summation = gradkern::summation::joint;
 
     /// Results one behind the other.
-    [[nodiscard]] constexpr std::int64_t results() const noexcept {
-        return summation == gradkern::summation::per_image ? batch : 1;
-    }
-    /// Whether sums begin with the previous results. Else those are added in the end, where results accumulate.
+    [[nodiscard]] constexpr std::int64_t results() const noexcept { return results_of(summation, batch); }
+    /// Whether sums begin with the previous results, or those are added in the end.
     [[nodiscard]] constexpr bool continues_results() const noexcept {
-        return output == output_mode::accumulate && summation == gradkern::summation::image_by_image;
+        return output == output_mode::accumulate && begins_with_results(summation);
+    }
+    [[nodiscard]] constexpr bool adds_results() const noexcept {
+        return output == output_mode::accumulate && !begins_with_results(summation);
     }
 };
 
@@ -187,8 +188,7 @@ void store_bias(const bias_plan& b, const panel_sums<accumulate_t<G>>& total, st
     std::array<accumulate_t<G>, static_cast<std::size_t>(narrow_lanes_of<accumulate_t<G>>)> sums;
     total.store(sums.data());
     for (std::int64_t j = 0; j < std::min<std::int64_t>(narrow_lanes_of<accumulate_t<G>>, b.channels - first); ++j)
-        store_result(to + j * b.out_step, sums[static_cast<std::size_t>(j)],
-                     b.output == output_mode::accumulate && !b.continues_results());
+        store_result(to + j * b.out_step, sums[static_cast<std::size_t>(j)], b.adds_results());
 }
 
 /// Where the total of a panel begins: with zeros, or with the previous results.

@@ -62,17 +62,15 @@ struct tensors {
         return axes[0].kernel * axes[1].kernel * axes[2].kernel;
     }
     /// Results one behind the other, each of so many elements.
-    [[nodiscard]] constexpr std::int64_t results() const noexcept {
-        return summation == gradkern::summation::per_image ? batch : 1;
-    }
+    [[nodiscard]] constexpr std::int64_t results() const noexcept { return results_of(summation, batch); }
     [[nodiscard]] constexpr std::int64_t result_elements() const noexcept {
         return groups * small_channels * large_channels * taps();
     }
-    /// Whether sums begin with the previous results. Else those are added in the end, where results accumulate.
+    /// Whether sums begin with the previous results, or those are added in the end.
     [[nodiscard]] constexpr bool continues_results() const noexcept {
-        return accumulate && summation == gradkern::summation::image_by_image;
+        return accumulate && begins_with_results(summation);
     }
-    [[nodiscard]] constexpr bool adds_results() const noexcept { return accumulate && !continues_results(); }
+    [[nodiscard]] constexpr bool adds_results() const noexcept { return accumulate && !begins_with_results(summation); }
     [[nodiscard]] constexpr bool is_empty() const noexcept { return small_channels == 0 || large_channels == 0; }
     [[nodiscard]] constexpr bool is_depthwise() const noexcept {
         return groups > 1 && small_channels == 1 && large_channels == 1;

@@ -112,18 +112,26 @@ struct operands {
                       std::int64_t first) noexcept;
 };
 
-/// Sets the total of a part to where its sum begins: zero, or the previous results.
-template <class Real>
-GRADKERN_NOINLINE void begin_total(const plan& p, const task& t, const operands<Real>& o, std::byte* slice) noexcept {
-    p.clear_sums(slice, p.at_total);
-    if (p.continues_results())
-        o.move_task(p, t, {direction::to_sums, false}, array_at<Real>(slice, p.at_total), o.diff_weights, 0);
-}
-
 /// Adds what lies at one level of the sums of a task to another one, if they are two.
 template <class Real>
 inline void fold_level(const plan& p, std::byte* slice, std::int64_t from, std::int64_t to) noexcept {
     if (from != to) fold(array_at<Real>(slice, from), array_at<Real>(slice, to), p.sum_floats());
+}
+
+/// Adds up the sums of result number `result` in order, from zero or from the previous results, and has the results of a task:
+/// add(sum) adds one of them to the level of groups.
+template <class Real, class F>
+void finish_task(const plan& p, const task& t, std::int64_t result, const operands<Real>& o, std::byte* slice,
+                 const F& add) noexcept {
+    auto* const total = array_at<Real>(slice, p.at_total);
+    for (const std::int64_t level : {p.at_group, p.at_total}) p.clear_sums(slice, level);
+    if (p.continues_results()) o.move_task(p, t, {direction::to_sums, false}, total, o.diff_weights, 0);
+    const std::int64_t groups = p.chunks.groups() / p.results();
+    for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
+        for (std::int64_t sum = 0; sum < p.chunks.group_sums(); ++sum) add(group * p.chunks.group_sums() + sum);
+        fold_level<Real>(p, slice, p.at_group, p.at_total);
+    }
+    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, total, o.diff_weights, result * p.result_elements());
 }
 
 /// Computes one part of the weights, or of those of one image: the sums of all chunks, and then the results.
@@ -131,19 +139,11 @@ template <class Real>
 GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operands<Real>& o,
                                 std::byte* slice) noexcept {
     const task t(p, number % p.parts());
-    const std::int64_t result = number / p.parts();
-    const std::int64_t groups = p.chunks.groups() / p.results();
-    for (const std::int64_t level : {p.at_sum, p.at_group}) p.clear_sums(slice, level);
-    begin_total(p, t, o, slice);
-    for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
-        for (std::int64_t sum = 0; sum < p.chunks.group_sums(); ++sum) {
-            o.add_chunks(p, t, p.chunks.of_sum(group * p.chunks.group_sums() + sum), o.large, o.small, slice);
-            fold_level<Real>(p, slice, p.at_sum, p.at_group);
-        }
-        fold_level<Real>(p, slice, p.at_group, p.at_total);
-    }
-    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<Real>(slice, p.at_total), o.diff_weights,
-                result * p.result_elements());
+    p.clear_sums(slice, p.at_sum);
+    finish_task(p, t, number / p.parts(), o, slice, [&](std::int64_t sum) {
+        o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
+        fold_level<Real>(p, slice, p.at_sum, p.at_group);
+    });
 }
 
 /// Computes one sum of a part; whoever has the last one adds them in order, and then has the results.
@@ -158,13 +158,8 @@ GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums<Real>& shared, s
     const Real* const from = array_at<Real>(slice, p.at_sum);
     own::copy_n(from, p.sum_floats(), shared.at(part, sum));
     if (!shared.finish(part)) return;
-    p.clear_sums(slice, p.at_group);
-    begin_total(p, t, o, slice);
-    for (std::int64_t i = 0; i < p.chunks.sums(); ++i) {
-        fold(shared.at(part, i), array_at<Real>(slice, p.at_group), p.sum_floats());
-        if ((i + 1) % p.chunks.group_sums() == 0) fold_level<Real>(p, slice, p.at_group, p.at_total);
-    }
-    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, array_at<Real>(slice, p.at_total), o.diff_weights, 0);
+    finish_task(p, t, 0, o, slice,
+                [&](std::int64_t i) { fold(shared.at(part, i), array_at<Real>(slice, p.at_group), p.sum_floats()); });
 }
 
 /// The plan for these workers, or for as many as have memory.

@@ -37,6 +37,13 @@ inline constexpr std::int64_t pool_part = 512;
 // many_windows, they are f64, which is rounded to f32 once.
 inline constexpr std::int64_t many_windows = 1 << 18;
 
+/// Results of a sum over a batch: one, or one an image.
+[[nodiscard]] constexpr std::int64_t results_of(summation how, std::int64_t batch) noexcept {
+    return how == summation::per_image ? batch : 1;
+}
+/// Whether accumulating sums begin with the previous results. Else those are added in the end.
+[[nodiscard]] constexpr bool begins_with_results(summation how) noexcept { return how == summation::image_by_image; }
+
 /// What such sums are kept in.
 enum class sum_type : std::uint8_t { f32, f64 };
 [[nodiscard]] constexpr std::int64_t size_of(sum_type s) noexcept {

@@ -7,7 +7,6 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/check.hpp>
-
 #include <gradkern/tensor_view.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -33,9 +32,7 @@ constexpr void check_options(shape::operator_checks& checks, const plan_options&
 [[nodiscard]] constexpr tensor_layout batch_layout(const tensor_layout& one, std::int64_t images,
                                                    const plan_options& options) noexcept {
     if (options.summation != summation::per_image || one.empty()) return one;
-    std::int64_t elements = 1;
-    for (const std::int64_t extent : one.shape.values()) elements *= extent;
-    return tensor_layout(extents{images, elements});
+    return tensor_layout(extents{images, shape::element_count(one.shape)});
 }
 /// Checks what batch_layout needs.
 constexpr void check_batch_layout(shape::operator_checks& checks, std::string_view argument, const tensor_layout& one,

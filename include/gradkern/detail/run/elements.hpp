@@ -28,8 +28,7 @@ constexpr void require_elements() noexcept {
     }
     static_assert(takes_elements<T, Others...>,
                   "gradkern: operators take elements of type float, float16, bfloat16 or double, or of a type that "
-                  "element_traits "
-                  "opens, all without const");
+                  "element_traits opens, all without const");
 }
 
 }  // namespace detail

@@ -49,10 +49,12 @@ template <class T, class Bias = T, class Weights = T, class Dst = T>
     const tensor5<const Weights> w{weights.data,
                                    shape::filter_strides(weights.layout, attributes.weights_format, false)};
     const tensor5<Dst> y{dst.data, shape::activation_strides(dst.layout, attributes.data_format)};
-    detail::contract_large(*p, x, w, [&](std::int64_t n, std::int64_t oc, const index3& o, accumulator& sum) {
-        if (!bias.layout.empty()) sum.add(bias.data[oc * shape::strides_of(bias.layout)[0]]);
-        detail::store_sum(y.at(n, oc, o), sum, options.plan.output);
-    });
+    detail::contract<shape::side::small>(*p, x, w,
+                                         [&](std::int64_t n, std::int64_t oc, const index3& o, accumulator& sum) {
+                                             if (!bias.layout.empty())
+                                                 sum.add(bias.data[oc * shape::strides_of(bias.layout)[0]]);
+                                             detail::store_sum(y.at(n, oc, o), sum, options.plan.output);
+                                         });
     return {};
 }
 
@@ -91,9 +93,10 @@ template <class T, class Weights = T, class Dst = T>
     const tensor5<const Weights> w{weights.data,
                                    shape::filter_strides(weights.layout, attributes.weights_format, false)};
     const tensor5<Dst> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
-    detail::contract_small(*p, dy, w, [&](std::int64_t n, std::int64_t c, const index3& q, const accumulator& sum) {
-        detail::store_sum(dx.at(n, c, q), sum, options.plan.output);
-    });
+    detail::contract<shape::side::large>(*p, dy, w,
+                                         [&](std::int64_t n, std::int64_t c, const index3& q, const accumulator& sum) {
+                                             detail::store_sum(dx.at(n, c, q), sum, options.plan.output);
+                                         });
     return {};
 }
 

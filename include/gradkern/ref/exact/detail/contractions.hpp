@@ -86,76 +86,38 @@ template <class T>
     };
 }
 
-/// sum over inside taps k and channels l of large[n, g*L+l, p(o,k)] * weights(g*S+s, l, k).
-template <class A, class B, class Finish>
-void contract_large(const shape::convolution_problem& p, const tensor5<const A>& large, const tensor5<const B>& weights,
-                    const Finish& finish) {
+/// Sums for each position and channel of the side `Outputs`, of what the other side has:
+///
+///     small   sum over inside taps k and channels l of read[n, g*L+l, p(o,k)] * weights(g*S+s, l, k)
+///     large   sum over (o, k) with p(o,k) = q and channels s of read[n, g*S+s, o] * weights(g*S+s, l, k)
+template <shape::side Outputs, class A, class B, class Finish>
+void contract(const shape::convolution_problem& p, const tensor5<const A>& read, const tensor5<const B>& weights,
+              const Finish& finish) {
+    constexpr bool small_outputs = Outputs == shape::side::small;
     const read_taps taps(p);
-    const std::int64_t channels = p.large_channels;
-    const std::int64_t outputs = p.small_channels;
+    const std::int64_t outputs = small_outputs ? p.small_channels : p.large_channels;
+    const std::int64_t channels = small_outputs ? p.large_channels : p.small_channels;
+    const index3 read_extent = small_outputs ? large_extent(p) : small_extent(p);
     const std::int64_t blocks = whole_lanes(outputs) / lanes;
-    const std::int64_t positions = count_of(large_extent(p));
+    const std::int64_t positions = count_of(read_extent);
     const std::int64_t kernel = count_of(taps.extent);
-    // weights: (group, block, tap, large channel, lane)
+    // weights: (group, block of outputs, tap, channel, lane)
     const auto walk_weights = [&](const auto& visit) {
-        for (std::int64_t s = 0; s < p.groups * outputs; ++s) {
-            const std::int64_t block = s / outputs * blocks + s % outputs / lanes;
+        for (std::int64_t s = 0; s < p.groups * p.small_channels; ++s) {
             for_each_index(taps.extent, [&](const index3& k) {
-                for (std::int64_t l = 0; l < channels; ++l)
-                    visit(((block * kernel + number_of(k, taps.extent)) * channels + l) * lanes + s % outputs % lanes,
-                          weights.at(s, l, taps.original(k)));
-            });
-        }
-    };
-    const operands o = pack_operands<A, B>(
-        p.batch * positions * p.groups * channels, walk_positions(large, p.batch, large_extent(p), p.groups * channels),
-        p.groups * blocks * kernel * channels * lanes, walk_weights, kernel * channels);
-    lane_sums sums(o.how, o.a, o.b);
-    for (std::int64_t n = 0; n < p.batch; ++n) {
-        for (std::int64_t g = 0; g < p.groups; ++g) {
-            for (std::int64_t block = 0; block < blocks; ++block) {
-                const std::int64_t first = block * lanes;
-                const std::int64_t used = (std::min)(lanes, outputs - first);
-                for_each_index(small_extent(p), [&](const index3& at) {
-                    sums.start(used);
-                    for_each_tap(taps.axes, at, [&](const index3& k, const index3& i) {
-                        sums.add(((n * positions + number_of(i, large_extent(p))) * p.groups + g) * channels, 1,
-                                 ((g * blocks + block) * kernel + number_of(k, taps.extent)) * channels * lanes, lanes,
-                                 channels);
-                    });
-                    auto& totals = sums.totals();
-                    for (std::int64_t l = 0; l < used; ++l)
-                        finish(n, g * outputs + first + l, at, totals[static_cast<std::size_t>(l)]);
-                });
-            }
-        }
-    }
-}
-
-/// sum over (o, k) with p(o,k) = q and channels s of small[n, g*S+s, o] * weights(g*S+s, l, k).
-template <class A, class B, class Finish>
-void contract_small(const shape::convolution_problem& p, const tensor5<const A>& small, const tensor5<const B>& weights,
-                    const Finish& finish) {
-    const read_taps taps(p);
-    const std::int64_t channels = p.small_channels;
-    const std::int64_t outputs = p.large_channels;
-    const std::int64_t blocks = whole_lanes(outputs) / lanes;
-    const std::int64_t positions = count_of(small_extent(p));
-    const std::int64_t kernel = count_of(taps.extent);
-    // weights: (group, block, tap, small channel, lane)
-    const auto walk_weights = [&](const auto& visit) {
-        for (std::int64_t s = 0; s < p.groups * channels; ++s) {
-            for_each_index(taps.extent, [&](const index3& k) {
-                for (std::int64_t l = 0; l < outputs; ++l) {
-                    const std::int64_t block = s / channels * blocks + l / lanes;
-                    visit(((block * kernel + number_of(k, taps.extent)) * channels + s % channels) * lanes + l % lanes,
+                for (std::int64_t l = 0; l < p.large_channels; ++l) {
+                    const std::int64_t in_group = s % p.small_channels;
+                    const std::int64_t output = small_outputs ? in_group : l;
+                    const std::int64_t channel = small_outputs ? l : in_group;
+                    const std::int64_t block = s / p.small_channels * blocks + output / lanes;
+                    visit(((block * kernel + number_of(k, taps.extent)) * channels + channel) * lanes + output % lanes,
                           weights.at(s, l, taps.original(k)));
                 }
             });
         }
     };
     const operands o = pack_operands<A, B>(
-        p.batch * positions * p.groups * channels, walk_positions(small, p.batch, small_extent(p), p.groups * channels),
+        p.batch * positions * p.groups * channels, walk_positions(read, p.batch, read_extent, p.groups * channels),
         p.groups * blocks * kernel * channels * lanes, walk_weights, kernel * channels);
     lane_sums sums(o.how, o.a, o.b);
     for (std::int64_t n = 0; n < p.batch; ++n) {
@@ -163,16 +125,20 @@ void contract_small(const shape::convolution_problem& p, const tensor5<const A>&
             for (std::int64_t block = 0; block < blocks; ++block) {
                 const std::int64_t first = block * lanes;
                 const std::int64_t used = (std::min)(lanes, outputs - first);
-                for_each_index(large_extent(p), [&](const index3& q) {
-                    sums.start(used);
-                    for_each_window(taps.axes, q, [&](const index3& k, const index3& i) {
-                        sums.add(((n * positions + number_of(i, small_extent(p))) * p.groups + g) * channels, 1,
+                for_each_index(small_outputs ? small_extent(p) : large_extent(p), [&](const index3& at) {
+                    const auto add = [&](const index3& k, const index3& i) {
+                        sums.add(((n * positions + number_of(i, read_extent)) * p.groups + g) * channels, 1,
                                  ((g * blocks + block) * kernel + number_of(k, taps.extent)) * channels * lanes, lanes,
                                  channels);
-                    });
+                    };
+                    sums.start(used);
+                    if constexpr (small_outputs)
+                        for_each_tap(taps.axes, at, add);
+                    else
+                        for_each_window(taps.axes, at, add);
                     auto& totals = sums.totals();
                     for (std::int64_t l = 0; l < used; ++l)
-                        finish(n, g * outputs + first + l, q, totals[static_cast<std::size_t>(l)]);
+                        finish(n, g * outputs + first + l, at, totals[static_cast<std::size_t>(l)]);
                 });
             }
         }
