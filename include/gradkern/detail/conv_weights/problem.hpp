@@ -16,6 +16,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
+#include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
