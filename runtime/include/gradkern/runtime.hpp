@@ -106,6 +106,8 @@ public:
 
     /// Whether there is one.
     [[nodiscard]] explicit operator bool() const noexcept { return plan_ != nullptr; }
+    /// For the functions of gradkern.h; null if there is none.
+    [[nodiscard]] const gradkern_plan* get() const noexcept { return plan_; }
     /// Bytes of workspace for so many workers.
     [[nodiscard]] std::size_t workspace_bytes(std::int64_t workers = 1) const noexcept {
         return gradkern_plan_workspace_bytes(plan_, workers);
