@@ -1,18 +1,21 @@
-# Checks that a document shows code exactly as it is compiled.
+# Checks that documents show code exactly as it is compiled.
 #
-#   cmake -D document=<file.md> -D code=<file> -P shows_code.cmake
+#   cmake -D "documents=<file.md>;..." -D code=<file> -P shows_code.cmake
 #
-# If the code has regions, each from a line `// [name]` to a line `// [/name]`, the document must show every region in a
-# separate block, without the indentation of the first line. Otherwise it must show the whole file.
+# If the code has regions, each from a line `// [name]` to a line `// [/name]`, the documents must show every region in a
+# separate block, without the indentation of the first line. Otherwise one of them must show the whole file.
 cmake_minimum_required(VERSION 3.20)
 
-file(READ "${document}" text)
+foreach(document IN LISTS documents)
+  file(READ "${document}" words)
+  string(APPEND text "${words}")
+endforeach()
 file(READ "${code}" wanted)
 
 function(require_shown what block)
   string(FIND "${text}" "```cpp\n${block}```" at)
   if(at EQUAL -1)
-    message(FATAL_ERROR "${document} does not show ${what} as it is")
+    message(FATAL_ERROR "${documents} does not show ${what} as it is")
   endif()
 endfunction()
 

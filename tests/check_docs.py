@@ -20,6 +20,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 
 Symbol = collections.namedtuple("Symbol", "kind name file line page anchor described")
+HEADERS = ("include/", "runtime/include/")  # which STRIP_FROM_PATH takes away
 FACES = ("infer_{}", "plan_{}", "{}", "{}_plan", "dynamic_{}_plan", "ref::{}", "ref::exact::{}")  # of an operator, below gradkern::
 
 
@@ -134,16 +135,15 @@ def comment_of(lines, symbol):
 
 
 def source_of(root, symbol):
-    """The file of a symbol below the root; doxygen gives absolute names to those that STRIP_FROM_PATH leaves."""
-    file = pathlib.Path(symbol.file)
-    return str(file.relative_to(root)) if file.is_absolute() else "include/" + symbol.file
+    """The file of a symbol below the root, with what STRIP_FROM_PATH takes away."""
+    return next(folder + symbol.file for folder in (*HEADERS, "") if (root / folder / symbol.file).exists())
 
 
 def prove_kind(program, root, chosen):
     """Removes the comments of all these symbols; those about which nothing is said."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = pathlib.Path(scratch) / "copy"
-        for part in ("include", "docs"):
+        for part in (*HEADERS, "docs"):
             shutil.copytree(root / part, copy / part)
         by_file = collections.defaultdict(set)
         for symbol, where in chosen:
@@ -159,7 +159,7 @@ def prove_kind(program, root, chosen):
     counts = collections.Counter((s.kind, s.name, source_of(root, s)) for s, _ in chosen)
     for (kind, name, source), count in counts.items():
         word = re.compile(rf"(?<![\w]){re.escape(name.rpartition('::')[2].partition('<')[0].strip())}(?![\w])")
-        file = source.removeprefix("include/")
+        file = source.rpartition("include/")[2]
         places = {p.split(": ")[0].rpartition("/")[2] for p in found if kind == "namespace" or file in p if word.search(p)}
         if len(places) < count:
             problems.append(f"without comments of {kind} {name} {count} problems were expected, {len(places)} found")

@@ -170,7 +170,8 @@ struct tensor_layout {
 /// T is const for inputs.
 template <class T>
 struct tensor_view {
-    using element_type = T;  ///< const for inputs
+    /// T, which is const for inputs.
+    using element_type = T;
 
     T* data = nullptr;       ///< element with all indices 0
     tensor_layout layout{};  ///< shape and strides

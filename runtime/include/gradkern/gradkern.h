@@ -33,10 +33,12 @@
 #elif defined(GRADKERN_RUNTIME_BUILD) && (defined(__GNUC__) || defined(__clang__))
 #define GRADKERN_API __attribute__((visibility("default")))
 #else
+/// Stands before each function of the library.
 #define GRADKERN_API
 #endif
 
 #if defined(__cplusplus)
+/// Stands behind each function of the library: none throws.
 #define GRADKERN_NOEXCEPT noexcept
 extern "C" {
 #else
@@ -48,7 +50,7 @@ extern "C" {
 
 /// What kind of mistake was found.
 typedef enum gradkern_code {
-    GRADKERN_OK = 0,
+    GRADKERN_OK = 0,                   ///< nothing was wrong
     GRADKERN_INVALID_ARGUMENT = 1,     ///< an attribute value, or tensors that may not share memory
     GRADKERN_INVALID_SHAPE = 2,        ///< inconsistent shapes
     GRADKERN_MISSING_SHAPE = 3,        ///< a required shape was not given
@@ -61,7 +63,12 @@ typedef enum gradkern_code {
 } gradkern_code;
 
 /// Element types.
-typedef enum gradkern_type { GRADKERN_F32 = 0, GRADKERN_F16 = 1, GRADKERN_BF16 = 2, GRADKERN_F64 = 3 } gradkern_type;
+typedef enum gradkern_type {
+    GRADKERN_F32 = 0,   ///< IEEE binary32
+    GRADKERN_F16 = 1,   ///< IEEE binary16
+    GRADKERN_BF16 = 2,  ///< the upper half of a binary32
+    GRADKERN_F64 = 3    ///< IEEE binary64
+} gradkern_type;
 
 /// The operators, and their tensors in order. One in brackets may be absent (rank 0). Outputs stand last.
 typedef enum gradkern_operator {
@@ -81,94 +88,115 @@ typedef enum gradkern_operator {
     GRADKERN_MAX_POOL_BACKWARD_FROM_INDICES = 13   ///< diff_dst, indices of int64_t, diff_src
 } gradkern_operator;
 
-typedef enum gradkern_data_format { GRADKERN_NXC = 0, GRADKERN_NCX = 1 } gradkern_data_format;
-typedef enum gradkern_weights_format { GRADKERN_XIO = 0, GRADKERN_OIX = 1 } gradkern_weights_format;
+/// The order of the axes of activations.
+typedef enum gradkern_data_format {
+    GRADKERN_NXC = 0,  ///< batch, spatial axes, channels
+    GRADKERN_NCX = 1   ///< batch, channels, spatial axes
+} gradkern_data_format;
+/// The order of the axes of weights.
+typedef enum gradkern_weights_format {
+    GRADKERN_XIO = 0,  ///< spatial axes, in, out
+    GRADKERN_OIX = 1   ///< out, in, spatial axes
+} gradkern_weights_format;
+/// How padding is chosen.
 typedef enum gradkern_auto_pad {
-    GRADKERN_PAD_NONE = 0,
-    GRADKERN_PAD_SAME_UPPER = 1,
-    GRADKERN_PAD_SAME_LOWER = 2,
-    GRADKERN_PAD_VALID = 3
+    GRADKERN_PAD_NONE = 0,        ///< pads_begin and pads_end as given
+    GRADKERN_PAD_SAME_UPPER = 1,  ///< ceil(input / stride) outputs, the odd element of padding at the end
+    GRADKERN_PAD_SAME_LOWER = 2,  ///< the same with the odd element at the beginning
+    GRADKERN_PAD_VALID = 3        ///< no padding
 } gradkern_auto_pad;
+/// How the number of windows of a pool is rounded.
 typedef enum gradkern_rounding {
-    GRADKERN_ROUND_FLOOR = 0,
-    GRADKERN_ROUND_CEIL = 1,
-    GRADKERN_ROUND_CEIL_TORCH = 2
+    GRADKERN_ROUND_FLOOR = 0,      ///< only windows that fit the padded input
+    GRADKERN_ROUND_CEIL = 1,       ///< a last window may exceed the padded input
+    GRADKERN_ROUND_CEIL_TORCH = 2  ///< the same unless it starts in the end padding
 } gradkern_rounding;
+/// What the index of a maximum counts from.
 typedef enum gradkern_index_base {
-    GRADKERN_INDEX_TENSOR = 0,
-    GRADKERN_INDEX_PLANE = 1,
-    GRADKERN_INDEX_IMAGE = 2
+    GRADKERN_INDEX_TENSOR = 0,  ///< the whole tensor as stored
+    GRADKERN_INDEX_PLANE = 1,   ///< the plane of one image and channel
+    GRADKERN_INDEX_IMAGE = 2    ///< one image with channels innermost
 } gradkern_index_base;
-typedef enum gradkern_output { GRADKERN_OVERWRITE = 0, GRADKERN_ACCUMULATE = 1 } gradkern_output;
-typedef enum gradkern_precision { GRADKERN_STRICT = 0, GRADKERN_RELAXED = 1 } gradkern_precision;
+/// What happens to the values an output holds before the run.
+typedef enum gradkern_output {
+    GRADKERN_OVERWRITE = 0,  ///< they are never read
+    GRADKERN_ACCUMULATE = 1  ///< the result is added to them
+} gradkern_output;
+/// Whether results may differ from the definition.
+typedef enum gradkern_precision {
+    GRADKERN_STRICT = 0,  ///< f32 products and sums in the library's fixed order
+    GRADKERN_RELAXED = 1  ///< dot products of bf16 where the CPU has them
+} gradkern_precision;
+/// How gradients of weights and bias are summed over the batch.
 typedef enum gradkern_summation {
-    GRADKERN_SUM_JOINT = 0,
-    GRADKERN_SUM_IMAGE_BY_IMAGE = 1,
-    GRADKERN_SUM_PER_IMAGE = 2
+    GRADKERN_SUM_JOINT = 0,           ///< over all positions of the batch
+    GRADKERN_SUM_IMAGE_BY_IMAGE = 1,  ///< each image by itself, then images in order
+    GRADKERN_SUM_PER_IMAGE = 2        ///< each image has gradients of its own
 } gradkern_summation;
 
 /// Up to three numbers, one per spatial axis; count 0: absent.
 typedef struct gradkern_list {
-    int64_t count;
-    int64_t values[3];
+    int64_t count;      ///< how many values there are
+    int64_t values[3];  ///< in the order depth, height, width
 } gradkern_list;
 
 /// Type, shape and strides (in elements) of a tensor, in the order of its format. Rank 0: absent.
 typedef struct gradkern_tensor {
-    int32_t type;  ///< gradkern_type
-    int32_t rank;
-    int64_t shape[5];
+    int32_t type;         ///< gradkern_type
+    int32_t rank;         ///< number of axes; 0: absent
+    int64_t shape[5];     ///< sizes of the axes
     int32_t has_strides;  ///< 0: dense, row-major
-    int32_t reserved;
-    int64_t strides[5];
+    int32_t reserved;     ///< 0
+    int64_t strides[5];   ///< of the axes, in elements
 } gradkern_tensor;
 
 /// An operator with its tensors, attributes and options; what the operator does not have is not read. Begin with
 /// gradkern_problem_init. The C++ headers describe each member: attributes.hpp and options.hpp.
 typedef struct gradkern_problem {
-    size_t size;  ///< of this struct, in bytes
-    int32_t op;   ///< gradkern_operator
-    int32_t data_format;
-    int32_t weights_format;
-    int32_t auto_pad;
-    gradkern_tensor tensors[4];
-    gradkern_list kernel;
-    gradkern_list strides;
-    gradkern_list dilations;
-    gradkern_list pads_begin;
-    gradkern_list pads_end;
-    gradkern_list output_padding;
-    int64_t groups;
-    int32_t rounding;
-    int32_t exclude_pad;           ///< 0 or 1
-    int32_t has_divisor_override;  ///< 0 or 1
-    int32_t ignore_nan;            ///< 0 or 1
-    int64_t divisor_override;
-    int32_t index_base;
+    size_t size;                       ///< of this struct, in bytes
+    int32_t op;                        ///< gradkern_operator
+    int32_t data_format;               ///< gradkern_data_format
+    int32_t weights_format;            ///< gradkern_weights_format
+    int32_t auto_pad;                  ///< gradkern_auto_pad
+    gradkern_tensor tensors[4];        ///< in the order of gradkern_operator
+    gradkern_list kernel;              ///< of a pool: taps on each axis
+    gradkern_list strides;             ///< steps from window to window
+    gradkern_list dilations;           ///< steps from tap to tap; 1 is dense
+    gradkern_list pads_begin;          ///< padding before each axis
+    gradkern_list pads_end;            ///< padding behind each axis
+    gradkern_list output_padding;      ///< elements of the larger side that no window needs
+    int64_t groups;                    ///< of channels
+    int32_t rounding;                  ///< gradkern_rounding
+    int32_t exclude_pad;               ///< 0 or 1: divide by the taps inside the input alone
+    int32_t has_divisor_override;      ///< 0 or 1
+    int32_t ignore_nan;                ///< 0 or 1: a NaN loses against every number
+    int64_t divisor_override;          ///< replaces the divisor of every window
+    int32_t index_base;                ///< gradkern_index_base
     int32_t indices_are_column_major;  ///< 0 or 1
-    int32_t output;
-    int32_t precision;
-    int32_t summation;
-    int32_t least_scratch;  ///< 0 or 1
-    const char* algorithm;  ///< a name that gradkern_plan_describe prints; null: the fastest
+    int32_t output;                    ///< gradkern_output
+    int32_t precision;                 ///< gradkern_precision
+    int32_t summation;                 ///< gradkern_summation
+    int32_t least_scratch;             ///< 0 or 1: as little workspace as possible
+    const char* algorithm;             ///< a name that gradkern_plan_describe prints; null: the fastest
 } gradkern_problem;
 
 /// What was wrong. Text ends with a zero.
 typedef struct gradkern_error {
-    int32_t code;  ///< gradkern_code
-    int32_t axis;  ///< -1 if there is none
-    int64_t got;
-    int64_t expected;
-    char op[48];
-    char argument[32];
+    int32_t code;       ///< gradkern_code
+    int32_t axis;       ///< -1 if there is none
+    int64_t got;        ///< the number that is wrong
+    int64_t expected;   ///< what it has to be, or its bound
+    char op[48];        ///< name of the operator
+    char argument[32];  ///< name of the argument or attribute
     char message[400];  ///< one line
 } gradkern_error;
 
 /// The caller's threads. parallel_for calls fn(data, i) for every i of [0, n), in any order, on any threads, and returns when
 /// all are done.
 typedef struct gradkern_executor {
-    void* context;
+    void* context;        ///< the caller's, handed to parallel_for
     int64_t concurrency;  ///< how many calls usefully run at once
+    /// Calls fn(data, i) for each i of [0, n).
     void (*parallel_for)(void* context, int64_t n, void (*fn)(void* data, int64_t i), void* data);
 } gradkern_executor;
 

@@ -95,7 +95,9 @@ public:
     plan(const gradkern_problem& p, gradkern_error& error) noexcept {
         gradkern_plan_create(&p, &plan_, &error, sizeof error);
     }
+    /// Takes the plan of `other`, which is empty then.
     plan(plan&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {}
+    /// Exchanges the plans.
     plan& operator=(plan&& other) noexcept {
         std::swap(plan_, other.plan_);
         return *this;

@@ -19,7 +19,8 @@ namespace frontend {
 template <class E>
 class word {
 public:
-    using value_type = E;  ///< the values of the words
+    /// The values of the words.
+    using value_type = E;
 
     /// Absent: the attribute has its default.
     constexpr word() noexcept = default;
