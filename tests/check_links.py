@@ -17,7 +17,7 @@ import re
 import sys
 import textwrap
 
-DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "runtime", "tests", "tools", ".ci")
+DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "packaging", "runtime", "tests", "tools", ".ci")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SWITCH = re.compile(r"\bGRADKERN_[A-Z][A-Z0-9_]*\b")

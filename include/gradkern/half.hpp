@@ -334,7 +334,8 @@ GRADKERN_ALWAYS_INLINE void store_element(T* to, accumulate_t<T> value) noexcept
         if constexpr (element_traits<T>::type == data_type::f16) {
 #if GRADKERN_DETAIL_HAS_F16C
             // _cvtss_sh, which is a macro of another language than C++ in clang's headers.
-            const __m128i halves = _mm_cvtps_ph(_mm_set_ss(value), _MM_FROUND_TO_NEAREST_INT);
+            // A cast, since accumulate_t depends on T: whoever imports the module does not see intrinsics that are looked up late.
+            const __m128i halves = _mm_cvtps_ph(_mm_set_ss(static_cast<float>(value)), _MM_FROUND_TO_NEAREST_INT);
             bits = static_cast<std::uint16_t>(_mm_cvtsi128_si32(halves));
 #else
             bits = half_bits::f32_to_f16(value);

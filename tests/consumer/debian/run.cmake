@@ -1,0 +1,63 @@
+# Debian's packages, built from an archive as docs/packages.md says, unpacked, and used: a C program through pkg-config, a C++
+# program through CMake. One instruction set without optimisation: what is in the packages is tested, not what they compute.
+cmake_minimum_required(VERSION 3.20)
+
+execute_process(COMMAND dpkg-query -W -f "\${db:Status-Status} " debhelper libxsimd-dev OUTPUT_VARIABLE state ERROR_QUIET)
+if(NOT state STREQUAL "installed installed ")
+  message("skipped: debhelper and libxsimd-dev are not installed")
+  return()
+endif()
+
+file(REMOVE_RECURSE "${binary}")
+file(COPY "${archive}/" DESTINATION "${binary}/gradkern" PATTERN .git EXCLUDE)
+file(CREATE_LINK packaging/debian "${binary}/gradkern/debian" SYMBOLIC)
+unset(ENV{DESTDIR})
+set(ENV{GRADKERN_RUNTIME_SETS} "${set}")
+set(ENV{DEB_CXXFLAGS_APPEND} "-O0 -g0")
+set(ENV{DEB_BUILD_OPTIONS} "parallel=2 noautodbgsym")
+execute_process(COMMAND "${dpkg-buildpackage}" -b -us -uc WORKING_DIRECTORY "${binary}/gradkern" OUTPUT_FILE "${binary}/log"
+                ERROR_FILE "${binary}/log" RESULT_VARIABLE failed)
+if(failed)
+  file(READ "${binary}/log" log)
+  message(FATAL_ERROR "${log}")
+endif()
+
+# What lies in each package.
+file(GLOB packages "${binary}/*.deb")
+list(LENGTH packages count)
+if(NOT count EQUAL 2)
+  message(FATAL_ERROR "built: ${packages}")
+endif()
+foreach(package IN LISTS packages)
+  get_filename_component(name "${package}" NAME)
+  string(REGEX REPLACE "_.*" "" name "${name}")
+  execute_process(COMMAND dpkg-deb -x "${package}" "${binary}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND dpkg-deb -x "${package}" "${binary}/root" COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+function(expect_files package)
+  foreach(pattern IN LISTS ARGN)
+    file(GLOB found "${binary}/${package}/usr/${pattern}")
+    if(NOT found)
+      message(FATAL_ERROR "${package} lacks ${pattern}")
+    endif()
+  endforeach()
+endfunction()
+expect_files(libgradkern0.1 lib/*/libgradkern.so.0.1)
+expect_files(libgradkern-dev include/gradkern/gradkern.hpp include/gradkern/gradkern.h lib/*/libgradkern.so lib/*/libgradkern.a
+             lib/*/pkgconfig/gradkern-runtime.pc share/pkgconfig/gradkern.pc share/cmake/gradkern/gradkernConfig.cmake)
+
+file(GLOB pkgconfig "${binary}/root/usr/lib/*/pkgconfig")
+get_filename_component(libraries "${pkgconfig}" DIRECTORY)
+set(ENV{PKG_CONFIG_PATH} "${pkgconfig}:${binary}/root/usr/share/pkgconfig")
+set(ENV{LD_LIBRARY_PATH} "${libraries}")
+execute_process(COMMAND pkg-config --cflags --libs gradkern-runtime OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+execute_process(COMMAND cc -std=c99 "${client}" ${flags} -pthread -o "${binary}/client" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${binary}/client" COMMAND_ERROR_IS_FATAL ANY)
+
+execute_process(COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${binary}/user" "-DCMAKE_PREFIX_PATH=${binary}/root/usr"
+                COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${binary}/user" COMMAND_ERROR_IS_FATAL ANY)
+foreach(program IN ITEMS headers client_static client_shared)
+  execute_process(COMMAND "${binary}/user/${program}" COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
