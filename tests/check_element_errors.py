@@ -15,6 +15,11 @@ import subprocess
 import sys
 
 SENTENCE = "gradkern: operators take elements of type float, float16, bfloat16 or double, or of a type that element_traits opens"
+BESIDE = "the bias, and the gradients of weights and bias, have the element type"
+BETWEEN = "the weights and the result of a convolution have the element type of its input"
+BETWEEN_TYPES = (("float16", "float", "float16"), ("float16", "bfloat16", "float"), ("float16", "float16", "bfloat16"),
+                 ("float", "float16", "float"), ("float", "float", "float16"), ("double", "float", "double"),
+                 ("double", "double", "float"), ("float", "double", "double"))
 WRONG = ("char", "int", "bool", "long double", "const float")
 
 # Name, what includes it, and the arguments with T for the type: inputs, attributes, outputs.
@@ -75,21 +80,25 @@ def errors_of(compiler, includes, name, face, types):
     return compile_text(compiler, includes, source(name, face, types))
 
 
-def mixed_problems_of(compiler, includes):
-    """A bias, or a gradient of weights or bias, of 16 bits beside f32 tensors, or of f32 beside f64: one sentence each."""
-    mixed = {name: face for name, face in CORE.items() if face[0] in ("convolution", "conv_transpose", "bias")
-             and not name.endswith("_data")}
-    text = "\n".join(f"#include <gradkern/{h}.hpp>" for h in ("convolution", "conv_transpose", "bias"))
-    text += "\nusing namespace gradkern;\n"
-    for name, (_, inputs, attributes, outputs) in mixed.items():
-        plan = ", ".join([L] * len(inputs) + [attributes] + [L] * len(outputs))
-        text += f"void of_{name}() {{ static_cast<void>(plan_{name}<float, float16>({plan})); }}\n"
-        text += f"void of_f64_{name}() {{ static_cast<void>(plan_{name}<double, float>({plan})); }}\n"
-    errors = compile_text(compiler, includes, text)
-    right = [line for line in errors if "the bias, and the gradients of weights and bias, have the element type" in line]
-    if len(right) >= 1 and len(right) == len(errors):
+def problems_of_mixed(case):
+    """Types that may not meet: a bias, or a gradient of weights or bias, of 16 bits beside f32 tensors, or of f32 beside f64; weights or a
+    result of a convolution in another type than its input, but for f32 after 16 bits. One sentence each."""
+    compiler, includes, name, (header, inputs, attributes, outputs) = case
+    computes_outputs = "weights" not in name and name != "bias_backward"
+    beside = [] if name.endswith("_data") else ["float, float16", "double, float", "float16, bfloat16"]
+    between = []
+    if computes_outputs:
+        between = [f"{src}, {weights}, {dst}" + ("" if name.endswith("_data") else f", {src}") for src, weights, dst in BETWEEN_TYPES]
+    plan = ", ".join([L] * len(inputs) + [attributes] + [L] * len(outputs))
+    lines = [f"#include <gradkern/{header}.hpp>", "using namespace gradkern;"]
+    for number, types in enumerate(beside + between):
+        lines.append(f"void f{number}() {{ static_cast<void>(plan_{name}<{types}>({plan})); }}")
+    errors = compile_text(compiler, includes, "\n".join(lines) + "\n")
+    found = [sum(sentence in line for line in errors) for sentence in (BESIDE, BETWEEN)]
+    if found == [len(beside), len(between)] and sum(found) == len(errors):
         return []
-    return [f"{compiler}: mixed types: {len(errors)} errors, {len(right)} with the sentence"] + errors[:3]
+    return [f"{compiler}: {name}: {len(errors)} errors of mixed types, {found} with the sentences, "
+            f"expected {[len(beside), len(between)]}"] + ["    " + line for line in errors][:3]
 
 
 def problems_of(case):
@@ -115,13 +124,14 @@ def main():
         elif compiler == arguments.compilers[0]:
             problems += [f"{compiler}: {line}" for line in errors]
     cases = [(c, arguments.include, name, face) for c in compilers for name, face in {**CORE, **FRONT}.items()]
+    mixed = [(c, arguments.include, name, face) for c in compilers for name, face in CORE.items()
+             if face[0] in ("convolution", "conv_transpose", "bias")]
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         problems += [p for found in pool.map(problems_of, cases) for p in found]
-    for compiler in compilers:
-        problems += mixed_problems_of(compiler, arguments.include)
+        problems += [p for found in pool.map(problems_of_mixed, mixed) for p in found]
     for problem in problems:
         print(f"check_element_errors: {problem}", file=sys.stderr)
-    print(f"{len(cases)} programs compiled with {', '.join(compilers)}, {len(problems)} problems")
+    print(f"{len(cases) + len(mixed)} programs compiled with {', '.join(compilers)}, {len(problems)} problems")
     return 1 if problems else 0
 
 

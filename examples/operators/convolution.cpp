@@ -73,6 +73,14 @@ status bias_gradient(const four& diff_dst, two& diff_bias) {
 }
 // [/bias_backward]
 
+// [mixed]
+// bf16 inputs, an f32 result: src is 256, 1; weights are 1, 1: dst is 257. In bf16 it would be 256.
+status f32_sum(const std::array<bfloat16, 2>& src, const std::array<bfloat16, 2>& weights, float& dst) {
+    return convolution<bfloat16, bfloat16, float>({src.data(), {1, 1, 2}}, {weights.data(), {1, 2, 1}}, {},
+                                                  {.strides = {1}, .dilations = {1}}, {&dst, {1, 1, 1}});
+}
+// [/mixed]
+
 // [depthwise]
 // One channel a group: 32 channels, 3 x 3 taps, padding that keeps the size. Weights are (3, 3, 1, 32).
 constexpr convolution_attributes depthwise{
@@ -132,6 +140,10 @@ int main() {
     check({"conv_transpose_backward_weights", transposed_weight_gradient({1, 2}, {1, 2, 3, 4, 5}, y),
            y == three{7, 10, 13}});
     check({"bias_backward", bias_gradient({1, 10, 2, 20}, small), small == two{3, 30}});
+
+    float sum = 0;
+    const std::array one_each{bfloat16(1.0F), bfloat16(1.0F)};
+    check({"mixed", f32_sum({bfloat16(256.0F), bfloat16(1.0F)}, one_each, sum), sum == 257});
 
     const std::vector<float> src(8 * 28 * 28 * 32, 1), weights(9 * 32, 1);
     std::vector<float> one(src.size()), other(src.size());

@@ -172,12 +172,12 @@ struct trained_layer {
 
 template <class T>
 using convolution_layer =
-    trained_layer<T, gradkern::convolution_plan<T, float>, gradkern::convolution_backward_data_plan<T>,
+    trained_layer<T, gradkern::convolution_plan<T, T, T, float>, gradkern::convolution_backward_data_plan<T>,
                   gradkern::convolution_backward_weights_plan<T, float>>;
 
 template <class T>
 using conv_transpose_layer =
-    trained_layer<T, gradkern::conv_transpose_plan<T, float>, gradkern::conv_transpose_backward_data_plan<T>,
+    trained_layer<T, gradkern::conv_transpose_plan<T, T, T, float>, gradkern::conv_transpose_backward_data_plan<T>,
                   gradkern::conv_transpose_backward_weights_plan<T, float>>;
 
 template <class T>

@@ -199,29 +199,39 @@ template <class T, class G>
 namespace accuracy {
 
 /// Bound of gradkern::convolution. Terms: products src * weights, bias, previous value.
+template <element Src, element Weights, element Dst, element Bias = Weights>
+[[nodiscard]] constexpr result<error_bound<Dst>> convolution(const tensor_layout& src, const tensor_layout& weights,
+                                                             const tensor_layout& bias,
+                                                             const convolution_attributes& attributes,
+                                                             const tensor_layout& dst = {},
+                                                             const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                  (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}), bias.shape);
+    if (!p) return p.error();
+    return detail::gather_bound<Dst>(*p, shape::side::small, !bias.empty(), options);
+}
+
+/// The same for tensors of one type T, and a bias.
 template <element T, element Bias = T>
 [[nodiscard]] constexpr result<error_bound<T>> convolution(const tensor_layout& src, const tensor_layout& weights,
                                                            const tensor_layout& bias,
                                                            const convolution_attributes& attributes,
                                                            const tensor_layout& dst = {},
                                                            const plan_options& options = {}) noexcept {
-    const auto p = shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                             (std::max)(sizeof(T), sizeof(Bias)), bias.shape);
-    if (!p) return p.error();
-    return detail::gather_bound<T>(*p, shape::side::small, !bias.empty(), options);
+    return accuracy::convolution<T, T, T, Bias>(src, weights, bias, attributes, dst, options);
 }
 
 /// Bound of gradkern::convolution_backward_data. Terms: products diff_dst * weights, previous value.
-template <element T>
-[[nodiscard]] constexpr result<error_bound<T>> convolution_backward_data(const tensor_layout& diff_dst,
-                                                                         const tensor_layout& weights,
-                                                                         const convolution_attributes& attributes,
-                                                                         const tensor_layout& diff_src = {},
-                                                                         const plan_options& options = {}) noexcept {
-    const auto p = shape::convolution_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
-                                                           true, sizeof(T));
+template <element DiffDst, element Weights = DiffDst, element DiffSrc = DiffDst>
+[[nodiscard]] constexpr result<error_bound<DiffSrc>> convolution_backward_data(
+    const tensor_layout& diff_dst, const tensor_layout& weights, const convolution_attributes& attributes,
+    const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::convolution_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape, true,
+                                                (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
     if (!p) return p.error();
-    return detail::gather_bound<T>(*p, shape::side::large, false, options);
+    return detail::gather_bound<DiffSrc>(*p, shape::side::large, false, options);
 }
 
 /// Bound of gradkern::convolution_backward_weights: of diff_weights, whose terms are products src * diff_dst and the
@@ -240,29 +250,39 @@ template <element T, element G = T>
 }
 
 /// Bound of gradkern::conv_transpose. Terms: products src * weights, bias, previous value.
+template <element Src, element Weights, element Dst, element Bias = Weights>
+[[nodiscard]] constexpr result<error_bound<Dst>> conv_transpose(const tensor_layout& src, const tensor_layout& weights,
+                                                                const tensor_layout& bias,
+                                                                const conv_transpose_attributes& attributes,
+                                                                const tensor_layout& dst = {},
+                                                                const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                     (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}), bias.shape);
+    if (!p) return p.error();
+    return detail::gather_bound<Dst>(*p, shape::side::large, !bias.empty(), options);
+}
+
+/// The same for tensors of one type T, and a bias.
 template <element T, element Bias = T>
 [[nodiscard]] constexpr result<error_bound<T>> conv_transpose(const tensor_layout& src, const tensor_layout& weights,
                                                               const tensor_layout& bias,
                                                               const conv_transpose_attributes& attributes,
                                                               const tensor_layout& dst = {},
                                                               const plan_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                                (std::max)(sizeof(T), sizeof(Bias)), bias.shape);
-    if (!p) return p.error();
-    return detail::gather_bound<T>(*p, shape::side::large, !bias.empty(), options);
+    return accuracy::conv_transpose<T, T, T, Bias>(src, weights, bias, attributes, dst, options);
 }
 
 /// Bound of gradkern::conv_transpose_backward_data. Terms: products diff_dst * weights, previous value.
-template <element T>
-[[nodiscard]] constexpr result<error_bound<T>> conv_transpose_backward_data(const tensor_layout& diff_dst,
-                                                                            const tensor_layout& weights,
-                                                                            const conv_transpose_attributes& attributes,
-                                                                            const tensor_layout& diff_src = {},
-                                                                            const plan_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
-                                                              true, sizeof(T));
+template <element DiffDst, element Weights = DiffDst, element DiffSrc = DiffDst>
+[[nodiscard]] constexpr result<error_bound<DiffSrc>> conv_transpose_backward_data(
+    const tensor_layout& diff_dst, const tensor_layout& weights, const conv_transpose_attributes& attributes,
+    const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
+    const auto p =
+        shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape, true,
+                                                   (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
     if (!p) return p.error();
-    return detail::gather_bound<T>(*p, shape::side::small, false, options);
+    return detail::gather_bound<DiffSrc>(*p, shape::side::small, false, options);
 }
 
 /// Bound of gradkern::conv_transpose_backward_weights: of diff_weights, whose terms are products src * diff_dst and the

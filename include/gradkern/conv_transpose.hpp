@@ -37,64 +37,89 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 }
 
 /// A planned forward transposed convolution. It is a value: copy it, and share it between threads.
-template <class T, class Bias = T>
-class conv_transpose_plan : public detail::conv_operator<T, Bias> {
+template <class Src, class Weights = Src, class Dst = Src, class Bias = Weights>
+class conv_transpose_plan : public detail::conv_operator<Src, Weights, Dst, Bias> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    conv_transpose_plan() noexcept : detail::conv_operator<T, Bias>("conv_transpose") {}
+    conv_transpose_plan() noexcept : detail::conv_operator<Src, Weights, Dst, Bias>("conv_transpose") {}
 
     /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
     /// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
     ///
-    /// Positions that no tap reaches become the bias, or +0. Sums in accumulate_t<T>, one rounding to T. `bias` is read
+    /// Positions that no tap reaches become the bias, or +0. Sums in accumulate_t<Src>, one rounding to Dst. `bias` is read
     /// if the plan has one, and ignored otherwise. The output must not overlap an input. Errors: null_pointer,
     /// invalid_argument (overlap), workspace_too_small (bytes).
-    [[nodiscard]] status run(const T* src, const T* weights, const Bias* bias, T* dst,
+    [[nodiscard]] status run(const Src* src, const Weights* weights, const Bias* bias, Dst* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return this->execute(src, weights, bias, dst, workspace, executor);
     }
 
 private:
-    template <class U, class B>
-    friend result<conv_transpose_plan<U, B>> plan_conv_transpose(const tensor_layout&, const tensor_layout&,
-                                                                 const tensor_layout&, const conv_transpose_attributes&,
-                                                                 const tensor_layout&, const plan_options&) noexcept;
+    template <class S, class W, class D, class B>
+    friend result<conv_transpose_plan<S, W, D, B>> plan_conv_transpose(const tensor_layout&, const tensor_layout&,
+                                                                       const tensor_layout&,
+                                                                       const conv_transpose_attributes&,
+                                                                       const tensor_layout&,
+                                                                       const plan_options&) noexcept;
 };
 
 /// Plans conv_transpose_plan::run. `bias` is (OC) or empty for none; `dst` takes precedence over attributes.dst_shape; if it
 /// is empty, the result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
 /// shape/check.hpp.
-template <class T, class Bias = T>
-[[nodiscard]] result<conv_transpose_plan<T, Bias>> plan_conv_transpose(const tensor_layout& src,
-                                                                       const tensor_layout& weights,
-                                                                       const tensor_layout& bias,
-                                                                       const conv_transpose_attributes& attributes,
-                                                                       const tensor_layout& dst = {},
-                                                                       const plan_options& options = {}) noexcept {
+///
+/// Types: Weights and Dst are Src each, or float where Src has 16 bits; float weights have a float result. Bias is Src, or float where
+/// Src has 16 bits. Sums have the same order whatever the types are, so a float result rounded to Src has the bits of a result of
+/// Src, and 16-bit inputs beside float weights give the bits of the same inputs converted to float.
+template <class Src, class Weights, class Dst, class Bias = Weights>
+[[nodiscard]] result<conv_transpose_plan<Src, Weights, Dst, Bias>> plan_conv_transpose(
+    const tensor_layout& src, const tensor_layout& weights, const tensor_layout& bias,
+    const conv_transpose_attributes& attributes, const tensor_layout& dst = {},
+    const plan_options& options = {}) noexcept {
     const auto p = shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                                std::max(sizeof(T), sizeof(Bias)), bias.shape);
+                                                detail::widest_bytes<Src, Weights, Dst, Bias>, bias.shape);
     if (!p) return p.error();
-    conv_transpose_plan<T, Bias> plan;
+    conv_transpose_plan<Src, Weights, Dst, Bias> plan;
     const status s = plan.prepare({"src", "dst", src, weights, bias, dst}, *p, shape::side::large, true,
                                   attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
     return plan;
 }
 
+/// The same for tensors of one type T, and a bias of T or, where T has 16 bits, of float.
+template <class T, class Bias = T>
+[[nodiscard]] result<conv_transpose_plan<T, T, T, Bias>> plan_conv_transpose(
+    const tensor_layout& src, const tensor_layout& weights, const tensor_layout& bias,
+    const conv_transpose_attributes& attributes, const tensor_layout& dst = {},
+    const plan_options& options = {}) noexcept {
+    return plan_conv_transpose<T, T, T, Bias>(src, weights, bias, attributes, dst, options);
+}
+
 /// Forward transposed convolution in one call: plan_conv_transpose and run. `bias` is {} for none (its layout is
 /// empty).
+template <class Src, class Weights, class Dst, class Bias = Weights>
+[[nodiscard]] status conv_transpose(tensor_view<const Src> src,
+                                    std::type_identity_t<tensor_view<const Weights>> weights,
+                                    std::type_identity_t<tensor_view<const Bias>> bias,
+                                    const conv_transpose_attributes& attributes,
+                                    std::type_identity_t<tensor_view<Dst>> dst,
+                                    const call_options& options = {}) noexcept {
+    return detail::run_call<false>(
+        options,
+        [&](const plan_options& how) {
+            return plan_conv_transpose<Src, Weights, Dst, Bias>(src.layout, weights.layout, bias.layout, attributes,
+                                                                dst.layout, how);
+        },
+        src.data, weights.data, bias.data, dst.data);
+}
+
+/// The same for tensors of one type T, and a bias of T or, where T has 16 bits, of float.
 template <class T, class Bias = T>
 [[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,
                                     const conv_transpose_attributes& attributes,
                                     std::type_identity_t<tensor_view<T>> dst,
                                     const call_options& options = {}) noexcept {
-    return detail::run_call<false>(
-        options,
-        [&](const plan_options& how) {
-            return plan_conv_transpose<T, Bias>(src.layout, weights.layout, bias.layout, attributes, dst.layout, how);
-        },
-        src.data, weights.data, bias.data, dst.data);
+    return conv_transpose<T, T, T, Bias>(src, weights, bias, attributes, dst, options);
 }
 
 /// The same for a `src` that is a view of mutable elements.
@@ -122,24 +147,25 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 }
 
 /// A planned data gradient of a transposed convolution. It is a value: copy it, and share it between threads.
-template <class T>
-class conv_transpose_backward_data_plan : public detail::conv_operator<T, T> {
+template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
+class conv_transpose_backward_data_plan : public detail::conv_operator<DiffDst, Weights, DiffSrc, DiffDst> {
 public:
     /// An empty plan, whose run() returns an error. plan_X returns plans.
-    conv_transpose_backward_data_plan() noexcept : detail::conv_operator<T, T>("conv_transpose_backward_data") {}
+    conv_transpose_backward_data_plan() noexcept
+        : detail::conv_operator<DiffDst, Weights, DiffSrc, DiffDst>("conv_transpose_backward_data") {}
 
     /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
     ///
-    /// Sums in accumulate_t<T>, one rounding to T. The output must not overlap an input. Errors: null_pointer,
+    /// Sums in accumulate_t<DiffDst>, one rounding to DiffSrc. The output must not overlap an input. Errors: null_pointer,
     /// invalid_argument (overlap), workspace_too_small (bytes).
-    [[nodiscard]] status run(const T* diff_dst, const T* weights, T* diff_src, std::span<std::byte> workspace = {},
-                             executor_ref executor = {}) const noexcept {
+    [[nodiscard]] status run(const DiffDst* diff_dst, const Weights* weights, DiffSrc* diff_src,
+                             std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         return this->execute(diff_dst, weights, nullptr, diff_src, workspace, executor);
     }
 
 private:
-    template <class U>
-    friend result<conv_transpose_backward_data_plan<U>> plan_conv_transpose_backward_data(
+    template <class D, class W, class S>
+    friend result<conv_transpose_backward_data_plan<D, W, S>> plan_conv_transpose_backward_data(
         const tensor_layout&, const tensor_layout&, const conv_transpose_attributes&, const tensor_layout&,
         const plan_options&) noexcept;
 };
@@ -147,14 +173,16 @@ private:
 /// Plans conv_transpose_backward_data_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; if it is empty, the
 /// result is dense in the inferred shape. Errors: those of the shape rules and of memory, in the order of
 /// shape/check.hpp.
-template <class T>
-[[nodiscard]] result<conv_transpose_backward_data_plan<T>> plan_conv_transpose_backward_data(
+///
+/// Types: Weights and DiffSrc are DiffDst each, or float where DiffDst has 16 bits; float weights have a float result.
+template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
+[[nodiscard]] result<conv_transpose_backward_data_plan<DiffDst, Weights, DiffSrc>> plan_conv_transpose_backward_data(
     const tensor_layout& diff_dst, const tensor_layout& weights, const conv_transpose_attributes& attributes,
     const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
     const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
-                                                              true, sizeof(T));
+                                                              true, detail::widest_bytes<DiffDst, Weights, DiffSrc>);
     if (!p) return p.error();
-    conv_transpose_backward_data_plan<T> plan;
+    conv_transpose_backward_data_plan<DiffDst, Weights, DiffSrc> plan;
     const status s = plan.prepare({"diff_dst", "diff_src", diff_dst, weights, {}, diff_src}, *p, shape::side::small,
                                   true, attributes.data_format, attributes.weights_format, options);
     if (!s) return s.error();
@@ -162,17 +190,17 @@ template <class T>
 }
 
 /// Data gradient of a transposed convolution in one call.
-template <class T>
-[[nodiscard]] status conv_transpose_backward_data(tensor_view<const T> diff_dst,
-                                                  std::type_identity_t<tensor_view<const T>> weights,
+template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
+[[nodiscard]] status conv_transpose_backward_data(tensor_view<const DiffDst> diff_dst,
+                                                  std::type_identity_t<tensor_view<const Weights>> weights,
                                                   const conv_transpose_attributes& attributes,
-                                                  std::type_identity_t<tensor_view<T>> diff_src,
+                                                  std::type_identity_t<tensor_view<DiffSrc>> diff_src,
                                                   const call_options& options = {}) noexcept {
     return detail::run_call<false>(
         options,
         [&](const plan_options& how) {
-            return plan_conv_transpose_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
-                                                        how);
+            return plan_conv_transpose_backward_data<DiffDst, Weights, DiffSrc>(diff_dst.layout, weights.layout,
+                                                                                attributes, diff_src.layout, how);
         },
         diff_dst.data, weights.data, diff_src.data);
 }

@@ -7,10 +7,11 @@
 // Each function has the name, the order of arguments, the attributes, the result and the errors of its typed one-call
 // form. Check 3 of shape/check.hpp has one more error, after ranks and before missing shapes. It is `unsupported` if the
 // type of the first tensor is none of the enumerators (got: its data_type), or if another tensor has a different type (got:
-// its data_type, expected: that of the first tensor). As in the typed forms, a bias and the gradients of weights and bias
-// may be f32 when the other tensors have 16 bits. The two gradients of one call have the same type (got: that of diff_bias,
-// expected: that of diff_weights). The type of a bias without layout (an absent one) is ignored. The indices of max pools
-// are std::int64_t, too.
+// its data_type, expected: that of the first tensor). As in the typed forms, some tensors may be f32 when the first one has 16
+// bits: a bias, the gradients of weights and bias, the result of a convolution or of its data gradient, and the weights of
+// one whose result is f32 (else got: the type of the result, expected: f32). Without layout a result has the type of the inputs.
+// The two gradients of one call have the same type (got: that of diff_bias, expected: that of diff_weights). The type of a bias
+// without layout (an absent one) is ignored. The indices of max pools are std::int64_t, too.
 //
 // A call whose plan needs more workspace than the library has on the stack (see call_options) fails with
 // workspace_too_small. plan_X tells the size. A plan checks once for many runs:
@@ -24,8 +25,8 @@
 //
 // gradkern.hpp does not include this header, because these functions are not templates. Every translation unit that
 // includes it compiles the plans of every operator for every type, which takes a second or two more than gradkern.hpp. A
-// translation unit that calls an operator also compiles its kernels for four types. Include it only where types are
-// dispatched at run time.
+// translation unit that calls an operator also compiles its kernels for four types, convolutions for four mixtures of them,
+// too. Include it only where types are dispatched at run time.
 #pragma once
 
 #include <cstddef>
@@ -114,6 +115,26 @@ static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_typ
     return checks.error();
 }
 
+/// The weights of a convolution.
+[[nodiscard]] constexpr typed_argument weights_argument(const dynamic_layout& weights) noexcept {
+    return {"weights", weights.type, true};
+}
+/// The result of a convolution. One without layout may not differ: its type is often not given.
+[[nodiscard]] constexpr typed_argument result_argument(std::string_view name, const dynamic_layout& result) noexcept {
+    return {name, result.type, !result.layout.empty()};
+}
+/// Check 3 for convolutions and their data gradients, whose inputs begin with what is read and weights: as check_types. If weights are
+/// f32 and what is read is not, the result is f32, too.
+[[nodiscard]] constexpr error check_convolution_types(std::string_view op, std::initializer_list<typed_argument> inputs,
+                                                      const typed_argument& result) noexcept {
+    const error e = check_types(op, inputs);
+    if (e.code != errc::ok) return e;
+    const typed_argument& in = inputs.begin()[0];
+    const typed_argument& weights = inputs.begin()[1];
+    if (weights.type == in.type) return check_types(op, {in, result});
+    return check_types(op, {weights, {result.name, result.type}});
+}
+
 /// Check 3 for the weight gradients: as check_types. A diff_bias has the type of diff_weights.
 [[nodiscard]] constexpr error check_gradient_types(std::string_view op, const dynamic_layout& src,
                                                    const dynamic_layout& diff_dst, const dynamic_layout& diff_weights,
@@ -149,6 +170,20 @@ template <class Fn>
         if constexpr (sizeof(T) == 2)
             if (other != type) return fn(t, std::type_identity<float>{});
         return fn(t, t);
+    });
+}
+
+/// Calls fn(std::type_identity<Src>, std::type_identity<Weights>, std::type_identity<Dst>) for types that passed
+/// check_convolution_types.
+template <class Fn>
+[[nodiscard]] auto with_convolution_types(data_type src, data_type weights, data_type dst, const Fn& fn) noexcept {
+    return with_type(src, [&]<class T>(std::type_identity<T> t) noexcept {
+        if constexpr (sizeof(T) == 2) {
+            constexpr std::type_identity<float> wide;
+            if (weights != src) return fn(t, wide, wide);
+            if (dst != src) return fn(t, t, wide);
+        }
+        return fn(t, t, t);
     });
 }
 
@@ -188,6 +223,23 @@ template <template <class, class> class Plan>
 using plan_of_two_types = plan_of_some_type<Plan<float, float>, Plan<float16, float16>, Plan<bfloat16, bfloat16>,
                                             Plan<float16, float>, Plan<bfloat16, float>, Plan<double, double>>;
 
+/// Plans of a convolution, or of its data gradient: what is read, weights, and what is written.
+template <template <class, class, class> class Plan>
+using plan_of_convolution =
+    plan_of_some_type<Plan<float, float, float>, Plan<float16, float16, float16>, Plan<bfloat16, bfloat16, bfloat16>,
+                      Plan<double, double, double>, Plan<float16, float16, float>, Plan<float16, float, float>,
+                      Plan<bfloat16, bfloat16, float>, Plan<bfloat16, float, float>>;
+/// The same with a bias, which may be f32 beside tensors of 16 bits.
+template <template <class, class, class, class> class Plan>
+using plan_of_biased_convolution =
+    plan_of_some_type<Plan<float, float, float, float>, Plan<float16, float16, float16, float16>,
+                      Plan<bfloat16, bfloat16, bfloat16, bfloat16>, Plan<double, double, double, double>,
+                      Plan<float16, float16, float, float16>, Plan<float16, float, float, float16>,
+                      Plan<bfloat16, bfloat16, float, bfloat16>, Plan<bfloat16, float, float, bfloat16>,
+                      Plan<float16, float16, float16, float>, Plan<bfloat16, bfloat16, bfloat16, float>,
+                      Plan<float16, float16, float, float>, Plan<float16, float, float, float>,
+                      Plan<bfloat16, bfloat16, float, float>, Plan<bfloat16, float, float, float>>;
+
 /// A typed plan, or the error, as a plan of run-time types.
 template <class Plan, class Typed>
 [[nodiscard]] result<Plan> forget_type(const result<Typed>& typed) noexcept {
@@ -200,16 +252,16 @@ template <class Plan, class Typed>
 // --------------------------------------------------------------------------------------------------------- convolution
 
 /// A planned forward convolution with run-time types. It is a value: copy it, and share it between threads.
-class dynamic_convolution_plan : public detail::plan_of_two_types<convolution_plan> {
+class dynamic_convolution_plan : public detail::plan_of_biased_convolution<convolution_plan> {
 public:
-    using detail::plan_of_two_types<convolution_plan>::plan_of_some_type;
+    using detail::plan_of_biased_convolution<convolution_plan>::plan_of_some_type;
 
     /// As convolution_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* weights, const void* bias, void* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
-        return visit([&]<class T, class B>(const convolution_plan<T, B>& plan) noexcept {
-            return plan.run(static_cast<const T*>(src), static_cast<const T*>(weights), static_cast<const B*>(bias),
-                            static_cast<T*>(dst), workspace, executor);
+        return visit([&]<class S, class W, class D, class B>(const convolution_plan<S, W, D, B>& plan) noexcept {
+            return plan.run(static_cast<const S*>(src), static_cast<const W*>(weights), static_cast<const B*>(bias),
+                            static_cast<D*>(dst), workspace, executor);
         });
     }
 };
@@ -220,17 +272,22 @@ public:
     const dynamic_layout& src, const dynamic_layout& weights, const dynamic_layout& bias,
     const convolution_attributes& attributes, const dynamic_layout& dst, const plan_options& options = {}) noexcept {
     const detail::typed_argument b = detail::bias_argument(bias, src.type);
-    const error types =
-        detail::check_types("convolution", {{"src", src.type}, {"weights", weights.type}, b, {"dst", dst.type}});
+    const error types = detail::check_convolution_types(
+        "convolution", {{"src", src.type}, detail::weights_argument(weights), b}, detail::result_argument("dst", dst));
     if (types.code != errc::ok) {
         const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape,
                                                  true, 1, bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_types(
-        src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) noexcept {
+    return detail::with_convolution_types(
+        src.type, weights.type, dst.type,
+        [&]<class S, class W, class D>(std::type_identity<S>, std::type_identity<W>, std::type_identity<D>) noexcept {
+            if constexpr (sizeof(S) == 2)
+                if (b.type != src.type)
+                    return detail::forget_type<dynamic_convolution_plan>(plan_convolution<S, W, D, float>(
+                        src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
             return detail::forget_type<dynamic_convolution_plan>(
-                plan_convolution<T, B>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+                plan_convolution<S, W, D, S>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
         });
 }
 
@@ -245,15 +302,15 @@ public:
 }
 
 /// A planned data gradient of a convolution with run-time types. It is a value: copy it, and share it between threads.
-class dynamic_convolution_backward_data_plan : public detail::plan_of_one_type<convolution_backward_data_plan> {
+class dynamic_convolution_backward_data_plan : public detail::plan_of_convolution<convolution_backward_data_plan> {
 public:
-    using detail::plan_of_one_type<convolution_backward_data_plan>::plan_of_some_type;
+    using detail::plan_of_convolution<convolution_backward_data_plan>::plan_of_some_type;
 
     /// As convolution_backward_data_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, const void* weights, void* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
-        return visit([&]<class T>(const convolution_backward_data_plan<T>& plan) noexcept {
-            return plan.run(static_cast<const T*>(diff_dst), static_cast<const T*>(weights), static_cast<T*>(diff_src),
+        return visit([&]<class D, class W, class S>(const convolution_backward_data_plan<D, W, S>& plan) noexcept {
+            return plan.run(static_cast<const D*>(diff_dst), static_cast<const W*>(weights), static_cast<S*>(diff_src),
                             workspace, executor);
         });
     }
@@ -264,18 +321,20 @@ public:
 [[nodiscard]] inline result<dynamic_convolution_backward_data_plan> plan_convolution_backward_data(
     const dynamic_layout& diff_dst, const dynamic_layout& weights, const convolution_attributes& attributes,
     const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
-    const error types =
-        detail::check_types("convolution_backward_data",
-                            {{"diff_dst", diff_dst.type}, {"weights", weights.type}, {"diff_src", diff_src.type}});
+    const error types = detail::check_convolution_types(
+        "convolution_backward_data", {{"diff_dst", diff_dst.type}, detail::weights_argument(weights)},
+        detail::result_argument("diff_src", diff_src));
     if (types.code != errc::ok) {
         const auto p = shape::convolution_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
                                                                diff_src.layout.shape, true, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) noexcept {
-        return detail::forget_type<dynamic_convolution_backward_data_plan>(
-            plan_convolution_backward_data<T>(diff_dst.layout, weights.layout, attributes, diff_src.layout, options));
-    });
+    return detail::with_convolution_types(
+        diff_dst.type, weights.type, diff_src.type,
+        [&]<class D, class W, class S>(std::type_identity<D>, std::type_identity<W>, std::type_identity<S>) noexcept {
+            return detail::forget_type<dynamic_convolution_backward_data_plan>(plan_convolution_backward_data<D, W, S>(
+                diff_dst.layout, weights.layout, attributes, diff_src.layout, options));
+        });
 }
 
 /// Data gradient of a convolution in one call: plan_convolution_backward_data and run.
@@ -345,16 +404,16 @@ public:
 // ---------------------------------------------------------------------------------------------- transposed convolution
 
 /// A planned forward transposed convolution with run-time types. It is a value: copy it, and share it between threads.
-class dynamic_conv_transpose_plan : public detail::plan_of_two_types<conv_transpose_plan> {
+class dynamic_conv_transpose_plan : public detail::plan_of_biased_convolution<conv_transpose_plan> {
 public:
-    using detail::plan_of_two_types<conv_transpose_plan>::plan_of_some_type;
+    using detail::plan_of_biased_convolution<conv_transpose_plan>::plan_of_some_type;
 
     /// As conv_transpose_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* src, const void* weights, const void* bias, void* dst,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
-        return visit([&]<class T, class B>(const conv_transpose_plan<T, B>& plan) noexcept {
-            return plan.run(static_cast<const T*>(src), static_cast<const T*>(weights), static_cast<const B*>(bias),
-                            static_cast<T*>(dst), workspace, executor);
+        return visit([&]<class S, class W, class D, class B>(const conv_transpose_plan<S, W, D, B>& plan) noexcept {
+            return plan.run(static_cast<const S*>(src), static_cast<const W*>(weights), static_cast<const B*>(bias),
+                            static_cast<D*>(dst), workspace, executor);
         });
     }
 };
@@ -366,16 +425,22 @@ public:
     const conv_transpose_attributes& attributes, const dynamic_layout& dst, const plan_options& options = {}) noexcept {
     const detail::typed_argument b = detail::bias_argument(bias, src.type);
     const error types =
-        detail::check_types("conv_transpose", {{"src", src.type}, {"weights", weights.type}, b, {"dst", dst.type}});
+        detail::check_convolution_types("conv_transpose", {{"src", src.type}, detail::weights_argument(weights), b},
+                                        detail::result_argument("dst", dst));
     if (types.code != errc::ok) {
         const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes,
                                                     dst.layout.shape, true, 1, bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_types(
-        src.type, b.type, [&]<class T, class B>(std::type_identity<T>, std::type_identity<B>) noexcept {
-            return detail::forget_type<dynamic_conv_transpose_plan>(
-                plan_conv_transpose<T, B>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+    return detail::with_convolution_types(
+        src.type, weights.type, dst.type,
+        [&]<class S, class W, class D>(std::type_identity<S>, std::type_identity<W>, std::type_identity<D>) noexcept {
+            if constexpr (sizeof(S) == 2)
+                if (b.type != src.type)
+                    return detail::forget_type<dynamic_conv_transpose_plan>(plan_conv_transpose<S, W, D, float>(
+                        src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+            return detail::forget_type<dynamic_conv_transpose_plan>(plan_conv_transpose<S, W, D, S>(
+                src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
         });
 }
 
@@ -390,15 +455,16 @@ public:
 }
 
 /// A planned data gradient of a transposed convolution with run-time types. It is a value: copy it, and share it between threads.
-class dynamic_conv_transpose_backward_data_plan : public detail::plan_of_one_type<conv_transpose_backward_data_plan> {
+class dynamic_conv_transpose_backward_data_plan
+    : public detail::plan_of_convolution<conv_transpose_backward_data_plan> {
 public:
-    using detail::plan_of_one_type<conv_transpose_backward_data_plan>::plan_of_some_type;
+    using detail::plan_of_convolution<conv_transpose_backward_data_plan>::plan_of_some_type;
 
     /// As conv_transpose_backward_data_plan::run. The pointers are to elements of the planned types.
     [[nodiscard]] status run(const void* diff_dst, const void* weights, void* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
-        return visit([&]<class T>(const conv_transpose_backward_data_plan<T>& plan) noexcept {
-            return plan.run(static_cast<const T*>(diff_dst), static_cast<const T*>(weights), static_cast<T*>(diff_src),
+        return visit([&]<class D, class W, class S>(const conv_transpose_backward_data_plan<D, W, S>& plan) noexcept {
+            return plan.run(static_cast<const D*>(diff_dst), static_cast<const W*>(weights), static_cast<S*>(diff_src),
                             workspace, executor);
         });
     }
@@ -409,18 +475,21 @@ public:
 [[nodiscard]] inline result<dynamic_conv_transpose_backward_data_plan> plan_conv_transpose_backward_data(
     const dynamic_layout& diff_dst, const dynamic_layout& weights, const conv_transpose_attributes& attributes,
     const dynamic_layout& diff_src, const plan_options& options = {}) noexcept {
-    const error types =
-        detail::check_types("conv_transpose_backward_data",
-                            {{"diff_dst", diff_dst.type}, {"weights", weights.type}, {"diff_src", diff_src.type}});
+    const error types = detail::check_convolution_types(
+        "conv_transpose_backward_data", {{"diff_dst", diff_dst.type}, detail::weights_argument(weights)},
+        detail::result_argument("diff_src", diff_src));
     if (types.code != errc::ok) {
         const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape,
                                                                   attributes, diff_src.layout.shape, true, 1);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_type(diff_dst.type, [&]<class T>(std::type_identity<T>) noexcept {
-        return detail::forget_type<dynamic_conv_transpose_backward_data_plan>(plan_conv_transpose_backward_data<T>(
-            diff_dst.layout, weights.layout, attributes, diff_src.layout, options));
-    });
+    return detail::with_convolution_types(
+        diff_dst.type, weights.type, diff_src.type,
+        [&]<class D, class W, class S>(std::type_identity<D>, std::type_identity<W>, std::type_identity<S>) noexcept {
+            return detail::forget_type<dynamic_conv_transpose_backward_data_plan>(
+                plan_conv_transpose_backward_data<D, W, S>(diff_dst.layout, weights.layout, attributes, diff_src.layout,
+                                                           options));
+        });
 }
 
 /// Data gradient of a transposed convolution in one call: plan_conv_transpose_backward_data and run.

@@ -549,7 +549,7 @@ void check_convolutions(kind k) {
                     "conv_transpose_backward_data");
             judge("conv_transpose_backward_data", k, y, v);
         } else {
-            require(exact::convolution<Src, Dst, Weights, Dst>({x.data(), large}, {w.data(), weights}, bias, conv,
+            require(exact::convolution<Src, Weights, Dst, Dst>({x.data(), large}, {w.data(), weights}, bias, conv,
                                                                {y.data(), small}, options),
                     "convolution");
             judge("convolution", k, y, v);
@@ -574,7 +574,7 @@ void check_convolutions(kind k) {
         gk::tensor_view<const Dst> bias;
         if (has_bias) bias = {b.data(), extents::filled(1, large_all)};
         if (transposed) {
-            require(exact::conv_transpose<Src, Dst, Weights, Dst>({y.data(), small}, {w.data(), weights}, bias, tran,
+            require(exact::conv_transpose<Src, Weights, Dst, Dst>({y.data(), small}, {w.data(), weights}, bias, tran,
                                                                   {x.data(), large}, options),
                     "conv_transpose");
             judge("conv_transpose", k, x, v);

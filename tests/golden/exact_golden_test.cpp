@@ -109,7 +109,7 @@ void compute(const exact_case& c) {
 
     gk::status s;
     if (c.op == "convolution") {
-        s = exact::convolution<Src, Dst, Second, Dst>({a.data(), large}, {b.data(), weights}, {}, conv, {to, small},
+        s = exact::convolution<Src, Second, Dst, Dst>({a.data(), large}, {b.data(), weights}, {}, conv, {to, small},
                                                       options);
     } else if (c.op == "convolution_backward_data") {
         s = exact::convolution_backward_data<Src, Second, Dst>({a.data(), small}, {b.data(), weights}, conv,
@@ -118,7 +118,7 @@ void compute(const exact_case& c) {
         s = exact::convolution_backward_weights<Src, Dst, Second>({a.data(), large}, {b.data(), small}, conv,
                                                                   {to, weights}, {}, options);
     } else if (c.op == "conv_transpose") {
-        s = exact::conv_transpose<Src, Dst, Second, Dst>({a.data(), small}, {b.data(), weights}, {}, tran, {to, large},
+        s = exact::conv_transpose<Src, Second, Dst, Dst>({a.data(), small}, {b.data(), weights}, {}, tran, {to, large},
                                                          options);
     } else if (c.op == "conv_transpose_backward_data") {
         s = exact::conv_transpose_backward_data<Src, Second, Dst>({a.data(), large}, {b.data(), weights}, tran,

@@ -96,9 +96,9 @@ gk::status call(const conv_case& c, const gk::const_dynamic_view& first, const g
 }
 
 /// Runs a case with compile-time types, and again with run-time types.
-template <class T, class G, class B>
+template <class T, class G, class B, class W = T>
 void same_bits_as_typed(random_source& random, const conv_case& c) {
-    const conv_tensors<T, G, B> t(random, c, random.chance(1, 3));
+    const conv_tensors<T, G, B, W> t(random, c, random.chance(1, 3));
     t.fill_reals(random);
     test_tensor<G> typed(c.result());
     const gk::status s = t.run(c, typed);
@@ -123,6 +123,8 @@ TYPED_TEST(dynamic_operators, convolutions_have_the_bits_of_the_typed_ones) {
             same_bits_as_typed<T, G, T>(random, c);
         } else {
             same_bits_as_typed<T, T, G>(random, c);
+            same_bits_as_typed<T, G, G>(random, c);
+            same_bits_as_typed<T, G, T, G>(random, c);
         }
         if (this->HasFatalFailure()) return;
     }
@@ -682,13 +684,13 @@ const std::vector<row>& rows() {
     const extents filter{2, 2, 3};
     static const std::vector<row> all{
         {"convolution",
-         {{"src", four}, {"weights", filter}, {"bias", {3}, true}, {"dst", three}},
+         {{"src", four}, {"weights", filter, true}, {"bias", {3}, true}, {"dst", three, true}},
          false,
          [](const views& v, const gk::dynamic_view& out, bool bad) {
              return gk::convolution(v[0], v[1], v[2], conv(bad), out);
          }},
         {"convolution_backward_data",
-         {{"diff_dst", three}, {"weights", filter}, {"diff_src", four}},
+         {{"diff_dst", three}, {"weights", filter, true}, {"diff_src", four, true}},
          false,
          [](const views& v, const gk::dynamic_view& out, bool bad) {
              return gk::convolution_backward_data(v[0], v[1], conv(bad), out);
@@ -700,13 +702,13 @@ const std::vector<row>& rows() {
              return gk::convolution_backward_weights(v[0], v[1], conv(bad), out);
          }},
         {"conv_transpose",
-         {{"src", narrow}, {"weights", filter}, {"bias", {3}, true}, {"dst", wide}},
+         {{"src", narrow}, {"weights", filter, true}, {"bias", {3}, true}, {"dst", wide, true}},
          false,
          [](const views& v, const gk::dynamic_view& out, bool bad) {
              return gk::conv_transpose(v[0], v[1], v[2], transpose(bad), out);
          }},
         {"conv_transpose_backward_data",
-         {{"diff_dst", wide}, {"weights", filter}, {"diff_src", narrow}},
+         {{"diff_dst", wide}, {"weights", filter, true}, {"diff_src", narrow, true}},
          false,
          [](const views& v, const gk::dynamic_view& out, bool bad) {
              return gk::conv_transpose_backward_data(v[0], v[1], transpose(bad), out);
@@ -821,9 +823,15 @@ error expected_error(const row& r, const std::vector<data_type>& types) {
     if (first == no_type)
         return {errc::unsupported, r.op, r.arguments[0].name, -1, static_cast<std::int64_t>(first), 0,
                 expectation::none};
-    for (std::size_t i = 1; i < types.size(); ++i)
-        if (types[i] != first && !(r.arguments[i].may_be_f32 && types[i] == data_type::f32 && first != data_type::f64))
+    const bool has_wide_weights = r.arguments[1].name == "weights" && types[1] == data_type::f32 && types[1] != first;
+    for (std::size_t i = 1; i < types.size(); ++i) {
+        if (has_wide_weights && i + 1 == types.size()) {  // f32 weights have f32 results
+            if (types[i] != data_type::f32) return mismatch(r, i, types[i], data_type::f32);
+        } else if (types[i] != first &&
+                   !(r.arguments[i].may_be_f32 && types[i] == data_type::f32 && first != data_type::f64)) {
             return mismatch(r, i, types[i], first);
+        }
+    }
     return {};
 }
 
@@ -883,9 +891,13 @@ TEST(dynamic_errors, every_combination_of_types) {
                 EXPECT_EQ(t.failure(), expected) << gk::to_string(expected) << " in combination " << k;
             }
         }
-        bool some_may_be_f32 = false;
-        for (const argument& a : r.arguments) some_may_be_f32 |= a.may_be_f32;
-        EXPECT_EQ(accepted, some_may_be_f32 ? 6 : 4) << r.op;
+        // f32, f64, and of each type of 16 bits: bias and gradients also f32; weights and results, results also f32, or both
+        int of_16_bits = 1;
+        for (const argument& a : r.arguments) {
+            const bool is_chosen_alone = a.may_be_f32 && (a.name == "bias" || r.arguments[1].name != "weights");
+            of_16_bits *= a.name == "weights" ? 3 : is_chosen_alone ? 2 : 1;
+        }
+        EXPECT_EQ(accepted, 2 + 2 * of_16_bits) << r.op;
     }
 }
 
@@ -1030,6 +1042,28 @@ TEST(dynamic_errors, indices_of_max_pools) {
     EXPECT_EQ(same(small, places.data()),
               (error{errc::index_out_of_range, op, "indices", -1, -77, -1, expectation::at_least}));
     EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float v) { return v == 5.0F; }));
+}
+
+// A result without layout has the type of the inputs, or f32 where the weights have.
+TEST(dynamic_errors, the_type_of_an_absent_result_is_that_of_the_weights) {
+    for (const row& r : rows()) {
+        if (r.arguments[1].name != "weights") continue;
+        for (const data_type weights : {data_type::bf16, data_type::f32}) {
+            for (const data_type result : {data_type::bf16, data_type::f32}) {
+                trial t(r);
+                for (data_type& type : t.types) type = data_type::bf16;
+                t.types[1] = weights;
+                t.types.back() = result;
+                t.layouts.back() = {};
+                if (result == weights) {
+                    const gk::status s = t.run();
+                    EXPECT_TRUE(s.ok()) << gk::to_string(s);
+                } else {
+                    EXPECT_EQ(t.failure(), mismatch(r, t.types.size() - 1, result, weights));
+                }
+            }
+        }
+    }
 }
 
 // An absent bias has no elements, so its type is ignored.

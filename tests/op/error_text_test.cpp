@@ -122,9 +122,9 @@ TEST(error_text, element_types_have_names) {
                                     conv, out(data_type::f16, x, {1, 3, 3, 2})));
     };
     EXPECT_EQ(convolve(data_type::f32, data_type::f16),
-              "convolution: weights: got f32, expected f16, the type of src (unsupported)");
+              "convolution: dst: got f16, expected f32, the type of weights (unsupported)");
     EXPECT_EQ(convolve(static_cast<data_type>(9), data_type::f16),
-              "convolution: weights: got type 9, expected f16, the type of src (unsupported)");
+              "convolution: weights: got type 9, expected f16, the type of src: f32 is also accepted (unsupported)");
     EXPECT_EQ(convolve(data_type::f16, data_type::bf16),
               "convolution: bias: got bf16, expected f16, the type of src: f32 is also accepted (unsupported)");
     EXPECT_EQ(

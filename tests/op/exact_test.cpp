@@ -47,13 +47,13 @@ gk::status run_exact(const conv_case& c, const conv_tensors<T, G, B>& t, test_te
     const auto second = t.second.const_view();
     switch (c.op) {
         case conv_operator::convolution:
-            return exact::convolution<T, B, T, G>(first, second, t.bias_view(), c.conv, out.view(), options);
+            return exact::convolution<T, T, G, B>(first, second, t.bias_view(), c.conv, out.view(), options);
         case conv_operator::convolution_backward_data:
             return exact::convolution_backward_data<T, T, G>(first, second, c.conv, out.view(), options);
         case conv_operator::convolution_backward_weights:
             return exact::convolution_backward_weights<T, G>(first, second, c.conv, out.view(), {}, options);
         case conv_operator::conv_transpose:
-            return exact::conv_transpose<T, B, T, G>(first, second, t.bias_view(), c.transpose, out.view(), options);
+            return exact::conv_transpose<T, T, G, B>(first, second, t.bias_view(), c.transpose, out.view(), options);
         case conv_operator::conv_transpose_backward_data:
             return exact::conv_transpose_backward_data<T, T, G>(first, second, c.transpose, out.view(), options);
         default:
@@ -150,7 +150,7 @@ TYPED_TEST(ExactConvolution, long_sums_and_wide_ranges_are_those_of_accumulators
                 if (spread >= 0 && random.chance(1, 2)) a[i] = a[i - 1];
             // A 1x1 convolution is a product of matrices: (rows, terms) times (terms, channels).
             std::vector<accumulator> y(static_cast<std::size_t>(rows * channels));
-            ASSERT_TRUE((exact::convolution<T, T, T, accumulator>(
+            ASSERT_TRUE((exact::convolution<T, T, accumulator>(
                              {a.data(), {1, rows, terms}}, {b.data(), {1, terms, channels}}, {},
                              {.strides = {1}, .dilations = {1}}, {y.data(), {1, rows, channels}})
                              .ok()));
@@ -182,7 +182,7 @@ TEST(exact_convolution, every_operand_may_have_its_own_type) {
     const std::vector<float> w{0x1p-30F, 3.0F};
     const std::vector<bfloat16> b{bfloat16(0.5F)};
     std::vector<double> y(1);
-    ASSERT_TRUE((exact::convolution<float16, bfloat16, float, double>(
+    ASSERT_TRUE((exact::convolution<float16, float, double, bfloat16>(
                      {x.data(), {1, 1, 2}}, {w.data(), {1, 2, 1}}, {b.data(), {1}}, {.strides = {1}, .dilations = {1}},
                      {y.data(), {1, 1, 1}})
                      .ok()));

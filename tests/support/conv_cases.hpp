@@ -89,7 +89,7 @@ struct conv_case {
         return {result()[gk::shape::channel_index(data_format(), result().rank() - 2)]};
     }
     /// The published error bound, with the arguments of the operator.
-    template <class T, class G, class B>
+    template <class T, class G, class B, class W = T>
     [[nodiscard]] gk::result<gk::accuracy::error_bound<G>> error_bound(bool has_bias,
                                                                        const gk::plan_options& options) const {
         if (op == conv_operator::convolution_backward_weights)
@@ -97,17 +97,14 @@ struct conv_case {
         if (op == conv_operator::conv_transpose_backward_weights)
             return gk::accuracy::conv_transpose_backward_weights<T, G>(first(), second(), transpose, weights, {},
                                                                        options);
-        if constexpr (std::is_same_v<T, G>) {
-            const gk::extents with = has_bias ? bias() : gk::extents{};
-            if (op == conv_operator::convolution)
-                return gk::accuracy::convolution<T, B>(first(), second(), with, conv, result(), options);
-            if (op == conv_operator::convolution_backward_data)
-                return gk::accuracy::convolution_backward_data<T>(first(), second(), conv, result(), options);
-            if (op == conv_operator::conv_transpose)
-                return gk::accuracy::conv_transpose<T, B>(first(), second(), with, transpose, result(), options);
-            return gk::accuracy::conv_transpose_backward_data<T>(first(), second(), transpose, result(), options);
-        }
-        return gk::error{.code = gk::errc::unsupported};
+        const gk::extents with = has_bias ? bias() : gk::extents{};
+        if (op == conv_operator::convolution)
+            return gk::accuracy::convolution<T, W, G, B>(first(), second(), with, conv, result(), options);
+        if (op == conv_operator::convolution_backward_data)
+            return gk::accuracy::convolution_backward_data<T, W, G>(first(), second(), conv, result(), options);
+        if (op == conv_operator::conv_transpose)
+            return gk::accuracy::conv_transpose<T, W, G, B>(first(), second(), with, transpose, result(), options);
+        return gk::accuracy::conv_transpose_backward_data<T, W, G>(first(), second(), transpose, result(), options);
     }
     /// For messages.
     [[nodiscard]] std::string text() const {
@@ -349,11 +346,11 @@ struct planned {
     std::function<gk::status(void*, std::span<std::byte>, gk::executor_ref)> run_into{};
 };
 
-/// Plans c.op over these tensors. T: inputs, G: output (other than T for weight gradients alone), B: bias.
-template <class T, class G, class B>
-[[nodiscard]] planned make_plan(const conv_case& c, gk::tensor_view<const T> first, gk::tensor_view<const T> second,
-                                gk::tensor_view<const B> bias, gk::tensor_view<G> out,
-                                const gk::plan_options& options) {
+/// Plans c.op over these tensors. T: first input, G: output, B: bias, W: second input.
+template <class T, class G, class B, class W = T>
+[[nodiscard]] planned make_plan(const conv_case& c, gk::tensor_view<const T> first,
+                                std::type_identity_t<gk::tensor_view<const W>> second, gk::tensor_view<const B> bias,
+                                gk::tensor_view<G> out, const gk::plan_options& options) {
     const auto erase = [&out](const auto& plan, auto run) -> planned {
         if (!plan) return {plan.error()};
         std::string description(plan->describe({}), ' ');
@@ -370,54 +367,61 @@ template <class T, class G, class B>
     const auto three = [=](const auto& p, G* to, std::span<std::byte> ws, gk::executor_ref e) {
         return p.run(first.data, second.data, to, ws, e);
     };
-    if (c.op == conv_operator::convolution_backward_weights)
-        return erase(
-            gk::plan_convolution_backward_weights<T, G>(first.layout, second.layout, c.conv, out.layout, {}, options),
-            three);
-    if (c.op == conv_operator::conv_transpose_backward_weights)
-        return erase(gk::plan_conv_transpose_backward_weights<T, G>(first.layout, second.layout, c.transpose,
-                                                                    out.layout, {}, options),
-                     three);
-    if constexpr (std::is_same_v<T, G>) {
+    if constexpr (std::is_same_v<T, W>) {
+        if (c.op == conv_operator::convolution_backward_weights)
+            return erase(gk::plan_convolution_backward_weights<T, G>(first.layout, second.layout, c.conv, out.layout,
+                                                                     {}, options),
+                         three);
+        if (c.op == conv_operator::conv_transpose_backward_weights)
+            return erase(gk::plan_conv_transpose_backward_weights<T, G>(first.layout, second.layout, c.transpose,
+                                                                        out.layout, {}, options),
+                         three);
+    }
+    if constexpr (gk::detail::takes_convolution<T, W, G>) {
         const auto four = [=](const auto& p, G* to, std::span<std::byte> ws, gk::executor_ref e) {
             return p.run(first.data, second.data, bias.data, to, ws, e);
         };
         if (c.op == conv_operator::convolution)
             return erase(
-                gk::plan_convolution<T, B>(first.layout, second.layout, bias.layout, c.conv, out.layout, options),
+                gk::plan_convolution<T, W, G, B>(first.layout, second.layout, bias.layout, c.conv, out.layout, options),
                 four);
         if (c.op == conv_operator::conv_transpose)
-            return erase(gk::plan_conv_transpose<T, B>(first.layout, second.layout, bias.layout, c.transpose,
-                                                       out.layout, options),
+            return erase(gk::plan_conv_transpose<T, W, G, B>(first.layout, second.layout, bias.layout, c.transpose,
+                                                             out.layout, options),
                          four);
         if (c.op == conv_operator::convolution_backward_data)
             return erase(
-                gk::plan_convolution_backward_data<T>(first.layout, second.layout, c.conv, out.layout, options), three);
-        return erase(
-            gk::plan_conv_transpose_backward_data<T>(first.layout, second.layout, c.transpose, out.layout, options),
-            three);
+                gk::plan_convolution_backward_data<T, W, G>(first.layout, second.layout, c.conv, out.layout, options),
+                three);
+        if (c.op == conv_operator::conv_transpose_backward_data)
+            return erase(gk::plan_conv_transpose_backward_data<T, W, G>(first.layout, second.layout, c.transpose,
+                                                                        out.layout, options),
+                         three);
     }
     return {gk::error{.code = gk::errc::unsupported, .op = "make_plan"}};
 }
 
 /// The reference of c.op.
-template <class T, class G, class B>
+template <class T, class G, class B, class W = T>
 [[nodiscard]] gk::status run_reference(const conv_case& c, gk::tensor_view<const T> first,
-                                       gk::tensor_view<const T> second, gk::tensor_view<const B> bias,
-                                       gk::tensor_view<G> out, gk::output_mode mode) {
+                                       std::type_identity_t<gk::tensor_view<const W>> second,
+                                       gk::tensor_view<const B> bias, gk::tensor_view<G> out, gk::output_mode mode) {
     const gk::call_options options{.plan = {.output = mode}};
-    if (c.op == conv_operator::convolution_backward_weights)
-        return gk::ref::convolution_backward_weights<T, G>(first, second, c.conv, out, {}, options);
-    if (c.op == conv_operator::conv_transpose_backward_weights)
-        return gk::ref::conv_transpose_backward_weights<T, G>(first, second, c.transpose, out, {}, options);
-    if constexpr (std::is_same_v<T, G>) {
+    if constexpr (std::is_same_v<T, W>) {
+        if (c.op == conv_operator::convolution_backward_weights)
+            return gk::ref::convolution_backward_weights<T, G>(first, second, c.conv, out, {}, options);
+        if (c.op == conv_operator::conv_transpose_backward_weights)
+            return gk::ref::conv_transpose_backward_weights<T, G>(first, second, c.transpose, out, {}, options);
+    }
+    if constexpr (gk::detail::takes_convolution<T, W, G>) {
         if (c.op == conv_operator::convolution)
-            return gk::ref::convolution<T, B>(first, second, bias, c.conv, out, options);
+            return gk::ref::convolution<T, W, G, B>(first, second, bias, c.conv, out, options);
         if (c.op == conv_operator::conv_transpose)
-            return gk::ref::conv_transpose<T, B>(first, second, bias, c.transpose, out, options);
+            return gk::ref::conv_transpose<T, W, G, B>(first, second, bias, c.transpose, out, options);
         if (c.op == conv_operator::convolution_backward_data)
-            return gk::ref::convolution_backward_data<T>(first, second, c.conv, out, options);
-        return gk::ref::conv_transpose_backward_data<T>(first, second, c.transpose, out, options);
+            return gk::ref::convolution_backward_data<T, W, G>(first, second, c.conv, out, options);
+        if (c.op == conv_operator::conv_transpose_backward_data)
+            return gk::ref::conv_transpose_backward_data<T, W, G>(first, second, c.transpose, out, options);
     }
     return gk::error{.code = gk::errc::unsupported, .op = "run_reference"};
 }
@@ -425,10 +429,10 @@ template <class T, class G, class B>
 [[nodiscard]] inline touching side_of(random_source& random) { return random.pick({touching::begin, touching::end}); }
 
 /// The tensors of a case, their contents and the results.
-template <class T, class G = T, class B = T>
+template <class T, class G = T, class B = T, class W = T>
 struct conv_tensors {
     test_tensor<T> first;
-    test_tensor<T> second;
+    test_tensor<W> second;
     test_tensor<B> bias;
     test_tensor<G> previous;  ///< contents of the output before an accumulating call
     bool has_bias = false;
@@ -468,8 +472,8 @@ struct conv_tensors {
             for (std::int64_t i = 0; i < out.count(); ++i) out[i] = previous[i];
     }
     [[nodiscard]] planned plan(const conv_case& c, test_tensor<G>& out, gk::algorithm a) const {
-        return make_plan<T, G, B>(c, first.const_view(), second.const_view(), bias_view(), out.view(),
-                                  {.output = mode, .precision = precision, .algorithm = a});
+        return make_plan<T, G, B, W>(c, first.const_view(), second.const_view(), bias_view(), out.view(),
+                                     {.output = mode, .precision = precision, .algorithm = a});
     }
     /// Runs the operator serially with just enough workspace at the end of guarded memory.
     [[nodiscard]] gk::status run(const conv_case& c, test_tensor<G>& out,
@@ -482,7 +486,7 @@ struct conv_tensors {
     }
     [[nodiscard]] gk::status reference(const conv_case& c, test_tensor<G>& out) const {
         prepare(out);
-        return run_reference<T, G, B>(c, first.const_view(), second.const_view(), bias_view(), out.view(), mode);
+        return run_reference<T, G, B, W>(c, first.const_view(), second.const_view(), bias_view(), out.view(), mode);
     }
 };
 
@@ -498,8 +502,8 @@ template <class T>
 }
 
 /// Whether `out` is within the published bound of the sum in double.
-template <class T, class G, class B>
-[[nodiscard]] ::testing::AssertionResult within_bound(const conv_case& c, const conv_tensors<T, G, B>& t,
+template <class T, class G, class B, class W>
+[[nodiscard]] ::testing::AssertionResult within_bound(const conv_case& c, const conv_tensors<T, G, B, W>& t,
                                                       const test_tensor<G>& out) {
     std::array<std::optional<test_tensor<double>>, 2> sums;  // the exact result, and the sum of absolute terms
     for (const bool absolute : {false, true}) {
@@ -512,7 +516,7 @@ template <class T, class G, class B>
             t.has_bias ? bias.const_view() : gk::tensor_view<const double>{}, sum.view(), t.mode);
         if (!s) return ::testing::AssertionFailure() << gk::to_string(s);
     }
-    const auto published = c.error_bound<T, G, B>(t.has_bias, {.output = t.mode, .precision = t.precision});
+    const auto published = c.error_bound<T, G, B, W>(t.has_bias, {.output = t.mode, .precision = t.precision});
     if (!published) return ::testing::AssertionFailure() << gk::to_string(published.error());
     for (std::int64_t i = 0; i < out.count(); ++i) {
         const double exact = sums[0]->value(i);

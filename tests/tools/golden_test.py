@@ -127,6 +127,21 @@ class Run(Case):
         self.assertEqual(self.computed("diff_weights"), ("<f4", (1, 1, 1), [259]))  # no number of bf16
         self.assertEqual(self.computed("diff_bias"), ("<f4", (1,), [4]))
 
+    def test_convolutions_of_16_bits_may_have_f32_weights_and_results(self):
+        shape = {"attributes": {"strides": [1], "dilations": [1]}}
+        self.write("p.src.npy", npy("<u2", [1, 1, 2], [bf16(256), bf16(1)]))
+        self.write("p.weights.npy", npy("<u2", [1, 2, 1], [bf16(1), bf16(1)]))
+        self.problem("convolution", "bf16", types={"dst": "f32"}, **shape)
+        self.run_all()
+        self.assertEqual(self.computed("dst"), ("<f4", (1, 1, 1), [257]))  # no number of bf16
+        self.write("p.weights.npy", npy("<f4", [1, 2, 1], [1 + 2.0 ** -20, 2.0 ** -12]))
+        self.problem("convolution", "bf16", types={"weights": "f32", "dst": "f32"}, **shape)
+        self.run_all()
+        self.assertEqual(self.computed("dst"), ("<f4", (1, 1, 1), [256 + 2.0 ** -11]))
+        self.problem("convolution", "bf16", types={"weights": "f32"}, **shape)
+        said = self.call("run", "p.json", "--results", "results", code=3)
+        self.assertIn("convolution: dst: got bf16, expected f32, the type of weights", said)
+
     def test_maxima_have_indices_where_they_are_asked_for(self):
         self.problem("max_pool", outputs=["indices"], attributes={"kernel": [2], "strides": [2], "data_format": "ncx"})
         self.write("p.src.npy", npy("<f4", [1, 1, 4], [1, 3, 2, 2]))

@@ -1,7 +1,7 @@
 // Reference transposed convolution: forward, backward data and backward weights as plain loops, with the equations beside them.
 //
 // The same arguments, shapes and errors as conv_transpose.hpp (overlapping tensors are not detected), also for double; no
-// workspace, one thread. Sums are kept in accumulate_t<T> (f32; f64 for double) in plain order, with one rounding at the
+// workspace, one thread. Sums are kept in accumulate_t of the first input (f32; f64 for double) in plain order, with one rounding at the
 // end, and results are non-finite where those of the operators are. To check results against the bounds of
 // accuracy.hpp, use `double`: a plain sum in f32 is less accurate than the operators, the more so the longer it is.
 //
@@ -27,42 +27,55 @@ namespace ref {
 
 /// dst[n, g*OCg+oc, q] = bias[g*OCg+oc] + sum over ic, (o, k) with p(o,k) = q of
 /// src[n, g*ICg+ic, o] * weights(oc, g*ICg+ic, k).
+template <class Src, class Weights, class Dst, class Bias = Weights>
+[[nodiscard]] status conv_transpose(tensor_view<const Src> src,
+                                    std::type_identity_t<tensor_view<const Weights>> weights,
+                                    std::type_identity_t<tensor_view<const Bias>> bias,
+                                    const conv_transpose_attributes& attributes,
+                                    std::type_identity_t<tensor_view<Dst>> dst,
+                                    const call_options& options = {}) noexcept {
+    const auto p = shape::conv_transpose_shapes(
+        src.layout.shape, weights.layout.shape, attributes, dst.layout.shape, true,
+        (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}), bias.layout.shape);
+    if (!p) return p.error();
+    if (dst.layout.empty()) dst.layout.shape = p->large_shape;
+    const status s = check_arguments("conv_transpose",
+                                     {{"src", src.data, src.layout, sizeof(Src)},
+                                      {"weights", weights.data, weights.layout, sizeof(Weights)},
+                                      {"bias", bias.data, bias.layout, sizeof(Bias)},
+                                      {"dst", dst.data, dst.layout, sizeof(Dst), true}},
+                                     options.plan);
+    if (!s) return s;
+
+    const tensor5<const Src> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
+    const tensor5<const Weights> w{weights.data,
+                                   shape::filter_strides(weights.layout, attributes.weights_format, true)};
+    const tensor5<Dst> y{dst.data, shape::activation_strides(dst.layout, attributes.data_format)};
+    for (std::int64_t n = 0; n < p->batch; ++n) {
+        for (std::int64_t c = 0; c < p->groups * p->large_channels; ++c) {
+            const std::int64_t g = c / p->large_channels;
+            const std::int64_t oc = c % p->large_channels;
+            for_each_index(large_extent(*p), [&](const index3& q) {
+                accumulate_t<Src> sum = 0;
+                for (std::int64_t ic = g * p->small_channels; ic < (g + 1) * p->small_channels; ++ic) {
+                    for_each_window(p->axes, q,
+                                    [&](const index3& k, const index3& o) { sum += x(n, ic, o) * w(ic, oc, k); });
+                }
+                store(y.at(n, c, q), sum + bias_at<accumulate_t<Src>>(bias, c), options.plan.output);
+            });
+        }
+    }
+    return {};
+}
+
+/// The same for tensors of one type T, and a bias of T or another type.
 template <class T, class Bias = T>
 [[nodiscard]] status conv_transpose(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                     std::type_identity_t<tensor_view<const Bias>> bias,
                                     const conv_transpose_attributes& attributes,
                                     std::type_identity_t<tensor_view<T>> dst,
                                     const call_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape,
-                                                true, (std::max)(sizeof(T), sizeof(Bias)), bias.layout.shape);
-    if (!p) return p.error();
-    if (dst.layout.empty()) dst.layout.shape = p->large_shape;
-    const status s = check_arguments("conv_transpose",
-                                     {{"src", src.data, src.layout, sizeof(T)},
-                                      {"weights", weights.data, weights.layout, sizeof(T)},
-                                      {"bias", bias.data, bias.layout, sizeof(Bias)},
-                                      {"dst", dst.data, dst.layout, sizeof(T), true}},
-                                     options.plan);
-    if (!s) return s;
-
-    const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
-    const tensor5<const T> w{weights.data, shape::filter_strides(weights.layout, attributes.weights_format, true)};
-    const tensor5<T> y{dst.data, shape::activation_strides(dst.layout, attributes.data_format)};
-    for (std::int64_t n = 0; n < p->batch; ++n) {
-        for (std::int64_t c = 0; c < p->groups * p->large_channels; ++c) {
-            const std::int64_t g = c / p->large_channels;
-            const std::int64_t oc = c % p->large_channels;
-            for_each_index(large_extent(*p), [&](const index3& q) {
-                accumulate_t<T> sum = 0;
-                for (std::int64_t ic = g * p->small_channels; ic < (g + 1) * p->small_channels; ++ic) {
-                    for_each_window(p->axes, q,
-                                    [&](const index3& k, const index3& o) { sum += x(n, ic, o) * w(ic, oc, k); });
-                }
-                store(y.at(n, c, q), sum + bias_at<accumulate_t<T>>(bias, c), options.plan.output);
-            });
-        }
-    }
-    return {};
+    return ref::conv_transpose<T, T, T, Bias>(src, weights, bias, attributes, dst, options);
 }
 
 /// The same for a `src` that is a view of mutable elements.
@@ -76,31 +89,33 @@ template <mutable_view Src, class Bias = typename Src::element_type>
 }
 
 /// diff_src[n, g*ICg+ic, o] = sum over oc, k of diff_dst[n, g*OCg+oc, p(o,k)] * weights(oc, g*ICg+ic, k).
-template <class T>
-[[nodiscard]] status conv_transpose_backward_data(tensor_view<const T> diff_dst,
-                                                  std::type_identity_t<tensor_view<const T>> weights,
+template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
+[[nodiscard]] status conv_transpose_backward_data(tensor_view<const DiffDst> diff_dst,
+                                                  std::type_identity_t<tensor_view<const Weights>> weights,
                                                   const conv_transpose_attributes& attributes,
-                                                  std::type_identity_t<tensor_view<T>> diff_src,
+                                                  std::type_identity_t<tensor_view<DiffSrc>> diff_src,
                                                   const call_options& options = {}) noexcept {
-    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
-                                                              diff_src.layout.shape, true, sizeof(T));
+    const auto p = shape::conv_transpose_backward_data_shapes(
+        diff_dst.layout.shape, weights.layout.shape, attributes, diff_src.layout.shape, true,
+        (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->small_shape;
     const status s = check_arguments("conv_transpose_backward_data",
-                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
-                                      {"weights", weights.data, weights.layout, sizeof(T)},
-                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(T), true}},
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(DiffDst)},
+                                      {"weights", weights.data, weights.layout, sizeof(Weights)},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(DiffSrc), true}},
                                      options.plan);
     if (!s) return s;
 
-    const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
-    const tensor5<const T> w{weights.data, shape::filter_strides(weights.layout, attributes.weights_format, true)};
-    const tensor5<T> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
+    const tensor5<const DiffDst> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
+    const tensor5<const Weights> w{weights.data,
+                                   shape::filter_strides(weights.layout, attributes.weights_format, true)};
+    const tensor5<DiffSrc> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
     for (std::int64_t n = 0; n < p->batch; ++n) {
         for (std::int64_t ic = 0; ic < p->groups * p->small_channels; ++ic) {
             const std::int64_t g = ic / p->small_channels;
             for_each_index(small_extent(*p), [&](const index3& o) {
-                accumulate_t<T> sum = 0;
+                accumulate_t<DiffDst> sum = 0;
                 for (std::int64_t oc = 0; oc < p->large_channels; ++oc) {
                     for_each_tap(p->axes, o, [&](const index3& k, const index3& q) {
                         sum += dy(n, g * p->large_channels + oc, q) * w(ic, oc, k);

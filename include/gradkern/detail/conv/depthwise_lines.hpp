@@ -296,11 +296,11 @@ private:
 
 /// Sends the results of some rows to the tensor.
 template <class T>
-void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::int64_t channel, std::int64_t rows,
+void store_rows(const depthwise_lines_plan& g, const void* bias, std::int64_t channel, std::int64_t rows,
                 accumulate_t<T>* results, std::int64_t pitch, T* to) noexcept {
-    if (call.bias != nullptr) {
-        const accumulate_t<T> bias = load_bias<accumulate_t<T>>(g, call.bias, channel);
-        for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += bias;
+    if (bias != nullptr) {
+        const accumulate_t<T> added = load_bias<accumulate_t<T>>(g, bias, channel);
+        for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += added;
     }
     if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), to, g.out[3]);
     for (std::int64_t i = 0; i < rows; ++i)
@@ -308,13 +308,15 @@ void store_rows(const depthwise_lines_plan& g, const conv_call<T>& call, std::in
 }
 
 /// The tasks of a worker.
-template <class T, class Next>
-void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    line_tiles<accumulate_t<T>> tiles(g, call.tasks.scratch, slice);
+template <class Src, class Weights, class Dst, class Next>
+void run_path(const depthwise_lines_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
+              const Next& next) noexcept {
+    using Real = accumulate_t<Src>;
+    line_tiles<Real> tiles(g, call.tasks.scratch, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool) {
         for (std::int64_t j = 0; new_weights && j < t.panels; ++j) {
-            std::array<accumulate_t<T>, static_cast<std::size_t>(part_terms)> taps;
+            std::array<Real, static_cast<std::size_t>(part_terms)> taps;
             pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data());
             tiles.spread_weights(taps.data(), j);
         }
@@ -323,14 +325,14 @@ void run_path(const depthwise_lines_plan& g, const conv_call<T>& call, std::byte
                 for (std::int64_t part = 0; part < g.parts.count(); ++part) {
                     const std::int64_t channel = t.first_panel + j;
                     const packed_box& read = tiles.begin_part(part);
-                    const T* const from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
+                    const Src* const from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
                     for (std::int64_t d = 0; d < read.extent[0]; ++d)
                         pack_lines(from + (read.first[0] + d) * g.in[2], g.in[3], read.extent[1], columns,
                                    tiles.packed() + d * read.extent[1] * g.pitch, g.pitch);
-                    T* const to = call.dst + (n * g.out[0] + channel * g.out[1]);
+                    Dst* const to = call.dst + (n * g.out[0] + channel * g.out[1]);
                     for (const line_step& step : tiles.steps()) {
                         tiles.compute(step, j);
-                        store_rows(g, call, channel, step.rows, tiles.results(), tiles.results_pitch(),
+                        store_rows(g, call.bias, channel, step.rows, tiles.results(), tiles.results_pitch(),
                                    to + step.first);
                     }
                 }

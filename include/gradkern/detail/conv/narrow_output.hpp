@@ -188,19 +188,20 @@ GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_pa
 }
 
 /// The tasks of a worker.
-template <class T, class Next>
-void run_path(const narrow_output_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const weights = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_weights);
-    auto* const packed = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_packed);
+template <class Src, class Weights, class Dst, class Next>
+void run_path(const narrow_output_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
+              const Next& next) noexcept {
+    using Real = accumulate_t<Src>;
+    auto* const weights = array_at<Real>(slice, call.tasks.scratch.at_weights);
+    auto* const packed = array_at<Real>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
         if (new_weights) pack_row_weights(g, t, call.weights, weights);
         const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
         if (new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
-        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<accumulate_t<T>>& panel) {
-            compute_lines(g, panel, packed, pitch, read, t.box, terms,
-                          array_at<accumulate_t<T>>(slice, g.at_transposed));
+        for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<Real>& panel) {
+            compute_lines(g, panel, packed, pitch, read, t.box, terms, array_at<Real>(slice, g.at_transposed));
         });
     });
 }

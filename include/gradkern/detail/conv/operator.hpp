@@ -37,8 +37,8 @@ namespace detail {
 }
 
 /// Runs a plan over typed tensors. All checks have passed.
-template <class T>
-void run_conv(const conv_plan& plan, conv_call<T> call, std::span<std::byte> workspace,
+template <class Src, class Weights, class Dst>
+void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
     const panel_plan& common = panel_plan_of(plan);
     const std::int64_t workers = executor.concurrency();
@@ -103,9 +103,9 @@ protected:
         shape::operator_checks checks(op_);
         check_options(checks, options);
         checks.addresses(t.in_name, t.in, types.bytes, false);
-        checks.addresses("weights", t.weights, types.bytes, false);
+        checks.addresses("weights", t.weights, types.weights_bytes, false);
         checks.addresses("bias", t.bias, types.bias_bytes, false);
-        checks.addresses(t.out_name, out, types.bytes, true);
+        checks.addresses(t.out_name, out, types.out_bytes, true);
         if (!checks.ok()) return checks.error();
         shape::convolution_problem reached = p;
         for (shape::axis& a : reached.axes) static_cast<void>(a.drop_outside_taps());
@@ -119,9 +119,9 @@ protected:
         check_path(checks, conv_paths, path, options.algorithm);
         if (!checks.ok()) return checks.error();
         in_ = tensor_memory(t.in_name, t.in, types.bytes);
-        weights_ = tensor_memory("weights", t.weights, types.bytes);
+        weights_ = tensor_memory("weights", t.weights, types.weights_bytes);
         bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
-        out_ = tensor_memory(t.out_name, out, types.bytes);
+        out_ = tensor_memory(t.out_name, out, types.out_bytes);
         plan_ = path->make(problem, path->name);
         path_ = path->name;
         constexpr std::int64_t small_products = 352;
@@ -140,8 +140,8 @@ protected:
     conv_plan plan_{};
 };
 
-/// One operator over tensors of type T with a bias of type Bias.
-template <class T, class Bias>
+/// One operator that reads elements of Src, weights of Weights and a bias of Bias, and writes elements of Dst.
+template <class Src, class Weights, class Dst, class Bias>
 class conv_operator : public planned_conv {
 public:
     using planned_conv::planned_conv;
@@ -151,27 +151,31 @@ protected:
     [[nodiscard]] status prepare(const tensors& t, const shape::convolution_problem& p, shape::side outputs,
                                  bool transposed, gradkern::data_format format, gradkern::weights_format w_format,
                                  const plan_options& options) noexcept {
-        require_elements<T, Bias>();
-        if constexpr (takes_elements<T, Bias>) {
-            return plan_memory({.bytes = sizeof(T),
+        require_convolution<Src, Weights, Dst, Bias>();
+        if constexpr (takes_convolution<Src, Weights, Dst> && takes_elements<Bias>) {
+            constexpr bool one_type = have_one_type<Src, Weights, Dst>;
+            return plan_memory({.bytes = sizeof(Src),
+                                .weights_bytes = sizeof(Weights),
                                 .bias_bytes = sizeof(Bias),
+                                .out_bytes = sizeof(Dst),
                                 .bias = element_traits<Bias>::type,
-                                .sum = sum_type_of<T>,
-                                .is_wide = simd::is_wide<T>,
-                                .native_16bit = is_native_16bit<lane_operand<T>>,
-                                .bf16_pairs = has_pairs<T>},
+                                .sum = sum_type_of<Src>,
+                                .is_wide = simd::is_wide<Src> && simd::is_wide<Weights> && simd::is_wide<Dst>,
+                                .native_16bit = one_type && is_native_16bit<lane_operand<Src>>,
+                                .bf16_pairs = one_type && has_pairs<Src>},
                                t, p, outputs, transposed, format, w_format, options);
         }
         return {};
     }
 
-    [[nodiscard]] status execute(const T* in, const T* weights, const Bias* bias, T* out,
+    [[nodiscard]] status execute(const Src* in, const Weights* weights, const Bias* bias, Dst* out,
                                  std::span<std::byte> workspace, executor_ref executor) const noexcept {
         const status s = check_run(op_, {{&in_, in}, {&weights_, weights}, {&bias_, bias}, {&out_, out}},
                                    workspace.size(), workspace_bytes(1));
         if (!s) return s;
-        if constexpr (takes_elements<T, Bias>)
-            run_conv(plan_, conv_call<T>{in, weights, bias_.empty() ? nullptr : bias, out, {}}, workspace, executor);
+        if constexpr (takes_convolution<Src, Weights, Dst> && takes_elements<Bias>)
+            run_conv(plan_, conv_call<Src, Weights, Dst>{in, weights, bias_.empty() ? nullptr : bias, out, {}},
+                     workspace, executor);
         return {};
     }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <gradkern/detail/axes/span.hpp>
@@ -211,13 +212,17 @@ inline constexpr std::int64_t block_pixels = 4096;
     });
 }
 
+/// Whether tensors have one type of elements, as kernels expect that read and write elements of 16 bits as they are, or pairs of them.
+template <class Src, class Weights, class Dst>
+inline constexpr bool have_one_type = std::is_same_v<Src, Weights>&& std::is_same_v<Src, Dst>;
+
 /// Tensors of a run, and its tasks.
-template <class T>
+template <class Src, class Weights, class Dst>
 struct conv_call {
-    const T* src;
-    const T* weights;
+    const Src* src;
+    const Weights* weights;
     const void* bias;  // null: none
-    T* dst;
+    Dst* dst;
     panel_tasks tasks;
 };
 

@@ -109,16 +109,16 @@ template <operand A, class Real>
     }
 }
 
-/// What depends on the element type of outputs: how they are written, and the kernels of pairs.
+/// What depends on element types: how outputs are written, and the kernels of pairs.
 template <class Real>
 struct pixel_element {
     output_element<Real> output;
     pixel_tile<Real> (*pairs)(std::size_t rows, std::int64_t left, bool few) noexcept = nullptr;
 };
-template <class T>
-inline constexpr pixel_element<accumulate_t<T>> pixel_element_of = [] {
-    pixel_element<accumulate_t<T>> e{.output = output_element_of<T>};
-    if constexpr (has_pairs<T>) e.pairs = &pixel_tile_for<operand::pair, float>;
+template <class Src, class Weights, class Dst>
+inline constexpr pixel_element<accumulate_t<Dst>> pixel_element_of = [] {
+    pixel_element<accumulate_t<Dst>> e{.output = output_element_of<Dst>};
+    if constexpr (have_one_type<Src, Weights, Dst> && has_pairs<Dst>) e.pairs = &pixel_tile_for<operand::pair, float>;
     return e;
 }();
 
@@ -189,14 +189,14 @@ private:
 };
 
 /// Calls f(panel) for the panels of a task.
-template <class T, class F>
-inline void for_each_pixel_panel(const panel_plan& g, const conv_call<T>& call, const panel_task& task,
-                                 const accumulate_t<T>* weights, std::int64_t weights_step, const F& f) {
+template <class Src, class Weights, class Dst, class F>
+inline void for_each_pixel_panel(const panel_plan& g, const conv_call<Src, Weights, Dst>& call, const panel_task& task,
+                                 const accumulate_t<Src>* weights, std::int64_t weights_step, const F& f) {
     for (std::int64_t row = 0; row < task.channels; row += g.panel_channels) {
         const std::int64_t first = task.group * g.out_channels + task.first_channel + row;
-        f(pixel_panel<accumulate_t<T>>{
+        f(pixel_panel<accumulate_t<Src>>{
             .g = g,
-            .element = pixel_element_of<T>,
+            .element = pixel_element_of<Src, Weights, Dst>,
             .first = first,
             .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
             .weights = weights + row * weights_step,

@@ -134,38 +134,40 @@ GRADKERN_NOINLINE void compute_pixels(const pixel_panel<Real>& panel, std::int64
 }
 
 /// The tasks of a worker.
-template <class T, class Next>
-void run_path(const pointwise_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
-    auto* const packed_weights = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_weights);
-    auto* const packed = array_at<accumulate_t<T>>(slice, call.tasks.scratch.at_packed);
+template <class Src, class Weights, class Dst, class Next>
+void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
+              const Next& next) noexcept {
+    using Real = accumulate_t<Src>;
+    auto* const packed_weights = array_at<Real>(slice, call.tasks.scratch.at_weights);
+    auto* const packed = array_at<Real>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
     for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
-        const accumulate_t<T>* weights = packed_weights;
+        const Real* weights = packed_weights;
         std::int64_t weights_step = g.panels.floats;
         if (g.weights_source == source_kind::packed) {
             if (new_weights) pack_row_weights(g, t, call.weights, packed_weights);
-        } else if constexpr (simd::is_wide<T>) {
+        } else if constexpr (simd::is_wide<Weights>) {
             weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
             weights_step = g.weights.out;
         }
 
-        const T* const from = call.src + t.group * g.in_channels * g.in[1];
+        const Src* const from = call.src + t.group * g.in_channels * g.in[1];
         const std::int64_t in_line = t.box.first[2] * g.segment;
         const std::int64_t first = t.box.first_image * g.line_pixels() + in_line;
         const std::int64_t count = std::min(t.box.last[2] * g.segment, g.line_pixels()) - in_line;
-        const auto compute = [&](const accumulate_t<T>* source, std::int64_t channel_step, std::int64_t begin,
+        const auto compute = [&](const Real* source, std::int64_t channel_step, std::int64_t begin,
                                  std::int64_t pixels) {
             std::array<shape::tap_class, 3> c;
             for (shape::tap_class& one : c) one.taps = 1;
             list_terms(g, g.panels, c, {}, channel_step, terms);
             terms.swap_operands();
-            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<accumulate_t<T>>& panel) {
+            for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<Real>& panel) {
                 compute_pixels(panel, g.segment, source, begin, pixels, terms);
             });
         };
         // Pixels are two parts: in place, then packed.
         std::int64_t in_place = 0;
-        if constexpr (simd::is_wide<T> && target.quirk.fast_far_reads) {
+        if constexpr (simd::is_wide<Src> && target.quirk.fast_far_reads) {
             if (g.in_place()) in_place = count / g.segment * g.segment;
             if (in_place > 0) compute(from + (t.box.first_image * g.in[0] + in_line), g.in[1], first, in_place);
         }

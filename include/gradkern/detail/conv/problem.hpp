@@ -82,11 +82,13 @@ struct conv_equation {
 
 /// What problems know of element types.
 struct conv_elements {
-    std::int64_t bytes = 0;
+    std::int64_t bytes = 0;  // of those that are read,
+    std::int64_t weights_bytes = 0;
     std::int64_t bias_bytes = 0;
+    std::int64_t out_bytes = 0;
     data_type bias = data_type::f32;
     real_type sum{};
-    bool is_wide = false;       // elements are what sums are kept in: tiles can read and write them as they are
+    bool is_wide = false;       // all elements are what sums are kept in: tiles can read and write them as they are
     bool native_16bit = false;  // tiles can read and write the elements as they are
     bool bf16_pairs = false;    // tiles may take channels by pairs (pack/pairs.hpp)
 };
@@ -107,7 +109,7 @@ struct conv_problem : conv_equation, conv_elements {
             read *= read_extent(axes[i], outputs);
             written *= extent(i);
         }
-        const shape::checked all = (read + written) * batch * groups * bytes;
+        const shape::checked all = (read * bytes + written * out_bytes) * batch * groups;
         return all.ok() && all.value() <= target.cache.last_level;
     }
 };

@@ -39,7 +39,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// The kernels that depend on the element type, and how outputs are written.
+/// The kernels that depend on element types, and how outputs are written.
 template <class Real>
 struct tile_element {
     output_element<Real> output;
@@ -48,22 +48,23 @@ struct tile_element {
     const tile_function_of<Real>* native_16bit = nullptr;
     tile_function_of<Real> sliding_16bit = nullptr;
 };
-template <class T>
-[[nodiscard]] constexpr tile_element<accumulate_t<T>> make_tile_element() noexcept {
-    tile_element<accumulate_t<T>> e{.output = output_element_of<T>};
-    if constexpr (has_pairs<T>) {
+template <class Src, class Weights, class Dst>
+[[nodiscard]] constexpr tile_element<accumulate_t<Dst>> make_tile_element() noexcept {
+    tile_element<accumulate_t<Dst>> e{.output = output_element_of<Dst>};
+    constexpr bool one_type = have_one_type<Src, Weights, Dst>;
+    if constexpr (one_type && has_pairs<Dst>) {
         e.pairs = &tiles_for<operand::pair>;
         e.pair_groups = tiles_of<operand::pair_group_8, 2>.data();
     }
-    constexpr operand A = lane_operand<T>;
-    if constexpr (is_native_16bit<A>) {
+    constexpr operand A = lane_operand<Dst>;
+    if constexpr (one_type && is_native_16bit<A>) {
         e.native_16bit = tiles_of<A, native_16bit_vectors>.data();
         e.sliding_16bit = &sliding_tile<A>;
     }
     return e;
 }
-template <class T>
-inline constexpr tile_element<accumulate_t<T>> tile_element_of = make_tile_element<T>();
+template <class Src, class Weights, class Dst>
+inline constexpr tile_element<accumulate_t<Dst>> tile_element_of = make_tile_element<Src, Weights, Dst>();
 
 /// One task, and where its tiles read.
 template <class Real>
@@ -412,20 +413,23 @@ void pack_task_activations(const tile_task<accumulate_t<T>>& t, const packed_box
 }
 
 /// The tasks of a worker.
-template <class T, class Next>
-void run_path(const tile_plan& g, const conv_call<T>& call, std::byte* slice, const Next& next) noexcept {
+template <class Src, class Weights, class Dst, class Next>
+void run_path(const tile_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
+              const Next& next) noexcept {
+    using Real = accumulate_t<Src>;
     for_each_task(g, call.tasks, next, [&](const panel_task& task, bool new_weights, bool new_source) {
-        tile_task<accumulate_t<T>> t(g, task, slice);
+        tile_task<Real> t(g, task, slice);
         if (new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {
-            t.read_in_place(call.src, sizeof(T));
+            t.read_in_place(call.src, sizeof(Src));
         } else {
-            auto* const packed = array_at<accumulate_t<T>>(slice, t.scratch.at_packed);
+            auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
             const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels());
             if (new_source) pack_task_activations(t, read, call.src, packed);
             t.read_packed(read, packed);
         }
-        tile_loop<accumulate_t<T>>(t, tile_element_of<T>, reinterpret_cast<std::byte*>(call.dst), call.bias != nullptr)
+        tile_loop<Real>(t, tile_element_of<Src, Weights, Dst>, reinterpret_cast<std::byte*>(call.dst),
+                        call.bias != nullptr)
             .compute();
     });
 }

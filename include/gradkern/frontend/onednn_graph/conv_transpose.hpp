@@ -26,8 +26,8 @@ namespace onednn_graph {
 /// A planned transposed convolution: run(src, weights, bias, dst, workspace, executor), as conv_transpose_plan. Bias
 /// is T, or float for 16-bit T.
 template <class T, class Bias = T>
-using ConvTranspose_plan = translation::plan<conv_transpose_plan<T, Bias>, translation::ConvTranspose_names, const T*,
-                                             const T*, const Bias*, T*>;
+using ConvTranspose_plan = translation::plan<conv_transpose_plan<T, T, T, Bias>, translation::ConvTranspose_names,
+                                             const T*, const T*, const Bias*, T*>;
 
 /// Plans ConvTranspose_plan. `bias` is (OC), or empty for none; `dst` is of the inferred shape, or empty for a
 /// dense one.

@@ -26,8 +26,8 @@ namespace onednn_graph {
 /// A planned convolution: run(src, weights, bias, dst, workspace, executor), as convolution_plan. Bias is T, or
 /// float for 16-bit T.
 template <class T, class Bias = T>
-using Convolution_plan =
-    translation::plan<convolution_plan<T, Bias>, translation::Convolution_names, const T*, const T*, const Bias*, T*>;
+using Convolution_plan = translation::plan<convolution_plan<T, T, T, Bias>, translation::Convolution_names, const T*,
+                                           const T*, const Bias*, T*>;
 
 /// Plans Convolution_plan. `bias` is (OC), or empty for none; `dst` is of the inferred shape, or empty for a
 /// dense one.

@@ -27,25 +27,25 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace ref::exact {
 
 /// dst[n, g*OCg+oc, o] = bias[g*OCg+oc] + sum over ic, k of src[n, g*ICg+ic, p(o,k)] * weights(g*OCg+oc, ic, k), rounded once.
-template <class T, class Bias = T, class Weights = T, class Dst = T>
-[[nodiscard]] status convolution(tensor_view<const T> src, std::type_identity_t<tensor_view<const Weights>> weights,
+template <class Src, class Weights, class Dst, class Bias = Weights>
+[[nodiscard]] status convolution(tensor_view<const Src> src, std::type_identity_t<tensor_view<const Weights>> weights,
                                  std::type_identity_t<tensor_view<const Bias>> bias,
                                  const convolution_attributes& attributes, std::type_identity_t<tensor_view<Dst>> dst,
                                  const call_options& options = {}) {
     const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape, true,
-                                             (std::max)({sizeof(T), sizeof(Bias), sizeof(Weights), sizeof(Dst)}),
+                                             (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}),
                                              bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
     const status s = check_arguments("convolution",
-                                     {{"src", src.data, src.layout, sizeof(T)},
+                                     {{"src", src.data, src.layout, sizeof(Src)},
                                       {"weights", weights.data, weights.layout, sizeof(Weights)},
                                       {"bias", bias.data, bias.layout, sizeof(Bias)},
                                       {"dst", dst.data, dst.layout, sizeof(Dst), true}},
                                      options.plan);
     if (!s) return s;
 
-    const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
+    const tensor5<const Src> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const Weights> w{weights.data,
                                    shape::filter_strides(weights.layout, attributes.weights_format, false)};
     const tensor5<Dst> y{dst.data, shape::activation_strides(dst.layout, attributes.data_format)};
@@ -58,41 +58,48 @@ template <class T, class Bias = T, class Weights = T, class Dst = T>
     return {};
 }
 
-/// The same for a `src` that is a view of mutable elements.
-template <mutable_view Src, class Bias = typename Src::element_type, class Weights = typename Src::element_type,
-          class Dst = typename Src::element_type>
-[[nodiscard]] status convolution(const Src& src, std::type_identity_t<tensor_view<const Weights>> weights,
+/// The same for tensors of one type T, and a bias of T or another type.
+template <class T, class Bias = T>
+[[nodiscard]] status convolution(tensor_view<const T> src, std::type_identity_t<tensor_view<const T>> weights,
                                  std::type_identity_t<tensor_view<const Bias>> bias,
-                                 const convolution_attributes& attributes, std::type_identity_t<tensor_view<Dst>> dst,
+                                 const convolution_attributes& attributes, std::type_identity_t<tensor_view<T>> dst,
                                  const call_options& options = {}) {
-    return exact::convolution<typename Src::element_type, Bias, Weights, Dst>(src, weights, bias, attributes, dst,
-                                                                              options);
+    return exact::convolution<T, T, T, Bias>(src, weights, bias, attributes, dst, options);
+}
+
+/// The same for a `src` that is a view of mutable elements.
+template <mutable_view Src, class Bias = typename Src::element_type>
+[[nodiscard]] status convolution(const Src& src, tensor_view<const typename Src::element_type> weights,
+                                 std::type_identity_t<tensor_view<const Bias>> bias,
+                                 const convolution_attributes& attributes, tensor_view<typename Src::element_type> dst,
+                                 const call_options& options = {}) {
+    return exact::convolution<typename Src::element_type, Bias>(src, weights, bias, attributes, dst, options);
 }
 
 /// diff_src[n, g*ICg+ic, q] = sum over oc, (o, k) with p(o,k) = q of
 /// diff_dst[n, g*OCg+oc, o] * weights(g*OCg+oc, ic, k), rounded once.
-template <class T, class Weights = T, class Dst = T>
-[[nodiscard]] status convolution_backward_data(tensor_view<const T> diff_dst,
+template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
+[[nodiscard]] status convolution_backward_data(tensor_view<const DiffDst> diff_dst,
                                                std::type_identity_t<tensor_view<const Weights>> weights,
                                                const convolution_attributes& attributes,
-                                               std::type_identity_t<tensor_view<Dst>> diff_src,
+                                               std::type_identity_t<tensor_view<DiffSrc>> diff_src,
                                                const call_options& options = {}) {
-    const auto p = shape::convolution_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
-                                                           diff_src.layout.shape, true,
-                                                           (std::max)({sizeof(T), sizeof(Weights), sizeof(Dst)}));
+    const auto p = shape::convolution_backward_data_shapes(
+        diff_dst.layout.shape, weights.layout.shape, attributes, diff_src.layout.shape, true,
+        (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
     const status s = check_arguments("convolution_backward_data",
-                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
+                                     {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(DiffDst)},
                                       {"weights", weights.data, weights.layout, sizeof(Weights)},
-                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(Dst), true}},
+                                      {"diff_src", diff_src.data, diff_src.layout, sizeof(DiffSrc), true}},
                                      options.plan);
     if (!s) return s;
 
-    const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
+    const tensor5<const DiffDst> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<const Weights> w{weights.data,
                                    shape::filter_strides(weights.layout, attributes.weights_format, false)};
-    const tensor5<Dst> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
+    const tensor5<DiffSrc> dx{diff_src.data, shape::activation_strides(diff_src.layout, attributes.data_format)};
     detail::contract<shape::side::large>(*p, dy, w,
                                          [&](std::int64_t n, std::int64_t c, const index3& q, const accumulator& sum) {
                                              detail::store_sum(dx.at(n, c, q), sum, options.plan.output);
