@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks README.md, CONTRIBUTING.md, docs/*.md and bench/README.md: what they name exists, and the code they show is compiled.
+"""Checks the documents (README.md, CONTRIBUTING.md, docs/*.md, ...): what they name exists, and the code they show is compiled.
 
     check_links.py [ROOT]
 
@@ -17,7 +17,7 @@ import re
 import sys
 import textwrap
 
-DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "packaging", "runtime", "tests", "tools", ".ci")
+DIRECTORIES = ("bench", "cmake", "docs", "examples", "include", "packaging", "python", "runtime", "tests", "tools", ".ci")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SWITCH = re.compile(r"\bGRADKERN_[A-Z][A-Z0-9_]*\b")
@@ -104,7 +104,8 @@ def main():
     building = (root / "docs" / "building.md").read_text(encoding="utf-8")
     problems = [f"docs/building.md: {o} is missing" for o in sorted(options - set(SWITCH.findall(building)))]
     blocks = 0
-    documents = [root / "README.md", root / "CONTRIBUTING.md", root / "bench" / "README.md", *sorted((root / "docs").glob("*.md"))]
+    documents = [root / name for name in ("README.md", "CONTRIBUTING.md", "bench/README.md", "python/README.md")]
+    documents += sorted((root / "docs").glob("*.md"))
     for path in documents:
         text = path.read_text(encoding="utf-8")
         prose = FENCE.sub("", text)

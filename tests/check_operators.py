@@ -51,6 +51,11 @@ LISTS = [
     (["tools/golden/problem.cpp"], r'"X"', "problems of gradkern-golden"),
     (["tools/golden/compute.cpp"], r"\bgk::X\(", "results of gradkern-golden"),
     (["tools/golden/compute.cpp"], r"\bgk::infer_X\(", "shapes of gradkern-golden"),
+    (["python/src/gradkern/_operators.py"], r"^def X\(", "functions of the Python package"),
+    (["python/src/gradkern/__init__.py"], r'"X"', "names of the Python package"),
+    (["python/src/extension/problem.cpp"], r'"X"', "tensors of the Python package"),
+    (["python/src/extension/exact.cpp"], r"\bexact::X<", "exact results of the Python package"),
+    (["python/tests/cases.py"], r'"X",$', "tests of the Python package"),
 ]
 
 # Operators that a list does without, and why.
