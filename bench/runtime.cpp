@@ -71,11 +71,13 @@ call same_call(layer<float>& l, const gradkern_cases::convolution_case& c, role 
     if (c.transposed) p.output_padding = list(c.output_padding);
     const gradkern_tensor src = tensor(c.src_shape(format));
     const gradkern_tensor dst = tensor(c.dst_shape(format));
-    const gradkern_tensor weights = tensor(
-        c.weights_shape(p.weights_format == GRADKERN_OIX ? gradkern::weights_format::oix : gradkern::weights_format::xio));
+    const gradkern_tensor weights = tensor(c.weights_shape(
+        p.weights_format == GRADKERN_OIX ? gradkern::weights_format::oix : gradkern::weights_format::xio));
     p.tensors[0] = what == role::backward_data ? dst : src;
     p.tensors[1] = what == role::backward_weights ? dst : weights;
-    p.tensors[what == role::forward ? 3 : 2] = what == role::forward ? dst : what == role::backward_data ? src : weights;
+    p.tensors[what == role::forward ? 3 : 2] = what == role::forward         ? dst
+                                               : what == role::backward_data ? src
+                                                                             : weights;
     std::vector<const void*> tensors{l.a.data(), l.b.data()};
     if (what == role::forward) tensors.push_back(nullptr);
     tensors.push_back(out.data());
@@ -169,7 +171,8 @@ int main(int argc, char** argv) {
         }
     };
     for_each_layer_of(measure, zoo.convolutions, zoo.pools);
-    for (const auto& [name, s] : groups) std::printf("%-40s %4d %6.3f\n", name.c_str(), s.count, std::exp(s.log_sum / s.count));
+    for (const auto& [name, s] : groups)
+        std::printf("%-40s %4d %6.3f\n", name.c_str(), s.count, std::exp(s.log_sum / s.count));
     std::printf("%d results with different bits\n", different);
     return different == 0 ? 0 : 1;
 }
