@@ -62,7 +62,7 @@ gradkern::runtime::problem problem_of(gradkern_operator op, gradkern::data_forma
 }
 
 call same_call(layer<float>& l, const gradkern_cases::convolution_case& c, role what, gradkern::data_format format,
-               std::vector<float>& out) {
+               elements<float>& out) {
     const int first = c.transposed ? GRADKERN_CONV_TRANSPOSE : GRADKERN_CONVOLUTION;
     const auto op = static_cast<gradkern_operator>(first + static_cast<int>(what));
     auto p = problem_of(op, format, c.strides, c.pads_begin, c.pads_end);
@@ -86,7 +86,7 @@ call same_call(layer<float>& l, const gradkern_cases::convolution_case& c, role 
 }
 
 call same_call(layer<float>& l, const gradkern_cases::pool_case& c, role what, gradkern::data_format format,
-               std::vector<float>& out) {
+               elements<float>& out) {
     const int first = c.maximum ? GRADKERN_MAX_POOL : GRADKERN_AVG_POOL;
     const int after = what == role::backward_from_indices ? 2 : what == role::backward_data ? 1 : 0;
     const auto op = static_cast<gradkern_operator>(first + after);
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
         if (what != role::forward && (number - 1) % every != 0) return;
         layer<float> l;
         make_layer(l, c, what, format);
-        std::vector<float> out(l.out.size());
+        elements<float> out(l.out.size());
         const call library = same_call(l, c, what, format, out);
         std::vector<std::byte> workspace(library.plan.workspace_bytes());
         const auto run_library = [&] {

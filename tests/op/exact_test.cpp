@@ -588,6 +588,50 @@ TEST(exact_pool, has_the_references_bits_where_those_do_not_round) {
 
 // -------------------------------------------------------------------------------------------------------------- errors
 
+/// Runs gradients of weights and bias of `images` images, whose first is image `first` of the tensors.
+template <class Run>
+void expect_each_image_alone(std::size_t images, std::size_t weights, std::size_t channels, const Run& run) {
+    std::vector<float> dw(images * weights, 7);
+    std::vector<float> db(images * channels, 7);
+    ASSERT_TRUE(run(0, images, dw.data(), db.data(), {.plan = {.summation = gk::summation::per_image}}));
+    for (std::size_t n = 0; n < images; ++n) {
+        std::vector<float> one(weights, 8);
+        std::vector<float> bias(channels, 8);
+        ASSERT_TRUE(run(n, 1, one.data(), bias.data(), {}));
+        for (std::size_t i = 0; i < weights; ++i) ASSERT_EQ(dw[n * weights + i], one[i]) << n << ' ' << i;
+        for (std::size_t i = 0; i < channels; ++i) ASSERT_EQ(db[n * channels + i], bias[i]) << n << ' ' << i;
+    }
+}
+
+TEST(exact, gradients_per_image_are_those_of_each_image_alone) {
+    constexpr std::size_t images = 3;
+    std::vector<float> small(images * 12 * 4);
+    std::vector<float> large(images * 12 * 6);
+    std::uint32_t state = 1;
+    for (std::vector<float>* v : {&small, &large})
+        for (float& x : *v)
+            x = static_cast<float>(static_cast<std::int32_t>(state = state * 1664525U + 1013904223U)) / 3e7F;
+    // (N, 12, 6) and (N, 12, 4), a kernel of 3, pads of 1
+    expect_each_image_alone(images, 3 * 6 * 4, 4,
+                            [&](std::size_t first, std::size_t count, float* dw, float* db, const gk::call_options& o) {
+                                const auto n = static_cast<std::int64_t>(count);
+                                return exact::convolution_backward_weights<float>(
+                                    gk::tensor_view<const float>{large.data() + first * 72, {n, 12, 6}},
+                                    gk::tensor_view<const float>{small.data() + first * 48, {n, 12, 4}},
+                                    {.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}},
+                                    gk::tensor_view<float>{dw, {3, 6, 4}}, gk::tensor_view<float>{db, {4}}, o);
+                            });
+    expect_each_image_alone(images, 3 * 4 * 6, 6,
+                            [&](std::size_t first, std::size_t count, float* dw, float* db, const gk::call_options& o) {
+                                const auto n = static_cast<std::int64_t>(count);
+                                return exact::conv_transpose_backward_weights<float>(
+                                    gk::tensor_view<const float>{small.data() + first * 48, {n, 12, 4}},
+                                    gk::tensor_view<const float>{large.data() + first * 72, {n, 12, 6}},
+                                    {.strides = {1}, .dilations = {1}, .pads_begin = {1}, .pads_end = {1}},
+                                    gk::tensor_view<float>{dw, {3, 4, 6}}, gk::tensor_view<float>{db, {6}}, o);
+                            });
+}
+
 TEST(exact, mistakes_have_the_references_errors_and_nothing_is_written) {
     std::vector<float> data(64, 1.0F);
     std::vector<float> out(64, 7.0F);

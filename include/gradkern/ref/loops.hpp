@@ -34,6 +34,8 @@ struct tensor5 {
     [[nodiscard]] T* at(std::int64_t a, std::int64_t b, const index3& i) const noexcept {
         return data + (a * strides[0] + b * strides[1] + i[0] * strides[2] + i[1] * strides[3] + i[2] * strides[4]);
     }
+    /// The tensor that begins with image n.
+    [[nodiscard]] tensor5 from_image(std::int64_t n) const noexcept { return {data + n * strides[0], strides}; }
     /// The element as the type that sums are kept in.
     [[nodiscard]] auto operator()(std::int64_t a, std::int64_t b, const index3& i) const noexcept {
         return detail::load_element(at(a, b, i));
@@ -194,7 +196,7 @@ struct argument {
 /// Calls f(first image, last image, offset of the result) for each result of a sum over `images` images: one, or with
 /// summation::per_image one an image, `elements` apart.
 template <class F>
-void for_each_result(std::int64_t images, std::int64_t elements, const plan_options& options, const F& f) noexcept {
+void for_each_result(std::int64_t images, std::int64_t elements, const plan_options& options, const F& f) {
     if (options.summation != summation::per_image) return f(std::int64_t{0}, images, std::int64_t{0});
     for (std::int64_t n = 0; n < images; ++n) f(n, n + 1, n * elements);
 }

@@ -30,15 +30,18 @@ template <class T, class G = T>
     const status s = check_arguments("bias_backward",
                                      {{"diff_dst", diff_dst.data, diff_dst.layout, sizeof(T)},
                                       {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}},
-                                     options.plan);
+                                     options.plan, gradkern::detail::batch_use::summed, p->batch);
     if (!s) return s;
 
     const tensor5<const T> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     for (std::int64_t c = 0; c < p->channels; ++c) {
-        accumulator sum;
-        for (std::int64_t n = 0; n < p->batch; ++n)
-            for_each_index(p->positions, [&](const index3& o) { sum.add(*dy.at(n, c, o)); });
-        detail::store_sum(diff_bias.data + c * shape::strides_of(diff_bias.layout)[0], sum, options.plan.output);
+        for_each_result(p->batch, p->channels, options.plan, [&](auto first, auto last, auto offset) {
+            accumulator sum;
+            for (std::int64_t n = first; n < last; ++n)
+                for_each_index(p->positions, [&](const index3& o) { sum.add(*dy.at(n, c, o)); });
+            detail::store_sum(diff_bias.data + offset + c * shape::strides_of(diff_bias.layout)[0], sum,
+                              options.plan.output);
+        });
     }
     return {};
 }

@@ -137,17 +137,22 @@ template <class T, class G = T, class DiffDst = T>
                                       {"diff_dst", diff_dst.data, diff_dst.layout, sizeof(DiffDst)},
                                       {"diff_weights", diff_weights.data, diff_weights.layout, sizeof(G), true},
                                       {"diff_bias", diff_bias.data, diff_bias.layout, sizeof(G), true}},
-                                     options.plan);
+                                     options.plan, gradkern::detail::batch_use::summed, p->batch);
     if (!s) return s;
 
     const tensor5<const T> x{src.data, shape::activation_strides(src.layout, attributes.data_format)};
     const tensor5<const DiffDst> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<G> dw{diff_weights.data,
                         shape::filter_strides(diff_weights.layout, attributes.weights_format, false)};
-    detail::contract_positions(*p, x, dy,
-                               [&](std::int64_t oc, std::int64_t ic, const index3& k, const accumulator& sum) {
-                                   detail::store_sum(dw.at(oc, ic, k), sum, options.plan.output);
-                               });
+    const std::int64_t elements = shape::element_count(p->weights_shape);  // of one result
+    for_each_result(p->batch, elements, options.plan, [&](auto first, auto last, auto offset) {
+        shape::convolution_problem images = *p;
+        images.batch = last - first;
+        detail::contract_positions(images, x.from_image(first), dy.from_image(first),
+                                   [&](std::int64_t oc, std::int64_t ic, const index3& k, const accumulator& sum) {
+                                       detail::store_sum(dw.at(oc, ic, k) + offset, sum, options.plan.output);
+                                   });
+    });
     if (diff_bias.layout.empty()) return {};
     return exact::bias_backward<DiffDst, G>(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
 }
