@@ -8,7 +8,7 @@
 // since strides are ignored.) Each function documents its terms. A bias is one more term; so is the previous value if the
 // output accumulates. Bounds hold for finite data, for every path, layout, instruction set and number of threads.
 //
-// The references of the pools and of the bias have the operators' bits. Those of the convolutions add in plain order; there is
+// The references of the pools have the operators' bits. Those of the convolutions and of the bias add in plain order; there is
 // no bound for them here.
 //
 // Derivation: each term is rounded at most as often as the longest chain of additions in the order of summation has roundings

@@ -110,7 +110,9 @@ static_assert(static_cast<int>(data_type::f32) == 0 && static_cast<int>(data_typ
         const bool may_be_f32 = t.may_be_f32 && first.type != data_type::f64;
         if (!(may_be_f32 && t.type == data_type::f32))
             checks.require_equal(errc::unsupported, t.name, -1, number(t.type), number(first.type),
-                                 {.what = quantity::type, .other = first.name, .why = may_be_f32 ? or_f32 : ""});
+                                 {.what = quantity::type,
+                                  .other = first.name,
+                                  .why = may_be_f32 && first.type != data_type::f32 ? or_f32 : ""});
     }
     return checks.error();
 }

@@ -139,9 +139,10 @@ enum class index_check : std::uint8_t {
 /// How much scratch memory a plan needs. The bits of a strict result are the same in both cases.
 enum class scratch_use : std::uint8_t {
     fast,  ///< as much as the fastest plan needs
-    /// As little as possible: at most 40 KiB for each worker of a pool of any size (except
-    /// max_pool_backward_from_indices). Some plans take many times as long. Which algorithm of the operator is named is
-    /// ignored. With dot products of bf16 it is the same as `fast`. Calls without a workspace use it
+    /// Little for large problems: pools of any size need at most 40 KiB for each worker (except
+    /// max_pool_backward_from_indices). Small problems may need more than with `fast`, and some plans take many times as
+    /// long. Which algorithm of the operator is named is ignored. With dot products of bf16 it is the same as `fast`. Calls
+    /// without a workspace use it
     least
 };
 /// The accepted words, as an error lists them.
@@ -153,7 +154,8 @@ enum class scratch_use : std::uint8_t {
 /// results are the same for the first two.
 enum class summation : std::uint8_t {
     joint,  ///< chunks of positions run over the ends of images, which is fastest where images are small
-    /// each image is summed by itself, and then images are added in order. The first one is added to the previous value where
+    /// each image is summed by itself, and then images are added in order: rounding errors grow with the number of images,
+    /// which those of `joint` do not. The first image is added to the previous value where
     /// results accumulate. So if a batch is split into consecutive micro-batches, of which the first overwrites and the others
     /// accumulate, f32 gradients have the bits of one call over the whole batch
     image_by_image,
@@ -167,7 +169,7 @@ enum class summation : std::uint8_t {
     return "joint, image_by_image or per_image";
 }
 
-/// Options of a plan. None of them changes a shape. A value that is no enumerator is invalid_argument, reported after errors
+/// Options of a plan. None of them changes the shape of a tensor; with summation::per_image there are N of some. A value that is no enumerator is invalid_argument, reported after errors
 /// of shapes.
 struct plan_options {
     output_mode output = output_mode::overwrite;             ///< overwrite or accumulate
@@ -185,8 +187,9 @@ struct call_options {
     plan_options plan{};  ///< as for plan_X
     /// May be empty for pools and bias gradients, and for convolutions whose plan with scratch_use::least needs no more than
     /// 40 KiB on a CPU with vectors of 16 floats. So the problem alone decides, on every CPU, unless precision::relaxed uses
-    /// dot products of bf16. (For max_pool_backward_from_indices it may be empty if planes have up to 10,240 elements, or if
-    /// f32 results are overwritten and planes have up to 2^18 windows.) The 40 KiB are on the stack; longer vectors need
+    /// dot products of bf16. (For max_pool_backward_from_indices it may be empty if planes have up to 10,240 elements, 5,120
+    /// where they are f64 or have more than 2^18 windows; or if f32 results are overwritten and planes have up to 2^18
+    /// windows.) The 40 KiB are on the stack; longer vectors need
     /// more.
     std::span<std::byte> workspace{members::no_bytes, members::no_bytes};
     executor_ref executor{};  ///< serial by default

@@ -793,28 +793,60 @@ TEST(batch, gradients_of_each_image_are_dense) {
     EXPECT_EQ(huge.error().code, gk::errc::overflow);
 }
 
+/// Gradients of no images into elements of 3.
+template <class Plan>
+void expect_no_sum(const gk::result<Plan>& plan, std::size_t weights, std::size_t channels, bool stays) {
+    ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
+    std::vector<float> dw(weights, 3.0F);
+    std::vector<float> db(channels, 3.0F);
+    std::vector<std::byte> workspace(plan->workspace_bytes(3));
+    for (const int workers : {1, 3}) {
+        shuffling_executor executor(workers);
+        ASSERT_TRUE(plan->run(nullptr, nullptr, dw.data(), db.data(), workspace, executor).ok());
+        for (const float v : dw) ASSERT_EQ(v, stays ? 3.0F : 0.0F);
+        for (const float v : db) ASSERT_EQ(v, stays ? 3.0F : 0.0F);
+    }
+}
+
 TEST(batch, an_empty_batch_has_zeros_or_no_gradients) {
-    const gk::extents x{0, 4, 5, 5};
-    const gk::extents y{0, 3, 3, 3};
-    const gk::convolution_attributes a{.strides = {1, 1},
-                                       .dilations = {1, 1},
-                                       .pads_begin = {0, 0},
-                                       .pads_end = {0, 0},
-                                       .data_format = gk::data_format::ncx,
-                                       .weights_format = gk::weights_format::oix};
-    for (const summation how : {summation::joint, summation::image_by_image, summation::per_image})
-        for (const gk::output_mode mode : {gk::output_mode::overwrite, gk::output_mode::accumulate}) {
-            const auto plan = gk::plan_convolution_backward_weights<float>(
-                x, y, a, gk::extents{3, 4, 3, 3}, gk::tensor_layout{{3}}, {.output = mode, .summation = how});
-            ASSERT_TRUE(plan.has_value()) << gk::to_string(plan.error());
-            std::vector<float> dw(108, 3.0F);
-            std::vector<float> db(3, 3.0F);
-            std::vector<std::byte> workspace(plan->workspace_bytes());
-            ASSERT_TRUE(plan->run(nullptr, nullptr, dw.data(), db.data(), workspace).ok());
-            const bool stays = how == summation::per_image || mode == gk::output_mode::accumulate;
-            for (const float v : dw) EXPECT_EQ(v, stays ? 3.0F : 0.0F);
-            for (const float v : db) EXPECT_EQ(v, stays ? 3.0F : 0.0F);
-        }
+    // planes of one chunk of the sum, of a few and of many; lines that are longer than a chunk
+    for (const gk::extents& size : {gk::extents{3, 3}, gk::extents{17, 17}, gk::extents{38, 38}, gk::extents{120, 90},
+                                    gk::extents{2, 600}, gk::extents{600, 600}})
+        for (const summation how : {summation::joint, summation::image_by_image, summation::per_image})
+            for (const gk::output_mode mode : {gk::output_mode::overwrite, gk::output_mode::accumulate}) {
+                SCOPED_TRACE(testing::Message() << size[0] << 'x' << size[1] << ' ' << static_cast<int>(how));
+                const gk::plan_options options{.output = mode, .summation = how};
+                const bool stays = how == summation::per_image || mode == gk::output_mode::accumulate;
+                const gk::extents x{0, 4, size[0] + 2, size[1] + 2};
+                const gk::extents y{0, 3, size[0], size[1]};
+                expect_no_sum(gk::plan_convolution_backward_weights<float>(x, y,
+                                                                           {.strides = {1, 1},
+                                                                            .dilations = {1, 1},
+                                                                            .pads_begin = {0, 0},
+                                                                            .pads_end = {0, 0},
+                                                                            .data_format = gk::data_format::ncx,
+                                                                            .weights_format = gk::weights_format::oix},
+                                                                           gk::extents{3, 4, 3, 3},
+                                                                           gk::tensor_layout{{3}}, options),
+                              108, 3, stays);
+                expect_no_sum(gk::plan_conv_transpose_backward_weights<float>(
+                                  y, x,
+                                  {.strides = {1, 1},
+                                   .dilations = {1, 1},
+                                   .pads_begin = {0, 0},
+                                   .pads_end = {0, 0},
+                                   .data_format = gk::data_format::ncx,
+                                   .weights_format = gk::weights_format::oix},
+                                  gk::extents{4, 3, 3, 3}, gk::tensor_layout{{4}}, options),
+                              108, 4, stays);
+                std::vector<float> db(4, 3.0F);
+                const auto bias =
+                    gk::plan_bias_backward<float>(x, {.data_format = gk::data_format::ncx}, gk::extents{4}, options);
+                ASSERT_TRUE(bias.has_value()) << gk::to_string(bias.error());
+                std::vector<std::byte> workspace(bias->workspace_bytes());
+                ASSERT_TRUE(bias->run(nullptr, db.data(), workspace).ok());
+                for (const float v : db) ASSERT_EQ(v, stays ? 3.0F : 0.0F);
+            }
 }
 
 }  // namespace

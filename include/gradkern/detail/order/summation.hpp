@@ -85,11 +85,11 @@ struct chunk_grid {
             lines_per_chunk = (std::max)((std::min)(lines_per_chunk, image_lines), std::int64_t{1});
         image_chunks = shape::ceil_div(image_lines, lines_per_chunk) * pieces;
         count = how == summation::joint ? image_chunks : images * image_chunks;
-        folds_groups = how == summation::image_by_image && image_chunks > 1;
+        folds_groups = how == summation::image_by_image && image_chunks > 1 && count > 0;
         // An image of one chunk is a sum and a group by itself. To add such groups in order is to add chunks in order.
         const bool is_one_sum = how == summation::image_by_image && !folds_groups;
         sum_chunks = is_one_sum ? (std::max)(count, std::int64_t{1}) : chunks_per_sum;
-        group_chunks = is_one_sum ? count : image_chunks;
+        group_chunks = is_one_sum || count == 0 ? count : image_chunks;
     }
 
     /// Groups: one at least, of nothing.
