@@ -29,6 +29,7 @@ module;
 #include <gradkern/ref/exact.hpp>
 #include <gradkern/ref/lp_pool.hpp>
 #include <gradkern/ref/max_pool.hpp>
+#include <gradkern/separate_images.hpp>
 #include <gradkern/shape.hpp>
 #include <gradkern/status.hpp>
 #include <gradkern/tensor_view.hpp>
@@ -100,6 +101,8 @@ using gradkern::f16_storage;
 using gradkern::f32_storage;
 using gradkern::f64_storage;
 using gradkern::float16;
+using gradkern::growing_workspace;
+using gradkern::image_list;
 using gradkern::index_base;
 using gradkern::index_check;
 using gradkern::infer_avg_pool;
@@ -155,11 +158,14 @@ using gradkern::quantity;
 using gradkern::remark;
 using gradkern::result;
 using gradkern::rounding_type;
+using gradkern::run_separate_images;
 using gradkern::scratch_use;
+using gradkern::separate_images_workspace_bytes;
 using gradkern::serial_executor;
 using gradkern::size_of;
 using gradkern::status;
 using gradkern::storage_order;
+using gradkern::sum_separate_images;
 using gradkern::summation;
 using gradkern::tensor_layout;
 using gradkern::tensor_view;

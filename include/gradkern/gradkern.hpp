@@ -14,9 +14,10 @@
 // Besides plan_X there are X, which does both steps in one call, and infer_X, which returns the shape of the result.
 // (infer_X assumes elements of four bytes when it checks for overflow.)
 //
-// Not included: executors/*.hpp (threads), workspace.hpp (an owning buffer), dynamic.hpp (element types known at run time),
-// error_text.hpp (messages as strings), accuracy.hpp (error bounds), ref/*.hpp (plain-loop references), testing.hpp (tools to
-// test kernels of your own), frontend/*.hpp (the names of other libraries).
+// Not included: executors/*.hpp (threads), workspace.hpp (owning buffers), separate_images.hpp (batches whose images are buffers
+// of their own), dynamic.hpp (element types known at run time), error_text.hpp (messages as strings), accuracy.hpp (error
+// bounds), ref/*.hpp (plain-loop references), testing.hpp (tools to test kernels of your own), frontend/*.hpp (the names of
+// other libraries).
 #pragma once
 
 #include <gradkern/attributes.hpp>

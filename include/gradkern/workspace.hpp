@@ -1,8 +1,11 @@
-// A workspace that owns its memory. Include it explicitly: the operators never allocate.
+// Workspaces that own their memory. Include them explicitly: the operators never allocate.
 //
-//     gradkern::workspace scratch(plan.workspace_bytes(pool.concurrency()));
+//     gradkern::workspace scratch(plan.workspace_bytes(pool.concurrency()));     // for one plan
 //     if (!scratch) ...                                                          // out of memory
 //     const gradkern::status s = plan.run(src, weights, nullptr, dst, scratch, pool);
+//
+//     thread_local gradkern::growing_workspace memory;                           // for all plans that a thread runs
+//     const gradkern::status t = plan.run(src, weights, nullptr, dst, memory.of(plan.workspace_bytes()));
 #pragma once
 
 #include <cstddef>
@@ -68,6 +71,38 @@ private:
     std::byte* data_ = nullptr;
     std::size_t bytes_ = 0;
     bool complete_ = true;
+};
+
+/// A workspace for many plans: it grows to what the largest of them needs, and does not shrink. Move only; never throws.
+///
+/// Two calls must not use it at once: give each thread that runs plans one of its own.
+class growing_workspace {
+public:
+    /// No memory.
+    GRADKERN_PER_ISA constexpr growing_workspace() noexcept = default;
+    /// Takes over the memory of `other`, which is empty afterwards.
+    GRADKERN_PER_ISA growing_workspace(growing_workspace&& other) noexcept = default;
+    /// Releases its own memory and takes over that of `other`.
+    GRADKERN_PER_ISA growing_workspace& operator=(growing_workspace&& other) noexcept = default;
+    growing_workspace(const growing_workspace&) = delete;
+    growing_workspace& operator=(const growing_workspace&) = delete;
+    GRADKERN_PER_ISA ~growing_workspace() = default;
+
+    /// `bytes` bytes on a cache line boundary, valid until the next call that needs more. What they hold is undefined. If the
+    /// memory cannot be had, the span is empty, so that run() returns workspace_too_small; what there was before is kept.
+    [[nodiscard]] GRADKERN_PER_ISA std::span<std::byte> of(std::size_t bytes) noexcept {
+        if (bytes > memory_.size()) {
+            workspace larger(bytes);
+            if (!larger) return {};
+            memory_ = std::move(larger);
+        }
+        return {memory_.data(), bytes};
+    }
+    /// The largest number of bytes that of() returns without an allocation.
+    [[nodiscard]] GRADKERN_PER_ISA std::size_t size() const noexcept { return memory_.size(); }
+
+private:
+    workspace memory_;
 };
 
 GRADKERN_NAMESPACE_END

@@ -137,6 +137,10 @@ void check_executor(Executor&& pool) {
 }
 
 void check_lent() {
+    growing_workspace growing;
+    growing_workspace grown = static_cast<growing_workspace&&>(growing);
+    growing = static_cast<growing_workspace&&>(grown);
+    expect(growing.of(100).size() == 100 && growing.size() == 100);
     workspace first(100);
     workspace second = static_cast<workspace&&>(first);
     first = static_cast<workspace&&>(second);
