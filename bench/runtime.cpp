@@ -130,14 +130,14 @@ int main(int argc, char** argv) {
 
     const std::regex wanted(argc > 1 ? argv[1] : ".*");
     const std::int64_t every = argc > 2 ? std::max(1LL, std::atoll(argv[2])) : 1;
-    std::int64_t number = 0;
+    std::int64_t number = -1;
     std::map<std::string, summary> groups;
     int different = 0;
     gradkern_cases::zoo zoo(GRADKERN_ZOO);
     const auto measure = [&](const auto& c, role what, gradkern::data_format format) {
         if (!std::regex_search(name_of(c, what, format), wanted)) return;
-        if (what == role::forward && number++ % every != 0) return;
-        if (what != role::forward && (number - 1) % every != 0) return;
+        if (what == role::forward) ++number;
+        if (number % every != 0) return;
         layer<float> l;
         make_layer(l, c, what, format);
         elements<float> out(l.out.size());

@@ -26,6 +26,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
+#include <gradkern/detail/run/widest_bytes.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -205,9 +206,8 @@ template <element Src, element Weights, element Dst, element Bias = Weights>
                                                              const convolution_attributes& attributes,
                                                              const tensor_layout& dst = {},
                                                              const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                  (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}), bias.shape);
+    const auto p = shape::convolution_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                             detail::widest_bytes<Src, Weights, Dst, Bias>, bias.shape);
     if (!p) return p.error();
     return detail::gather_bound<Dst>(*p, shape::side::small, !bias.empty(), options);
 }
@@ -227,9 +227,8 @@ template <element DiffDst, element Weights = DiffDst, element DiffSrc = DiffDst>
 [[nodiscard]] constexpr result<error_bound<DiffSrc>> convolution_backward_data(
     const tensor_layout& diff_dst, const tensor_layout& weights, const convolution_attributes& attributes,
     const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::convolution_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape, true,
-                                                (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
+    const auto p = shape::convolution_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
+                                                           true, detail::widest_bytes<DiffDst, Weights, DiffSrc>);
     if (!p) return p.error();
     return detail::gather_bound<DiffSrc>(*p, shape::side::large, false, options);
 }
@@ -244,7 +243,7 @@ template <element T, element G = T>
                                                                             const tensor_layout& diff_bias = {},
                                                                             const plan_options& options = {}) noexcept {
     const auto p = shape::convolution_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape,
-                                                              true, (std::max)(sizeof(T), sizeof(G)), diff_bias.shape);
+                                                              true, detail::widest_bytes<T, G>, diff_bias.shape);
     if (!p) return p.error();
     return detail::reduction_bound<T, G>(*p, options);
 }
@@ -256,9 +255,8 @@ template <element Src, element Weights, element Dst, element Bias = Weights>
                                                                 const conv_transpose_attributes& attributes,
                                                                 const tensor_layout& dst = {},
                                                                 const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
-                                     (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}), bias.shape);
+    const auto p = shape::conv_transpose_shapes(src.shape, weights.shape, attributes, dst.shape, true,
+                                                detail::widest_bytes<Src, Weights, Dst, Bias>, bias.shape);
     if (!p) return p.error();
     return detail::gather_bound<Dst>(*p, shape::side::large, !bias.empty(), options);
 }
@@ -278,9 +276,8 @@ template <element DiffDst, element Weights = DiffDst, element DiffSrc = DiffDst>
 [[nodiscard]] constexpr result<error_bound<DiffSrc>> conv_transpose_backward_data(
     const tensor_layout& diff_dst, const tensor_layout& weights, const conv_transpose_attributes& attributes,
     const tensor_layout& diff_src = {}, const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape, true,
-                                                   (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
+    const auto p = shape::conv_transpose_backward_data_shapes(diff_dst.shape, weights.shape, attributes, diff_src.shape,
+                                                              true, detail::widest_bytes<DiffDst, Weights, DiffSrc>);
     if (!p) return p.error();
     return detail::gather_bound<DiffSrc>(*p, shape::side::small, false, options);
 }
@@ -292,9 +289,8 @@ template <element T, element G = T>
     const tensor_layout& src, const tensor_layout& diff_dst, const conv_transpose_attributes& attributes,
     const tensor_layout& diff_weights = {}, const tensor_layout& diff_bias = {},
     const plan_options& options = {}) noexcept {
-    const auto p =
-        shape::conv_transpose_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape, true,
-                                                      (std::max)(sizeof(T), sizeof(G)), diff_bias.shape);
+    const auto p = shape::conv_transpose_backward_weights_shapes(
+        src.shape, diff_dst.shape, attributes, diff_weights.shape, true, detail::widest_bytes<T, G>, diff_bias.shape);
     if (!p) return p.error();
     return detail::reduction_bound<T, G>(*p, options);
 }
@@ -305,8 +301,8 @@ template <element T, element G = T>
                                                              const bias_attributes& attributes,
                                                              const tensor_layout& diff_bias = {},
                                                              const plan_options& options = {}) noexcept {
-    const auto p = shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true,
-                                               (std::max)(sizeof(T), sizeof(G)));
+    const auto p =
+        shape::bias_backward_shapes(diff_dst.shape, attributes, diff_bias.shape, true, detail::widest_bytes<T, G>);
     if (!p) return p.error();
     const std::int64_t lines = p->positions[0] * p->positions[1];
     const std::int64_t roundings = detail::reduction_roundings(p->batch, lines, p->positions[2], options.summation);

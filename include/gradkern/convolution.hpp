@@ -275,7 +275,7 @@ template <class T, class G = T>
     const tensor_layout& diff_weights = {}, const tensor_layout& diff_bias = {},
     const plan_options& options = {}) noexcept {
     const auto p = shape::convolution_backward_weights_shapes(src.shape, diff_dst.shape, attributes, diff_weights.shape,
-                                                              true, std::max(sizeof(T), sizeof(G)), diff_bias.shape);
+                                                              true, detail::widest_bytes<T, G>, diff_bias.shape);
     if (!p) return p.error();
     convolution_backward_weights_plan<T, G> plan;
     const status s = plan.prepare({"src", "diff_dst", src, diff_dst, diff_weights, diff_bias}, *p, false,

@@ -189,6 +189,17 @@ template <class Fn>
     });
 }
 
+/// The same with a bias, whose type is that of src, or f32 beside 16 bits: calls fn with its std::type_identity, too.
+template <class Fn>
+[[nodiscard]] auto with_biased_convolution_types(data_type src, data_type weights, data_type dst, data_type bias,
+                                                 const Fn& fn) noexcept {
+    return with_convolution_types(src, weights, dst, [&]<class S>(std::type_identity<S> s, auto w, auto d) noexcept {
+        if constexpr (sizeof(S) == 2)
+            if (bias != src) return fn(s, w, d, std::type_identity<float>{});
+        return fn(s, w, d, s);
+    });
+}
+
 /// One of the typed plans of an operator. It is a value: copy it, and share it between threads.
 template <class... Plans>
 class plan_of_some_type {
@@ -281,15 +292,12 @@ public:
                                                  true, 1, bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_convolution_types(
-        src.type, weights.type, dst.type,
-        [&]<class S, class W, class D>(std::type_identity<S>, std::type_identity<W>, std::type_identity<D>) noexcept {
-            if constexpr (sizeof(S) == 2)
-                if (b.type != src.type)
-                    return detail::forget_type<dynamic_convolution_plan>(plan_convolution<S, W, D, float>(
-                        src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+    return detail::with_biased_convolution_types(
+        src.type, weights.type, dst.type, b.type,
+        [&]<class S, class W, class D, class B>(std::type_identity<S>, std::type_identity<W>, std::type_identity<D>,
+                                                std::type_identity<B>) noexcept {
             return detail::forget_type<dynamic_convolution_plan>(
-                plan_convolution<S, W, D, S>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
+                plan_convolution<S, W, D, B>(src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
         });
 }
 
@@ -434,14 +442,11 @@ public:
                                                     dst.layout.shape, true, 1, bias.layout.shape);
         return detail::earlier_error(p.error(), types);
     }
-    return detail::with_convolution_types(
-        src.type, weights.type, dst.type,
-        [&]<class S, class W, class D>(std::type_identity<S>, std::type_identity<W>, std::type_identity<D>) noexcept {
-            if constexpr (sizeof(S) == 2)
-                if (b.type != src.type)
-                    return detail::forget_type<dynamic_conv_transpose_plan>(plan_conv_transpose<S, W, D, float>(
-                        src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
-            return detail::forget_type<dynamic_conv_transpose_plan>(plan_conv_transpose<S, W, D, S>(
+    return detail::with_biased_convolution_types(
+        src.type, weights.type, dst.type, b.type,
+        [&]<class S, class W, class D, class B>(std::type_identity<S>, std::type_identity<W>, std::type_identity<D>,
+                                                std::type_identity<B>) noexcept {
+            return detail::forget_type<dynamic_conv_transpose_plan>(plan_conv_transpose<S, W, D, B>(
                 src.layout, weights.layout, bias.layout, attributes, dst.layout, options));
         });
 }

@@ -29,12 +29,14 @@ def _parameter_gradients(operator, x, dy, weights, bias, attributes):
     return made if bias is not None else (made, None)
 
 
-class Convolution(torch.autograd.Function):
+def _differentiable(name, forward_of, data_gradient_of, weights_gradient_of):
+    """The function of a convolution and its gradients."""
+
     @staticmethod
     def forward(ctx, x, weights, bias, attributes):
         ctx.save_for_backward(x, weights, bias)
         ctx.attributes = attributes
-        return gradkern.convolution(x, weights, bias, **attributes, **FORMATS, workers=workers)
+        return forward_of(x, weights, bias, **attributes, **FORMATS, workers=workers)
 
     @staticmethod
     @once_differentiable
@@ -42,33 +44,26 @@ class Convolution(torch.autograd.Function):
         x, weights, bias = ctx.saved_tensors
         dx = dw = db = None
         if ctx.needs_input_grad[0]:
-            dx = gradkern.convolution_backward_data(
-                dy, weights, **ctx.attributes, **FORMATS, diff_src_shape=x.shape, workers=workers
-            )
+            dx = data_gradient_of(dy, weights, **ctx.attributes, **FORMATS, diff_src_shape=x.shape, workers=workers)
         if ctx.needs_input_grad[1]:
-            dw, db = _parameter_gradients(gradkern.convolution_backward_weights, x, dy, weights, bias, ctx.attributes)
+            dw, db = _parameter_gradients(weights_gradient_of, x, dy, weights, bias, ctx.attributes)
         return dx, dw, db, None
 
+    return type(name, (torch.autograd.Function,), {"forward": forward, "backward": backward})
 
-class ConvTranspose(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weights, bias, attributes):
-        ctx.save_for_backward(x, weights, bias)
-        ctx.attributes = attributes
-        return gradkern.conv_transpose(x, weights, bias, **attributes, **FORMATS, workers=workers)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, dy):
-        x, weights, bias = ctx.saved_tensors
-        dx = dw = db = None
-        if ctx.needs_input_grad[0]:
-            dx = gradkern.conv_transpose_backward_data(
-                dy, weights, **ctx.attributes, **FORMATS, diff_src_shape=x.shape, workers=workers
-            )
-        if ctx.needs_input_grad[1]:
-            dw, db = _parameter_gradients(gradkern.conv_transpose_backward_weights, x, dy, weights, bias, ctx.attributes)
-        return dx, dw, db, None
+Convolution = _differentiable(
+    "Convolution",
+    gradkern.convolution,
+    gradkern.convolution_backward_data,
+    gradkern.convolution_backward_weights,
+)
+ConvTranspose = _differentiable(
+    "ConvTranspose",
+    gradkern.conv_transpose,
+    gradkern.conv_transpose_backward_data,
+    gradkern.conv_transpose_backward_weights,
+)
 
 
 class MaxPool(torch.autograd.Function):

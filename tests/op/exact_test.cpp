@@ -24,6 +24,7 @@
 #include <gradkern/ref/lp_pool.hpp>
 
 #include "support/conv_cases.hpp"
+#include "support/exact_conv.hpp"
 #include "support/guarded.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
@@ -38,28 +39,6 @@ using gk::data_format;
 using gk::extents;
 using gk::float16;
 using gk::output_mode;
-
-template <class T, class G, class B>
-gk::status run_exact(const conv_case& c, const conv_tensors<T, G, B>& t, test_tensor<G>& out) {
-    t.prepare(out);
-    const gk::call_options options{.plan = {.output = t.mode}};
-    const auto first = t.first.const_view();
-    const auto second = t.second.const_view();
-    switch (c.op) {
-        case conv_operator::convolution:
-            return exact::convolution<T, T, G, B>(first, second, t.bias_view(), c.conv, out.view(), options);
-        case conv_operator::convolution_backward_data:
-            return exact::convolution_backward_data<T, T, G>(first, second, c.conv, out.view(), options);
-        case conv_operator::convolution_backward_weights:
-            return exact::convolution_backward_weights<T, G>(first, second, c.conv, out.view(), {}, options);
-        case conv_operator::conv_transpose:
-            return exact::conv_transpose<T, T, G, B>(first, second, t.bias_view(), c.transpose, out.view(), options);
-        case conv_operator::conv_transpose_backward_data:
-            return exact::conv_transpose_backward_data<T, T, G>(first, second, c.transpose, out.view(), options);
-        default:
-            return exact::conv_transpose_backward_weights<T, G>(first, second, c.transpose, out.view(), {}, options);
-    }
-}
 
 template <class T>
 std::vector<T> plain(const test_tensor<T>& t) {
@@ -97,6 +76,7 @@ TYPED_TEST(ExactConvolution, has_the_references_bits_on_integers) {
         test_tensor<T> expected(c.result());
         test_tensor<T> got(c.result(), random_output_strides(random, c.result()), side_of(random));
         ASSERT_TRUE(t.reference(c, expected).ok());
+        t.prepare(got);
         const gk::status s = run_exact(c, t, got);
         ASSERT_TRUE(s.ok()) << gk::to_string(s);
         EXPECT_TRUE(same_bits(plain(got), plain(expected)));

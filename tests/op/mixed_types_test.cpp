@@ -16,6 +16,7 @@
 
 #include "support/algorithms.hpp"
 #include "support/conv_cases.hpp"
+#include "support/exact_conv.hpp"
 #include "support/executors.hpp"
 #include "support/random.hpp"
 #include "support/tensor.hpp"
@@ -171,26 +172,6 @@ TYPED_TEST(mixed_types, workers_change_no_bit) {
             ASSERT_TRUE(p.run({workspace.data(), workspace.size()}, executor).ok());
             ASSERT_TRUE(out.equals(expected)) << workers;
         }
-    }
-}
-
-/// The exact result of c.op in a wider type.
-template <class T, class W, class B>
-gk::status run_exact(const conv_case& c, const conv_tensors<T, float, B, W>& t, test_tensor<double>& out) {
-    namespace exact = gk::ref::exact;
-    const gk::call_options options{.plan = {.output = t.mode}};
-    const auto first = t.first.const_view();
-    const auto second = t.second.const_view();
-    switch (c.op) {
-        case conv_operator::convolution:
-            return exact::convolution<T, W, double, B>(first, second, t.bias_view(), c.conv, out.view(), options);
-        case conv_operator::convolution_backward_data:
-            return exact::convolution_backward_data<T, W, double>(first, second, c.conv, out.view(), options);
-        case conv_operator::conv_transpose:
-            return exact::conv_transpose<T, W, double, B>(first, second, t.bias_view(), c.transpose, out.view(),
-                                                          options);
-        default:
-            return exact::conv_transpose_backward_data<T, W, double>(first, second, c.transpose, out.view(), options);
     }
 }
 

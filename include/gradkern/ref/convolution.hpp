@@ -30,8 +30,7 @@ template <class Src, class Weights, class Dst, class Bias = Weights>
                                  const convolution_attributes& attributes, std::type_identity_t<tensor_view<Dst>> dst,
                                  const call_options& options = {}) noexcept {
     const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape, true,
-                                             (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}),
-                                             bias.layout.shape);
+                                             detail::widest_bytes<Src, Weights, Dst, Bias>, bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
     const status s = check_arguments("convolution",
@@ -89,9 +88,9 @@ template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
                                                const convolution_attributes& attributes,
                                                std::type_identity_t<tensor_view<DiffSrc>> diff_src,
                                                const call_options& options = {}) noexcept {
-    const auto p = shape::convolution_backward_data_shapes(
-        diff_dst.layout.shape, weights.layout.shape, attributes, diff_src.layout.shape, true,
-        (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
+    const auto p = shape::convolution_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
+                                                           diff_src.layout.shape, true,
+                                                           detail::widest_bytes<DiffDst, Weights, DiffSrc>);
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
     const status s = check_arguments("convolution_backward_data",
@@ -142,7 +141,7 @@ template <class T, class G = T>
                                                   const call_options& options = {}) noexcept {
     const auto p = shape::convolution_backward_weights_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
                                                               diff_weights.layout.shape, true,
-                                                              (std::max)(sizeof(T), sizeof(G)), diff_bias.layout.shape);
+                                                              detail::widest_bytes<T, G>, diff_bias.layout.shape);
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("convolution_backward_weights",

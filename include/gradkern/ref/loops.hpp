@@ -12,6 +12,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/run/check_options.hpp>
+#include <gradkern/detail/run/widest_bytes.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape.hpp>

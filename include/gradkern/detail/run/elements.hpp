@@ -1,10 +1,8 @@
 // Which element types operators take.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/run/widest_bytes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/half.hpp>
 
@@ -14,10 +12,6 @@ namespace detail {
 /// Whether operators take elements of all these types.
 template <class... T>
 inline constexpr bool takes_elements = (element<T> && ...);
-
-/// Bytes of the widest of several types.
-template <class... T>
-inline constexpr std::size_t widest_bytes = std::max({sizeof(T)...});
 
 /// Whether a bias, or the gradient of weights or of a bias, may have elements of type Other beside tensors of T.
 template <class T, class Other>

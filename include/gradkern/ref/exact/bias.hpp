@@ -24,7 +24,7 @@ template <class T, class G = T>
 [[nodiscard]] status bias_backward(tensor_view<const T> diff_dst, const bias_attributes& attributes,
                                    tensor_view<G> diff_bias, const call_options& options = {}) {
     const auto p = shape::bias_backward_shapes(diff_dst.layout.shape, attributes, diff_bias.layout.shape, true,
-                                               (std::max)(sizeof(T), sizeof(G)));
+                                               gradkern::detail::widest_bytes<T, G>);
     if (!p) return p.error();
     if (diff_bias.layout.empty()) diff_bias.layout.shape = p->diff_bias_shape;
     const status s = check_arguments("bias_backward",

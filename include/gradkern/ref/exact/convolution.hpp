@@ -32,9 +32,9 @@ template <class Src, class Weights, class Dst, class Bias = Weights>
                                  std::type_identity_t<tensor_view<const Bias>> bias,
                                  const convolution_attributes& attributes, std::type_identity_t<tensor_view<Dst>> dst,
                                  const call_options& options = {}) {
-    const auto p = shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape, true,
-                                             (std::max)({sizeof(Src), sizeof(Weights), sizeof(Dst), sizeof(Bias)}),
-                                             bias.layout.shape);
+    const auto p =
+        shape::convolution_shapes(src.layout.shape, weights.layout.shape, attributes, dst.layout.shape, true,
+                                  gradkern::detail::widest_bytes<Src, Weights, Dst, Bias>, bias.layout.shape);
     if (!p) return p.error();
     if (dst.layout.empty()) dst.layout.shape = p->small_shape;
     const status s = check_arguments("convolution",
@@ -84,9 +84,9 @@ template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>
                                                const convolution_attributes& attributes,
                                                std::type_identity_t<tensor_view<DiffSrc>> diff_src,
                                                const call_options& options = {}) {
-    const auto p = shape::convolution_backward_data_shapes(
-        diff_dst.layout.shape, weights.layout.shape, attributes, diff_src.layout.shape, true,
-        (std::max)({sizeof(DiffDst), sizeof(Weights), sizeof(DiffSrc)}));
+    const auto p = shape::convolution_backward_data_shapes(diff_dst.layout.shape, weights.layout.shape, attributes,
+                                                           diff_src.layout.shape, true,
+                                                           gradkern::detail::widest_bytes<DiffDst, Weights, DiffSrc>);
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
     const status s = check_arguments("convolution_backward_data",
@@ -129,7 +129,7 @@ template <class T, class G = T, class DiffDst = T>
                                                   const call_options& options = {}) {
     const auto p = shape::convolution_backward_weights_shapes(
         src.layout.shape, diff_dst.layout.shape, attributes, diff_weights.layout.shape, true,
-        (std::max)({sizeof(T), sizeof(G), sizeof(DiffDst)}), diff_bias.layout.shape);
+        gradkern::detail::widest_bytes<T, G, DiffDst>, diff_bias.layout.shape);
     if (!p) return p.error();
     if (diff_weights.layout.empty()) diff_weights.layout.shape = p->weights_shape;
     const status s = check_arguments("convolution_backward_weights",
@@ -144,15 +144,11 @@ template <class T, class G = T, class DiffDst = T>
     const tensor5<const DiffDst> dy{diff_dst.data, shape::activation_strides(diff_dst.layout, attributes.data_format)};
     const tensor5<G> dw{diff_weights.data,
                         shape::filter_strides(diff_weights.layout, attributes.weights_format, false)};
-    const std::int64_t elements = shape::element_count(p->weights_shape);  // of one result
-    for_each_result(p->batch, elements, options.plan, [&](auto first, auto last, auto offset) {
-        shape::convolution_problem images = *p;
-        images.batch = last - first;
-        detail::contract_positions(images, x.from_image(first), dy.from_image(first),
-                                   [&](std::int64_t oc, std::int64_t ic, const index3& k, const accumulator& sum) {
-                                       detail::store_sum(dw.at(oc, ic, k) + offset, sum, options.plan.output);
-                                   });
-    });
+    detail::contract_results(
+        *p, options.plan, x, dy,
+        [&](std::int64_t oc, std::int64_t ic, const index3& k, std::int64_t offset, const accumulator& sum) {
+            detail::store_sum(dw.at(oc, ic, k) + offset, sum, options.plan.output);
+        });
     if (diff_bias.layout.empty()) return {};
     return exact::bias_backward<DiffDst, G>(diff_dst, {.data_format = attributes.data_format}, diff_bias, options);
 }

@@ -128,7 +128,7 @@ template <class T, class Dst = T>
                                        std::type_identity_t<tensor_view<Dst>> diff_src,
                                        const call_options& options = {}) {
     const auto p = shape::max_pool_backward_shapes(src.layout.shape, diff_dst.layout.shape, attributes,
-                                                   diff_src.layout.shape, (std::max)(sizeof(T), sizeof(Dst)));
+                                                   diff_src.layout.shape, gradkern::detail::widest_bytes<T, Dst>);
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
     const status s = check_arguments("max_pool_backward",
@@ -175,7 +175,7 @@ template <class T, class Dst = T>
     constexpr std::string_view op = "max_pool_backward_from_indices";
     const auto p =
         shape::max_pool_backward_from_indices_shapes(diff_dst.layout.shape, indices.layout.shape, attributes,
-                                                     diff_src.layout.shape, (std::max)(sizeof(T), sizeof(Dst)));
+                                                     diff_src.layout.shape, gradkern::detail::widest_bytes<T, Dst>);
     if (!p) return p.error();
     if (diff_src.layout.empty()) diff_src.layout.shape = p->large_shape;
     const status s = check_arguments(op,

@@ -206,5 +206,19 @@ void contract_positions(const shape::convolution_problem& p, const tensor5<const
     }
 }
 
+/// Calls finish(s, l, k, offset of the result, sum) for each gradient of weights, or for those of each image.
+template <class A, class B, class Finish>
+void contract_results(const shape::convolution_problem& p, const plan_options& options, const tensor5<const A>& large,
+                      const tensor5<const B>& small, const Finish& finish) {
+    for_each_result(p.batch, shape::element_count(p.weights_shape), options, [&](auto first, auto last, auto offset) {
+        shape::convolution_problem images = p;
+        images.batch = last - first;
+        contract_positions(images, large.from_image(first), small.from_image(first),
+                           [&](std::int64_t s, std::int64_t l, const index3& k, const accumulator& sum) {
+                               finish(s, l, k, offset, sum);
+                           });
+    });
+}
+
 }  // namespace ref::exact::detail
 GRADKERN_ISA_NAMESPACE_END
