@@ -1,14 +1,14 @@
 // The code of docs/convolution.md and docs/threads.md.
 #include <array>
 #include <cstddef>
-#include <iostream>
 #include <thread>
 #include <vector>
 
-#include <gradkern/error_text.hpp>
 #include <gradkern/executors/thread_pool.hpp>
 #include <gradkern/gradkern.hpp>
 #include <gradkern/workspace.hpp>
+
+#include "checks.hpp"
 
 using namespace gradkern;
 
@@ -111,19 +111,8 @@ struct one_thread_each {
 };
 // [/executor]
 
-struct outcome {  // initialised in braces: first the call, then what became of it
-    const char* name;
-    status result;
-    bool as_expected;
-};
-
 int main() {
-    int failures = 0;
-    const auto check = [&](const outcome& o) {
-        if (o.result && o.as_expected) return;
-        std::cerr << o.name << ": " << o.result << '\n';
-        ++failures;
-    };
+    checks check;
     two small{};
     three y{};
     four dx{};
@@ -153,5 +142,5 @@ int main() {
            convolution<float>({src.data(), {8, 28, 28, 32}}, {weights.data(), {3, 3, 1, 32}}, {}, depthwise,
                               {other.data(), {8, 28, 28, 32}}, {.executor = threads}),
            other == one});
-    return failures;
+    return check.failures;
 }

@@ -11,6 +11,8 @@
 #include <gradkern/error_text.hpp>
 #include <gradkern/gradkern.hpp>
 
+#include "checks.hpp"
+
 using namespace gradkern;
 
 using three = std::array<float, 3>;
@@ -106,19 +108,8 @@ bool too_large(std::string& message) {
 }
 // [/error]
 
-struct outcome {  // initialised in braces: first the call, then what became of it
-    const char* name;
-    status result;
-    bool as_expected;
-};
-
 int main() {
-    int failures = 0;
-    const auto check = [&](const outcome& o) {
-        if (o.result && o.as_expected) return;
-        std::cerr << o.name << ": " << o.result << '\n';
-        ++failures;
-    };
+    checks check;
     three y{};
     six dx{};
     std::array<std::int64_t, 3> indices{};
@@ -147,5 +138,5 @@ int main() {
     std::string message;
     check({"error", {}, too_large(message)});
     std::cout << message << '\n';
-    return failures;
+    return check.failures;
 }
