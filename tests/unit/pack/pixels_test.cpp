@@ -84,20 +84,22 @@ TEST(points, runs_are_as_long_as_can_be) {
 }
 
 template <class T>
-void check_packed(const tensor& t, std::int64_t first, std::int64_t count, bool pairs, random_source& random) {
+void check_packed(const tensor& t, std::int64_t first, std::int64_t count, bool pairs, std::int64_t segment,
+                  random_source& random) {
     const auto size = static_cast<std::size_t>(t.offset(t.pixels() - 1) + (t.channels - 1) * t.stride[1] + 1);
     guarded_buffer<T> source(size);
     for (std::size_t i = 0; i < size; ++i) store_element(&source[i], random.real(-2.0F, 2.0F));
     const std::int64_t rows = pairs ? (t.channels + 1) / 2 : t.channels;
-    const std::int64_t pitch = count + random.integer(0, 2);
-    guarded_buffer<float> out(static_cast<std::size_t>((rows - 1) * pitch + count));
+    pixel_rows layout = one_segment(count, count + random.integer(0, 2));
+    if (segment > 0) layout = {segment, segment, segment * rows};
+    guarded_buffer<float> out(static_cast<std::size_t>((rows - 1) * layout.pitch + layout.offset(count - 1) + 1));
     std::vector<float> expected(out.data(), out.data() + out.size());
     const auto at = [&](std::int64_t k, std::int64_t x) {
         return source.data() + k * t.stride[1] + t.offset(first + x);
     };
     for (std::int64_t k = 0; k < rows; ++k)
         for (std::int64_t x = 0; x < count; ++x) {
-            float& to = expected[static_cast<std::size_t>(k * pitch + x)];
+            float& to = expected[static_cast<std::size_t>(k * layout.pitch + layout.offset(x))];
             if (!pairs) {
                 to = load_element(at(k, x));
                 continue;
@@ -108,7 +110,7 @@ void check_packed(const tensor& t, std::int64_t first, std::int64_t count, bool 
             std::memcpy(&to, pair.data(), sizeof to);
         }
     pack_pixels(source.data(), pixel_walk(t.batch, t.extent, t.stride, first), count, t.stride[1], t.channels, pairs,
-                out.data(), pitch);
+                out.data(), layout);
     EXPECT_TRUE(begins_with(out, expected));
     EXPECT_TRUE(out.zones_intact());
 }
@@ -118,9 +120,11 @@ TEST(points, are_packed_with_pixels_innermost) {
     for_tensors([&](const tensor& t) {
         for (const std::int64_t first : {std::int64_t{0}, t.pixels() / 3, t.pixels() - 1}) {
             const std::int64_t count = random.integer(1, t.pixels() - first);
-            check_packed<float>(t, first, count, false, random);
-            check_packed<bfloat16>(t, first, count, false, random);
-            if constexpr (has_pairs<bfloat16>) check_packed<bfloat16>(t, first, count, true, random);
+            for (const std::int64_t segment : {0, 1, 3, 8, 16}) {
+                check_packed<float>(t, first, count, false, segment, random);
+                check_packed<bfloat16>(t, first, count, false, segment, random);
+                if constexpr (has_pairs<bfloat16>) check_packed<bfloat16>(t, first, count, true, segment, random);
+            }
         }
     });
 }

@@ -178,7 +178,7 @@ GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_pa
                     std::int64_t from = 0;
                     pixel_run run{0, walk.in_step() == 1 ? walk.left() : 1};
                     walk.take(1, &from, &run.offset);
-                    const std::int64_t done = panel.compute(source + from, run.count, terms, &run, walk.out_step());
+                    const std::int64_t done = panel.compute(source + from, 0, run.count, terms, &run, walk.out_step());
                     walk.pass(done - 1);
                     left -= done;
                 }

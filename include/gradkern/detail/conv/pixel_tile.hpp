@@ -135,10 +135,10 @@ struct pixel_panel {
     std::byte* dst = nullptr;       // of the first
 
     /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
-    /// tiles belong to the first run. Whole tiles are read at `source`. The runs tell where the columns belong, which lie
-    /// `step` apart there; they must hold all of them.
-    std::int64_t compute(const Real* source, std::int64_t left, const term_list& terms, const pixel_run* runs,
-                         std::int64_t step) const noexcept {
+    /// tiles belong to the first run. Whole tiles are read at `source`, the next ones `next` floats behind (0: their columns
+    /// are neighbours). The runs tell where the columns belong, which lie `step` apart there; they must hold all of them.
+    std::int64_t compute(const Real* source, std::int64_t next, std::int64_t left, const term_list& terms,
+                         const pixel_run* runs, std::int64_t step) const noexcept {
         const bool few = g.out_channels <= wide_tile_rows;
         const pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
                                                            : pixel_tile_for<operand::scalar, Real>(rows, left, few);
@@ -164,7 +164,7 @@ struct pixel_panel {
                                 .c = c.data(),
                                 .rounds = direct && g.panels.has_pairs(),
                                 .tiles = tiles,
-                                .b_next = tile.width,
+                                .b_next = next == 0 ? tile.width : next,
                                 .c_next = tile.width};
         terms.run(tile.run, call, false);
         const std::int64_t columns = std::min(left, tiles * tile.width);

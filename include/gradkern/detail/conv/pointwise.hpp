@@ -2,7 +2,7 @@
 //
 // Loops          block > panel of output channels > segment of pixels > tile > part > K segment
 // Lanes          neighbouring pixels; those of all lines and images are one line. Rows of a tile are output channels
-// Packed         activations as [channel][pixel], unless they are read in place; weights as a matrix, unless they lie so
+// Packed         activations as [segment][channel][pixel], unless they are read in place; weights as a matrix, unless they lie so
 // Taken          where output channels would leave many lanes empty, and where channels lie apart (NCX): nothing is transposed
 // Gains          over dense_packed: 0.77 of its time (seven layers, 0.48 to 1.13; Sapphire Rapids, AVX-512, f32, rows forced, alternating)
 // Used by        49 layers of the zoo in NCX: 1x1 kernels of ResNet, SqueezeNet, EfficientNet
@@ -40,6 +40,11 @@ struct pointwise_plan : panel_plan {
     [[nodiscard]] constexpr std::int64_t line_pixels() const noexcept { return in_place() ? extent(2) : pixels(); }
     [[nodiscard]] constexpr std::int64_t packed_floats(std::int64_t segments) const noexcept {
         return row_pitch(segments * segment) * panels.terms;
+    }
+    /// Where `count` packed pixels lie. A tile reads a segment from one end to the other; the tiles of a single panel may be wider.
+    [[nodiscard]] constexpr pixel_rows packed_rows(std::int64_t count) const noexcept {
+        if (out_channels <= wide_tile_rows) return one_segment(count, row_pitch(count));
+        return {segment, segment, segment * panels.terms};
     }
 };
 
@@ -108,7 +113,8 @@ private:
 /// One panel over the pixels of a block.
 template <class Real>
 GRADKERN_NOINLINE void compute_pixels(const pixel_panel<Real>& panel, std::int64_t segment, const Real* source,
-                                      std::int64_t first, std::int64_t count, const term_list& terms) noexcept {
+                                      const pixel_rows& rows, std::int64_t first, std::int64_t count,
+                                      const term_list& terms) noexcept {
     const panel_plan& g = panel.g;
     pixel_walk outputs(g.batch, g.extents(), g.out, first);
     std::array<pixel_run, most_tile_columns(simd::lanes_of<Real>)> runs;
@@ -125,7 +131,8 @@ GRADKERN_NOINLINE void compute_pixels(const pixel_panel<Real>& panel, std::int64
             columns += run->count;
         }
         for (const std::int64_t end = at + columns; at < end;) {
-            const std::int64_t done = panel.compute(source + at, end - at, terms, runs.data(), outputs.step());
+            const std::int64_t done =
+                panel.compute(source + rows.offset(at), rows.step, end - at, terms, runs.data(), outputs.step());
             at += done;
             runs[0].offset += done * outputs.step();
             runs[0].count -= done;
@@ -155,28 +162,29 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
         const std::int64_t in_line = t.box.first[2] * g.segment;
         const std::int64_t first = t.box.first_image * g.line_pixels() + in_line;
         const std::int64_t count = std::min(t.box.last[2] * g.segment, g.line_pixels()) - in_line;
-        const auto compute = [&](const Real* source, std::int64_t channel_step, std::int64_t begin,
-                                 std::int64_t pixels) {
+        const auto compute = [&](const Real* source, const pixel_rows& rows, std::int64_t begin, std::int64_t pixels) {
             std::array<shape::tap_class, 3> c;
             for (shape::tap_class& one : c) one.taps = 1;
-            list_terms(g, g.panels, c, {}, channel_step, terms);
+            list_terms(g, g.panels, c, {}, rows.pitch, terms);
             terms.swap_operands();
             for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<Real>& panel) {
-                compute_pixels(panel, g.segment, source, begin, pixels, terms);
+                compute_pixels(panel, g.segment, source, rows, begin, pixels, terms);
             });
         };
         // Pixels are two parts: in place, then packed.
         std::int64_t in_place = 0;
         if constexpr (simd::is_wide<Src> && target.quirk.fast_far_reads) {
             if (g.in_place()) in_place = count / g.segment * g.segment;
-            if (in_place > 0) compute(from + (t.box.first_image * g.in[0] + in_line), g.in[1], first, in_place);
+            if (in_place > 0)
+                compute(from + (t.box.first_image * g.in[0] + in_line), one_segment(in_place, g.in[1]), first,
+                        in_place);
         }
         if (in_place == count) return;
-        const std::int64_t pitch = row_pitch(count - in_place);
+        const pixel_rows rows = g.packed_rows(count - in_place);
         if (new_source)
             pack_pixels(from, pixel_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
-                        g.in_channels, g.panels.has_pairs(), packed, pitch);
-        compute(packed, pitch, first + in_place, count - in_place);
+                        g.in_channels, g.panels.has_pairs(), packed, rows);
+        compute(packed, rows, first + in_place, count - in_place);
     });
 }
 

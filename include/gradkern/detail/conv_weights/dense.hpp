@@ -236,7 +236,7 @@ template <class T>
     pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, stride, w.first_line * w.width());
     const T* const first = large + w.columns.first * stride[4];
     if (rows && stride[4] == 1) {
-        pack_pixels(first, walk, w.pixels(), stride[1], channels, false, packed, pitch);
+        pack_pixels(first, walk, w.pixels(), stride[1], channels, false, packed, one_segment(w.pixels(), pitch));
         return view;
     }
     for (std::int64_t left = w.pixels(); left > 0;) {

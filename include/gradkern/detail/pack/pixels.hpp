@@ -52,37 +52,61 @@ private:
     }
 };
 
-/// Packs the next `count` positions of a walk over `src` as [channel][position], `pitch` floats from channel to channel.
-/// `pairs`: of pairs of bf16 channels, half as many.
+/// Where packed positions lie: [segment][channel][position of the segment].
+struct pixel_rows {
+    std::int64_t segment = 1;  ///< positions
+    std::int64_t pitch = 0;    ///< floats from channel to channel
+    std::int64_t step = 0;     ///< floats from segment to segment; 0: there is one
+
+    /// Of a position of the first channel.
+    [[nodiscard]] constexpr std::int64_t offset(std::int64_t position) const noexcept {
+        return step == 0 ? position : position / segment * step + position % segment;
+    }
+};
+/// [channel][position]
+[[nodiscard]] constexpr pixel_rows one_segment(std::int64_t positions, std::int64_t pitch) noexcept {
+    return {positions, pitch, 0};
+}
+
+/// Packs `count` positions, `step` elements apart, of one channel, or of a pair of bf16 channels. `together`: of so many channels.
+template <class T>
+void pack_pixel_row(const T* from, std::int64_t step, std::int64_t count, std::int64_t channel_step,
+                    std::int64_t together, bool pairs, accumulate_t<T>* to, std::int64_t pitch) noexcept {
+    if constexpr (has_pairs<T>) {
+        if (pairs) return pack_row_pairs(from, step, count, channel_step, together, to, pitch);
+    }
+    if (step == 1) return simd::widen(from, to, count);
+    for (std::int64_t x = 0; x < count; ++x) to[x] = load_element(from + x * step);
+}
+
+/// Packs the next `count` positions of a walk over `src`. `pairs`: of pairs of bf16 channels, half as many.
 template <class T>
 GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t count, std::int64_t channel_step,
                                    std::int64_t channels, bool pairs, accumulate_t<T>* packed,
-                                   std::int64_t pitch) noexcept {
-    for (accumulate_t<T>* const end = packed + count; packed != end;) {
-        const pixel_run run = walk.next(end - packed);
+                                   const pixel_rows& rows) noexcept {
+    for (std::int64_t at = 0; at < count;) {
+        const pixel_run run = walk.next(count - at);
         const std::int64_t step = walk.step();
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         const std::int64_t together = !pairs ? 1 : step == 1 ? 2 : channels;  // channels
-        accumulate_t<T>* to = packed;
-        for (std::int64_t k = 0; k < channels; k += together, to += pitch) {
-            const T* const from = src + run.offset + k * channel_step;
+        const std::int64_t first = at % rows.segment;                         // of its segment
+        accumulate_t<T>* row = packed + rows.offset(at - first);
+        for (std::int64_t k = 0; k < channels; k += together, row += rows.pitch) {
+            const T* from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
             for (std::int64_t x = 0; x < run.count && step == 1; x += simd::line_elements<T>)
                 for (std::int64_t next = ahead; next < std::min(ahead + together, channels - k); ++next)
                     simd::prefetch(from, next * channel_step + x);
-            if constexpr (has_pairs<T>) {
-                if (pairs) {
-                    pack_row_pairs(from, step, run.count, channel_step, std::min(together, channels - k), to, pitch);
-                    continue;
-                }
-            }
-            if (step == 1) {
-                simd::widen(from, to, run.count);
-            } else {
-                for (std::int64_t x = 0; x < run.count; ++x) to[x] = load_element(from + x * step);
+            accumulate_t<T>* to = row;
+            for (std::int64_t left = run.count, place = first; left > 0; to += rows.step, place = 0) {
+                const std::int64_t piece = std::min(left, rows.segment - place);
+                pack_pixel_row(from, step, piece, channel_step, std::min(together, channels - k), pairs, to + place,
+                               rows.pitch);
+                from += piece * step;
+                left -= piece;
             }
         }
-        packed += run.count;
+        at += run.count;
     }
 }
 
