@@ -124,7 +124,8 @@ template <class Real, class F>
 void finish_task(const plan& p, const task& t, std::int64_t result, const operands<Real>& o, std::byte* slice,
                  const F& add) noexcept {
     auto* const total = array_at<Real>(slice, p.at_total);
-    for (const std::int64_t level : {p.at_group, p.at_total}) p.clear_sums(slice, level);
+    p.clear_sums(slice, p.at_group);
+    if (p.at_total != p.at_group) p.clear_sums(slice, p.at_total);
     if (p.continues_results()) o.move_task(p, t, {direction::to_sums, false}, total, o.diff_weights, 0);
     const std::int64_t groups = p.chunks.groups() / p.results();
     for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
@@ -139,7 +140,7 @@ template <class Real>
 GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operands<Real>& o,
                                 std::byte* slice) noexcept {
     const task t(p, number % p.parts());
-    p.clear_sums(slice, p.at_sum);
+    if (p.at_sum != p.at_group) p.clear_sums(slice, p.at_sum);
     finish_task(p, t, number / p.parts(), o, slice, [&](std::int64_t sum) {
         o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
         fold_level<Real>(p, slice, p.at_sum, p.at_group);
