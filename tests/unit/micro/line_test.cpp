@@ -119,7 +119,8 @@ TYPED_TEST(micro_line, quotients_are_those_of_a_division) {
             const test_tensor<float> expected({n});
             expected.fill([&](std::int64_t x) { return in.value(x) / by; });
             gk::detail::divide_by_one<addend::none>(in.data(), n, gk::detail::divisor(by), out.data());
-            gk::detail::quotients<addend::none>(in.data(), n, each.data(), gk::detail::over_each{divisors.data()});
+            gk::detail::quotients<addend::none>(in.data(), n, each.data(),
+                                                gk::detail::over_each<float>{divisors.data()});
             EXPECT_TRUE(out.equals(expected)) << n << " " << by;
             EXPECT_TRUE(each.equals(expected)) << n << " " << by;
             gk::detail::divide_by_one<addend::output>(in.data(), n, gk::detail::divisor(by), out.data());

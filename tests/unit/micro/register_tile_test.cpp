@@ -102,7 +102,7 @@ template <class T>
 void fill(const guarded_buffer<T>& buffer, random_source& random) {
     for (std::size_t i = 0; i < buffer.size(); ++i) store_element(&buffer[i], random.real(-2.0F, 2.0F));
 }
-void fill_pairs(const guarded_buffer<float>& buffer, random_source& random) {
+[[maybe_unused]] void fill_pairs(const guarded_buffer<float>& buffer, random_source& random) {
     for (std::size_t i = 0; i < buffer.size(); ++i) {
         std::array<gradkern::bfloat16, 2> pair;
         for (auto& one : pair) store_element(&one, random.real(-2.0F, 2.0F));

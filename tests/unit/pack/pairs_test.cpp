@@ -58,7 +58,7 @@ void check(std::size_t elements, std::ptrdiff_t lanes, std::ptrdiff_t count, ran
     EXPECT_TRUE(out.zones_intact());
 }
 
-std::string sizes(std::ptrdiff_t a, std::ptrdiff_t b, std::ptrdiff_t step, std::ptrdiff_t other) {
+[[maybe_unused]] std::string sizes(std::ptrdiff_t a, std::ptrdiff_t b, std::ptrdiff_t step, std::ptrdiff_t other) {
     return std::to_string(a) + " elements to pair, " + std::to_string(b) + " others, " + std::to_string(step) +
            " apart, others " + std::to_string(other) + " apart";
 }
