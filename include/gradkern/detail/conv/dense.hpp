@@ -9,6 +9,8 @@
 // Gains          dense over dense_packed: 0.93 of its time (ten NXC layers of the zoo, 0.73 to 1.04; Sapphire Rapids, AVX-512, f32, rows
 //                forced, alternating). dense_packed over dense where 1x1 channels lie on many pages: resnet18_shortcut_128 data NCX
 //                10.6 -> 6.1 ms, pointnet_k1_1024 data NCX 6.1 -> 4.6 (AVX-512)
+//                On a Zen 3 dense_packed also takes some NXC layers (waits_for_pieces), 29 of the zoo: 0.83 of the time of dense
+//                (AVX2, f32, geometric mean)
 // Used by        dense: 206 layers of the zoo in NXC and f32: all but depthwise ones and those of few channels; dense_packed: 149
 //                layers in NCX, and 206 in NXC with 16-bit elements
 // Delete it      never: dense is the matrix product, and dense_packed computes everything
@@ -39,7 +41,7 @@ struct dense_path {
         return p.is_wide || (broadcast_numbers(p) == tile_numbers::bf16_pairs && pairs_in_memory(p));
     }
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        if (p.in[1] == 1 || p.in_channels == 1) return true;
+        if (p.in[1] == 1 || p.in_channels == 1) return !waits_for_pieces(p);
         // Channels apart: read in place only where they lie on few pages, and where packed numbers would be read once or twice.
         const std::int64_t channel_bytes = std::min(page, p.in[1] * p.bytes);
         if (p.in_channels > target.cache.tlb_pages * page / std::max<std::int64_t>(channel_bytes, 1)) return false;
@@ -51,6 +53,17 @@ struct dense_path {
     }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         return {.numbers = broadcast_numbers(p), .source = source_kind::in_place};
+    }
+
+private:
+    /// Whether tiles read pieces of the activations that a CPU does not fetch ahead: of a pixel the few channels of a group; or pixels of
+    /// 1x1 kernels, of half to one KB, for so few outputs that the products take less time than the memory.
+    [[nodiscard]] static constexpr bool waits_for_pieces(const conv_problem& p) noexcept {
+        if (!target.quirk.waits_for_pieces || p.in_channels == 1) return false;
+        const std::int64_t piece = p.in_channels * p.bytes;
+        if (p.groups > 1) return p.taps() > 1 && piece < 2 * cache_line;
+        return p.taps() == 1 && piece >= 512 && piece <= 1024 && p.out_channels <= 4 * p.real.tile_lanes() &&
+               !p.is_cached();
     }
 };
 
