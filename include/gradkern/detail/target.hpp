@@ -72,6 +72,7 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
+    std::int64_t channels_in_place = 0;     ///< 1x1: of the large side, at most, where close pixels are not packed
     std::int64_t sums_of_taps = 64 << 10;   ///< sums of a task whose rows are taps: of one group,
     std::int64_t sums_of_group_taps = 4 << 10;    ///< across groups, which stay in L1,
     std::int64_t sums_of_shared_taps = 16 << 10;  ///< and where lanes share the numbers of their group
@@ -139,12 +140,14 @@ struct machine {
 #endif
 #if defined(__AVX2__)
     m.tile.shuffled_floats = 8;
+    m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
 #endif
 #if defined(__AVX512F__)
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
     m.tile.vectors = 4;
 #endif
     m.tile.narrow_rows = 8;
+    m.weight_gradients.channels_in_place = 0;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.sliding_rows = 14;
@@ -155,7 +158,10 @@ struct machine {
 
     constexpr int cpu = GRADKERN_DETAIL_TUNED_CPU;
     m.cache.two_mb_l2 = cpu == GRADKERN_DETAIL_CPU_sapphire_rapids || cpu == GRADKERN_DETAIL_CPU_granite_rapids;
-    if (m.cache.two_mb_l2) m.cache.packed_panel = m.cache.packed_panel_apart = std::int64_t{1536} << 10;
+    if (m.cache.two_mb_l2) {
+        m.cache.packed_panel = m.cache.packed_panel_apart = std::int64_t{1536} << 10;
+        m.weight_gradients.channels_in_place = INT64_MAX;  // L2 holds a chunk of both sides
+    }
     m.quirk.prefetch_streams = m.quirk.fast_far_reads = cpu == GRADKERN_DETAIL_CPU_zen5;
     m.quirk.waits_for_pieces = cpu == GRADKERN_DETAIL_CPU_zen3;
 #if defined(__AVX512F__)
