@@ -101,8 +101,8 @@ struct conv_problem : conv_equation, conv_elements {
     [[nodiscard]] constexpr bool takes_least_scratch() const noexcept {
         return scratch == scratch_use::least && !bf16_pairs;
     }
-    /// Whether the last cache is likely to hold the activations of both sides.
-    [[nodiscard]] constexpr bool is_cached() const noexcept {
+    /// Whether a cache, the last one, is likely to hold the activations of both sides.
+    [[nodiscard]] constexpr bool is_cached(std::int64_t cache_bytes = target.cache.last_level) const noexcept {
         shape::checked read(in_channels);
         shape::checked written(out_channels);
         for (std::size_t i = 0; i < 3; ++i) {
@@ -110,7 +110,7 @@ struct conv_problem : conv_equation, conv_elements {
             written *= extent(i);
         }
         const shape::checked all = (read * bytes + written * out_bytes) * batch * groups;
-        return all.ok() && all.value() <= target.cache.last_level;
+        return all.ok() && all.value() <= cache_bytes;
     }
 };
 

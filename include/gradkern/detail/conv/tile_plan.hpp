@@ -121,6 +121,14 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     return overlap ? panel_fusion::none : panel_fusion::non_overlapping;
 }
 
+/// Bytes of activations from which on their lines are prefetched. Depthwise windows of up to 5x5 are over before a line of the last cache
+/// is there, for which a Zen 3 waits.
+[[nodiscard]] constexpr std::int64_t prefetched_from(const conv_problem& p) noexcept {
+    constexpr std::int64_t short_window = 25;  // taps
+    const bool waits = target.quirk.waits_for_pieces && p.is_depthwise() && p.taps() <= short_window;
+    return waits ? target.cache.tensor_in_l2 : target.cache.last_level;
+}
+
 /// Limits of the blocks. Fused panels go over few pixels at a time, so that those are still in the cache for the next panel.
 [[nodiscard]] constexpr block_budget tile_budget(const tile_plan& t, bool least) noexcept {
     // Panels are packed again for each block. From 2 MB of weights on, half as many blocks gain more than a buffer in L2.
@@ -157,7 +165,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.slides = c.slides;
     t.fusion = choose_fusion(p, c);
     t.buffers_box = !least && !p.is_forward() && p.axes[2].stride > 1 && p.out[1] != 1;
-    t.prefetching = p.is_cached() ? prefetch::none : prefetch::ahead;
+    t.prefetching = p.is_cached(prefetched_from(p)) ? prefetch::none : prefetch::ahead;
     t.panel_channels = t.panels.width;
     t.group_panels = shape::ceil_div(t.lane_channels(), t.panels.width);
     if (t.group_panels > 1 && may_overlap(p, c)) {
