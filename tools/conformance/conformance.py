@@ -11,7 +11,7 @@ Libraries that are not installed are left out with a message. docs/conformance.m
 
 Each library runs in a process of its own, which is started again behind a problem that crashes it.
 """
-import argparse, collections, json, math, os, signal, subprocess, sys, tempfile
+import argparse, collections, json, math, os, re, signal, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "bench", "compare"))
@@ -111,8 +111,26 @@ class Problem:
             plain = ((indices - (along(n, 0) * plane * c if base == "tensor" else 0)) - along(c, 1)) // c
         return numpy.where(indices < 0, -1, plain)
 
-    def size(self):
-        return sum(math.prod(s) for s in self.shapes.values())
+    def pads_behind(self):
+        """The pads at the ends that give these windows where their number is rounded down: ceil modes need more."""
+        if self.window.get("rounding_type", "floor") == "floor":
+            return self.end
+        return [e - min(r, 0) for e, r in zip(self.end, self.rest)]
+
+    def need_gradient_of_transposed(self):
+        """Of libraries that compute it as a convolution, which has as many outputs as fit."""
+        need(not self.transposed or all(r < s for r, s in zip(self.rest, self.strides)), "output padding of a stride or more")
+
+    def need_average(self):
+        """Of libraries whose averages have no more than pads and one bit that says whether these count."""
+        need(max(self.dilations) == 1, "dilated average pools")
+        need(self.window.get("divisor_override") is None, "divisor_override")
+        need(self.window.get("exclude_pad") or self.pads_behind() == self.end, "padding that counts beyond what is declared")
+
+    def need_indices(self, bases):
+        """Of libraries whose indices count through one of these."""
+        need(self.attributes.get("index_base", "tensor") in bases, "indices of another base")
+        need(int(self.inputs["indices"].min()) >= 0, "indices of empty windows")
 
 
 def need(condition, lack):
@@ -216,11 +234,26 @@ class PyTorch:
         return {"diff_src": dx.squeeze(2) if line else dx}
 
 
-# ---------------------------------------------------------------------------------- those that bench/compare calls, too
+# --------------------------------------------------------------------------------------------------------------- oneDNN
 
 
-class Compared:
-    """A library as bench/compare/peers.py calls it: with one layout for all tensors, NCX and OIX or NXC and XIO."""
+class OneDnn:
+    """Primitives, in layouts of the library's own choice, with reorders, as bench/compare calls them: with one layout for all
+    tensors, NCX and OIX or NXC and XIO."""
+    make, title = "onednn_make", "oneDNN %s"
+
+    def __init__(self, opt):
+        import peers
+        if not opt.onednn:
+            raise ImportError("--onednn names no prefix")
+        self.peers, self.lib = peers, peers.onednn_library(opt.onednn)
+        self.title = self.title % self.lib.onednn_version().decode()
+
+    def check(self, p):
+        need(p.operator != "max_pool_backward_from_indices", "indices")
+        need(p.window.get("divisor_override") is None, "divisor_override")
+        need(not ("avg" in p.operator and not p.window.get("exclude_pad") and p.pads_behind() != p.end),
+             "padding that counts beyond what is declared")
 
     def compute(self, p):
         need(p.operator not in ("lp_pool_backward", "bias_backward"), "an operator for this alone")
@@ -232,9 +265,6 @@ class Compared:
         tensor = "diff_weights" if p.operator.endswith("weights") else "diff_src"
         return {tensor: array}
 
-    def check(self, p):
-        """Raises Absent where the library has no such attribute."""
-
     def job(self, p):
         import compare, torch
         format = "NXC" if p.nxc else "NCX"
@@ -242,11 +272,11 @@ class Compared:
         role = {"": "backward_data", "_data": "backward_data", "_weights": "backward_weights",
                 "_from_indices": "backward_from_indices"}[role]
         src = "diff_src" if "diff_src" in p.shapes else "src"
-        end = self.pads_end(p)
         layer = {"name": p.name, "kind": kind, "role": role, "format": format, "batch": p.shapes["diff_dst"][0],
                  "in_channels": p.channels(src), "out_channels": p.channels("diff_dst"), "groups": p.groups,
                  "exclude_pad": int(p.window.get("exclude_pad", False)), "size": p.spatial(src), "out": p.spatial("diff_dst"),
-                 "kernel": p.kernel, "strides": p.strides, "dilations": p.dilations, "pads_begin": p.begin, "pads_end": end,
+                 "kernel": p.kernel, "strides": p.strides, "dilations": p.dilations, "pads_begin": p.begin,
+                 "pads_end": p.pads_behind() if "pool" in kind else p.end,
                  "output_padding": p.rest if p.transposed else [0] * p.rank}
         names = {"convolution_data": ["diff_dst", "weights", "diff_src"],
                  "convolution_weights": ["src", "diff_dst", "diff_weights"]}
@@ -268,9 +298,6 @@ class Compared:
         job.address = [(b.ctypes.data, b.nbytes) if b is not None else (None, 0) for b in job.buffers]
         return job
 
-    def pads_end(self, p):
-        return p.end
-
     def plain(self, p, tensor, array):
         numpy = p.numpy
         if p.nxc:
@@ -286,29 +313,6 @@ class Compared:
         n, c = p.shapes["diff_src"][0], p.channels("diff_src")
         space = p.spatial("diff_src")
         return p.numpy.moveaxis(flat.reshape([n, *space, c]), -1, 1) if p.nxc else flat.reshape([n, c, *space])
-
-
-class OneDnn(Compared):
-    """Primitives, in layouts of the library's own choice, with reorders. Pads behind the last window say what ceil means."""
-    make, title = "onednn_make", "oneDNN %s"
-
-    def __init__(self, opt):
-        import peers
-        if not opt.onednn:
-            raise ImportError("--onednn names no prefix")
-        self.peers, self.lib = peers, peers.onednn_library(opt.onednn)
-        self.title = self.title % self.lib.onednn_version().decode()
-
-    def check(self, p):
-        need(p.operator != "max_pool_backward_from_indices", "indices")
-        need(p.window.get("divisor_override") is None, "divisor_override")
-        need(not ("avg" in p.operator and not p.window.get("exclude_pad") and self.pads_end(p) != p.end),
-             "padding that counts beyond what is declared")
-
-    def pads_end(self, p):
-        if "pool" not in p.operator or p.window.get("rounding_type", "floor") == "floor":
-            return p.end
-        return [e - min(r, 0) for e, r in zip(p.end, p.rest)]
 
     def run(self, p, job):
         handle = self.peers.onednn_make(getattr(self.lib, self.make), job)
@@ -343,42 +347,235 @@ class OneDnnGraph(OneDnn):
         self.lib.onednn_graph_free(handle)
 
 
-class Framework(Compared):
-    """ONNX Runtime and TensorFlow: models and raw operators of bench/compare/peers.py."""
+# --------------------------------------------------------------------------------------------------------- ONNX Runtime
 
-    def __init__(self, opt):
-        import peers
-        self.peer = getattr(peers, self.loader)(argparse.Namespace(threads=1, onednn="", also=[]))
-        self.title = self.peer.title
 
-    def check(self, p):
-        need("pool" not in p.operator or (p.window.get("rounding_type", "floor") == "floor" and max(p.dilations) == 1),
-             "ceil modes and dilations of pools in this script")
-        need(p.window.get("divisor_override") is None, "divisor_override")
-        need(not p.window.get("ignore_nan"), "ignore_nan")
-        need(p.attributes.get("index_base", "tensor") == "tensor", "other bases of indices")
+class OnnxRuntime:
+    """Models of one operator, or two, with the gradients of its training package. Its kernels are f32. In f16 it puts
+    casts around convolutions; around gradients of pools, too, which then crash. The gradients of a transposed convolution are a convolution, and the weight gradient of one."""
 
-    def run(self, p, job):
-        import torch
+    def __init__(self, _):
+        import onnx
+        import onnxruntime
+        self.helper, self.runtime, self.title = onnx.helper, onnxruntime, "ONNX Runtime " + onnxruntime.__version__
+        self.types = {"float32": onnx.TensorProto.FLOAT, "float16": onnx.TensorProto.FLOAT16, "int64": onnx.TensorProto.INT64}
+        self.options = onnxruntime.SessionOptions()
+        self.options.intra_op_num_threads = self.options.inter_op_num_threads = 1
+        self.options.log_severity_level = 4
+
+    def compute(self, p):
+        need(not p.types, "gradients of another type than the inputs")
+        need(p.type in ("f32", "f16"), p.type)
+        need(p.operator != "lp_pool_backward", "gradients of Lp pools")
+        need(not p.nxc, "NXC")
+        need(p.type == "f32" or "pool" not in p.operator, "gradients of pools in f16, whose models crash it")
+        make = self.bias if p.operator == "bias_backward" else self.pool if "pool" in p.operator else self.conv
+        steps, inputs, outputs = make(p)
+        types = {k: self.types[v.dtype.name] for k, v in inputs.items()}
+        values = lambda shapes, type: [self.helper.make_tensor_value_info(k, type(k), v) for k, v in shapes.items()]
+        graph = self.helper.make_graph(steps, "problem", values({k: v.shape for k, v in inputs.items()}, types.get),
+                                       values(outputs, lambda _: types["dy"]))
+        sets = [self.helper.make_opsetid("", 15), self.helper.make_opsetid("com.microsoft", 1)]
+        model = self.helper.make_model(graph, ir_version=8, opset_imports=sets).SerializeToString()
         try:
-            way = self.peer.way(job)
-            need(way, "the operator in this type or layout")
-            numbers = way.numbers(way.call())
-        except self.peer.refusals as refusal:
-            raise Absent("refused: " + str(refusal).splitlines()[0][:60]) from None
-        numbers = numbers.to(job.element).reshape(job.result().shape)
-        if p.operator.endswith("weights") and p.transposed:
-            numbers = numbers.transpose(0, 1)
-        numbers = numbers.contiguous()
-        return (numbers.view(torch.int16).numpy().view("u2") if p.type == "bf16" else numbers.numpy())
+            session = self.runtime.InferenceSession(model, self.options, providers=["CPUExecutionProvider"])
+            found = dict(zip(outputs, session.run(list(outputs), inputs)))
+        except Exception as refusal:  # it has a class for each code
+            if not str(refusal).startswith("[ONNXRuntimeError]"):
+                raise
+            small = "smaller than kernel" in str(refusal)
+            raise Absent("pads as long as the window" if small else "what it refuses: " + str(refusal)[:200]) from None
+        if p.transposed and "diff_weights" in found:
+            found["diff_weights"] = found["diff_weights"].swapaxes(0, 1)
+        return {k: v for k, v in found.items() if k in p.shapes}
+
+    def bias(self, p):
+        dy = p.numpy.ascontiguousarray(p.inputs["diff_dst"])
+        n, c, *space = dy.shape
+        x, w = p.numpy.zeros([n, 1, *space], dy.dtype), p.numpy.zeros([c, 1] + [1] * p.rank, dy.dtype)
+        node = self.helper.make_node("ConvGrad", ["dy", "x", "w"], ["", "unused", "diff_bias"], domain="com.microsoft",
+                                     kernel_shape=[1] * p.rank)
+        return [node], {"dy": dy, "x": x, "w": w}, {"unused": w.shape, "diff_bias": [c]}
+
+    def conv(self, p):
+        p.need_gradient_of_transposed()
+        numpy, bias = p.numpy, "diff_bias" in p.shapes and not p.transposed
+        order = (lambda w: w.swapaxes(0, 1)) if p.transposed else (lambda w: w)
+        given = {k: numpy.ascontiguousarray(order(v) if p.is_filter(k) else v) for k, v in p.inputs.items()}
+        dy = given["diff_dst"]
+        how = {"kernel_shape": p.kernel, "strides": p.strides, "dilations": p.dilations, "group": p.groups,
+               "pads": p.begin + p.end}
+        src = p.shapes["diff_src" if "diff_src" in p.shapes else "src"]
+        if p.operator == "conv_transpose_backward_data":
+            takes, gives = {"dy": dy, "w": given["weights"]}, {"diff_src": src}
+            return [self.helper.make_node("Conv", list(takes), list(gives), **how)], takes, gives
+        if p.operator == "convolution_backward_data":
+            takes, gives = {"dy": dy, "x": numpy.zeros(src, dy.dtype), "w": given["weights"]}, {"diff_src": src}
+        else:
+            w = numpy.ascontiguousarray(order(numpy.zeros(p.filter_shape(), dy.dtype)))
+            x, y = (dy, given["src"]) if p.transposed else (given["src"], dy)
+            takes, gives = {"dy": y, "x": x, "w": w}, {"diff_weights": w.shape}
+            if bias:
+                gives["diff_bias"] = [dy.shape[1]]
+        names = ["diff_src"] if "diff_src" in gives else ["", *gives]
+        return [self.helper.make_node("ConvGrad", list(takes), names, domain="com.microsoft", **how)], takes, gives
+
+    def pool(self, p):
+        numpy = p.numpy
+        how = {"kernel_shape": p.kernel, "strides": p.strides, "pads": p.begin + p.pads_behind()}
+        takes, gives = {"dy": numpy.ascontiguousarray(p.inputs["diff_dst"])}, {"diff_src": p.shapes["diff_src"]}
+        node = self.helper.make_node
+        if p.operator == "avg_pool_backward":
+            p.need_average()
+            how["count_include_pad"] = int(not p.window.get("exclude_pad", False))
+            return [node("AveragePoolGrad", ["dy"], ["diff_src"], **how)], takes, gives
+        need(not p.window.get("ignore_nan"), "ignore_nan")
+        steps = [node("MaxPoolGrad", ["dy", "indices"], ["diff_src"], **how)]
+        if p.operator == "max_pool_backward":
+            takes["x"] = numpy.ascontiguousarray(p.inputs["src"])
+            steps.insert(0, node("MaxPool", ["x"], ["unused", "indices"], dilations=p.dilations, **how))
+        else:
+            p.need_indices(["tensor"])
+            takes["indices"] = numpy.ascontiguousarray(p.inputs["indices"])
+        return steps, takes, gives
 
 
-class OnnxRuntime(Framework):
-    loader = "load_onnxruntime"
+# ----------------------------------------------------------------------------------------------------------- TensorFlow
 
 
-class TensorFlow(Framework):
-    loader = "load_tensorflow"
+class TensorFlow:
+    """Its raw operators, those that its autodiff calls, with the oneDNN inside; lines are planes of height 1, as in its own
+    functions of lines."""
+
+    def __init__(self, _):
+        import tensorflow
+        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+        tensorflow.config.threading.set_inter_op_parallelism_threads(1)
+        self.tf, self.raw, self.title = tensorflow, tensorflow.raw_ops, "TensorFlow " + tensorflow.__version__
+
+    def compute(self, p):
+        need(not p.types, "gradients of another type than the inputs")
+        errors = self.tf.errors
+        try:
+            make = self.bias if p.operator == "bias_backward" else self.pool if "pool" in p.operator else self.conv
+            name, result = make(p)
+            array = result.numpy()
+        except (errors.InvalidArgumentError, errors.UnimplementedError, errors.NotFoundError, errors.AbortedError) as refusal:
+            raise Absent(self.reason(str(refusal))) from None
+        return {name: array.view("u2") if p.type == "bf16" else array}
+
+    @staticmethod
+    def reason(text):
+        for lack, *words in [("NCX in this rank and type", "NHWC", "NDHWC"),
+                             ("groups in this rank and type", "grouped convolutions", "does not have enough elements",
+                              "same number of channels", "must have the same depth", "must match last dimension"),
+                             ("dilations in this rank and type", "dilation rates larger", "doesn't match computed"),
+                             ("pools of this rank in this type", "Could not find device", "list of allowed values"),
+                             ("strides of depthwise convolutions that differ in this type", "equal length strides"),
+                             ("what its oneDNN refuses", "could not create a primitive descriptor")]:
+            if any(w in text for w in words):
+                return lack
+        return "what it refuses: " + text.splitlines()[0].split("}} ")[-1][:60]
+
+    def tensor(self, p, array):
+        array = p.numpy.ascontiguousarray(array)
+        return self.tf.constant(array.view(self.tf.bfloat16.as_numpy_dtype) if array.dtype == "u2" else array)
+
+    def activation(self, p, name):
+        return self.tensor(p, self.plain(p, p.inputs[name]))
+
+    def plain(self, p, array):
+        """An activation in TensorFlow's order."""
+        array = p.numpy.expand_dims(array, 2) if p.rank == 1 else array
+        return p.numpy.moveaxis(array, 1, -1) if p.nxc else array
+
+    def canonical(self, p, tensor):
+        tensor = self.tf.experimental.numpy.moveaxis(tensor, -1, 1) if p.nxc else tensor
+        return self.tf.squeeze(tensor, 2) if p.rank == 1 else tensor
+
+    def sizes(self, p):
+        """The shape of diff_src."""
+        shape = list(p.shapes["diff_src"])
+        if p.rank == 1:
+            shape.insert(1 if p.nxc else 2, 1)
+        return shape
+
+    def window(self, p, v, other=1):
+        """One entry for each axis of an activation."""
+        spatial = v if len(v) > 1 else [other, *v]
+        return [other, *spatial, other] if p.nxc else [other, other, *spatial]
+
+    def layout(self, p):
+        names = ["NHWC", "NCHW"] if p.rank < 3 else ["NDHWC", "NCDHW"]
+        return {"data_format": names[not p.nxc]}
+
+    def padding(self, p, end, explicit):
+        if not any(p.begin + end):
+            return {"padding": "VALID"}
+        axes = zip(p.large, p.small, p.strides, p.reach, p.begin, end)
+        if all(o == -(-i // s) and b + e == max(0, (o - 1) * s + r - i) and e - b in (0, 1) for i, o, s, r, b, e in axes):
+            return {"padding": "SAME"}
+        need(explicit and p.rank < 3, "pads of this operator other than SAME and VALID")
+        pairs = zip(self.window(p, p.begin, 0), self.window(p, end, 0))
+        return {"padding": "EXPLICIT", "explicit_paddings": [n for pair in pairs for n in pair]}
+
+    def bias(self, p):
+        return "diff_bias", self.raw.BiasAddGrad(out_backprop=self.tensor(p, p.stored("diff_dst", p.inputs["diff_dst"])),
+                                                 data_format="NHWC" if p.nxc else "NCHW")
+
+    def conv(self, p):
+        """The gradients of a transposed convolution are a convolution, and the weight gradient of one."""
+        p.need_gradient_of_transposed()
+        channels = p.channels("diff_dst" if p.transposed else "diff_src" if "diff_src" in p.shapes else "src")
+        depthwise = 1 < p.groups == channels and p.rank < 3
+        name, version = ("DepthwiseConv2dNative", "") if depthwise else ("Conv2D", "") if p.rank < 3 else ("Conv3D", "V2")
+        axes = [-2, -1] if p.transposed else [-1, -2]
+        o, i, *kernel = p.filter_shape()
+        i, o = (o, i) if p.transposed else (i, o)
+        plain = [*[1] * (p.rank == 1), *kernel, i, o]  # its input channels come first
+        shape = [*plain[:-2], channels, o // channels] if depthwise else plain
+        square = lambda v: self.window(p, v * 2 if p.rank == 1 else v)  # depthwise convolutions of most types take no other
+        how = {"strides": square(p.strides), "dilations": square(p.dilations), **self.layout(p), **self.padding(p, p.end, True)}
+        dy = self.activation(p, "diff_dst")
+        if p.operator.endswith("weights"):
+            x = self.activation(p, "src")
+            x, y = (dy, x) if p.transposed else (x, dy)
+            dw = getattr(self.raw, name + "BackpropFilter" + version)(input=x, filter_sizes=shape, out_backprop=y, **how)
+            dw = self.tf.reshape(dw, [*kernel, i, o])
+            return "diff_weights", self.tf.experimental.numpy.moveaxis(dw, axes, [0, 1])
+        w = self.tensor(p, p.numpy.moveaxis(p.inputs["weights"], [0, 1], axes).reshape(shape))
+        if p.transposed:
+            dx = getattr(self.raw, name)(input=dy, filter=w, **how)
+        else:
+            dx = getattr(self.raw, name + "BackpropInput" + version)(input_sizes=self.sizes(p), filter=w, out_backprop=dy, **how)
+        return "diff_src", self.canonical(p, dx)
+
+    def pool(self, p):
+        need(p.operator != "lp_pool_backward", "Lp pools")
+        solid, dy = "3D" * (p.rank == 3), self.activation(p, "diff_dst")
+        how = {"ksize": self.window(p, p.kernel), "strides": self.window(p, p.strides)}
+        if p.operator == "avg_pool_backward":
+            p.need_average()
+            need(p.window.get("exclude_pad") or not any(p.begin + p.end), "averages that count padding")
+            how.update(self.padding(p, p.pads_behind(), False), **self.layout(p))
+            dx = getattr(self.raw, "AvgPool%sGrad" % solid)(orig_input_shape=self.sizes(p), grad=dy, **how)
+        else:
+            need(not p.window.get("ignore_nan"), "ignore_nan")
+            need(max(p.dilations) == 1, "dilated max pools")
+            if p.operator == "max_pool_backward":
+                how.update(self.padding(p, p.pads_behind(), True), **self.layout(p))
+                x = self.activation(p, "src")
+                y = getattr(self.raw, "MaxPool" + solid)(input=x, **how)
+                dx = getattr(self.raw, "MaxPool%sGrad" % solid)(orig_input=x, orig_output=y, grad=dy, **how)
+            else:
+                need(p.rank < 3, "indices of this rank")
+                need(p.nxc, "indices in NCX")
+                p.need_indices(["tensor", "image"])
+                how.update(self.padding(p, p.pads_behind(), False))
+                dx = self.raw.MaxPoolGradWithArgmax(
+                    input=self.tf.zeros(self.sizes(p), dy.dtype), grad=dy, argmax=self.activation(p, "indices"),
+                    include_batch_in_index=p.attributes.get("index_base", "tensor") == "tensor", **how)
+        return "diff_src", self.canonical(p, dx)
 
 
 CLASSES = dict(zip(PEERS, [PyTorch, OneDnn, OneDnnGraph, OnnxRuntime, TensorFlow]))
@@ -493,12 +690,19 @@ def failures(rows, found):
                "%s; values %s" % (message, least["values"]["pattern"]))
 
 
+def cpu():
+    """The CPU and its widest vectors, which choose the kernels of most libraries."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        facts = dict(map(str.strip, line.split(":", 1)) for line in file if ":" in line)
+    flags = facts.get("flags", "").split()
+    wide = [word for flag, word in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags]
+    return ", ".join([facts.get("model name", "unknown CPU"), *wide[:1]])
+
+
 def report(rows, judged, lacks):
-    """The pages: lines of Markdown."""
+    """The section of this CPU: lines of Markdown."""
     titles = list(judged)
-    with open("/proc/cpuinfo", encoding="utf-8") as cpu:
-        names = [line.split(":", 1)[1].strip() for line in cpu if line.startswith("model name")]
-    yield "One thread of %s.\n" % (names or ["an unknown CPU"])[0]
+    yield "### %s\n" % cpu()
     operators = list(dict.fromkeys(r["operator"] for r in rows))
     types = list(dict.fromkeys(r["type"] for r in rows))
     yield from table(["operator", *titles],
@@ -509,7 +713,7 @@ def report(rows, judged, lacks):
     for title in titles:
         lines = list(failures(rows, judged[title]))
         if lines:
-            yield "\n### Failures of %s\n" % title
+            yield "\n#### Failures of %s on %s\n" % (title, cpu())
             yield from table(["operator", "type", "failed, by values", "smallest example", "its worst element"], lines)
     for title in titles:
         if lacks.get(title):
@@ -519,13 +723,24 @@ def report(rows, judged, lacks):
 
 
 def write_page(path, text):
-    head = ""
+    """Replaces the section of this CPU, or adds it."""
+    page = ""
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as page:
-            head, heading, _ = page.read().partition("## Results\n")
-            head = head + heading + "\n" if heading else ""
-    with open(path, "w", encoding="utf-8") as page:
-        page.write(head + text + "\n")
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+    head, heading, rest = page.partition("## Results\n")
+    text += "\n"
+    if heading:
+        intro, *sections = re.split(r"^(?=### )", rest, flags=re.MULTILINE)
+        own = text.partition("\n")[0] + "\n"
+        places = [i for i, section in enumerate(sections) if section.startswith(own)]
+        if places:
+            sections[places[0]] = text
+        else:
+            sections.append(text)
+        text = head + heading + intro + "\n".join(s.strip("\n") + "\n" for s in sections)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def main():
@@ -537,8 +752,8 @@ def main():
     a.add_argument("--every", type=int, default=1, help="only the first of every N problems")
     a.add_argument("--peers", default=",".join(PEERS), help="libraries beside gradkern")
     a.add_argument("--work", default="", help="keep suite, results and verdicts in this directory")
-    a.add_argument("--output", default="", help="write the tables to this file, as Markdown: behind its heading \"## Results\" "
-                   "where it has one")
+    a.add_argument("--output", default="", help="write the tables to this file, as Markdown: as the section of this CPU behind its "
+                   "heading \"## Results\", where it has one")
     a.add_argument("--peer", help=argparse.SUPPRESS)  # of the library's own process
     a.add_argument("--suite", help=argparse.SUPPRESS)
     a.add_argument("--results", help=argparse.SUPPRESS)
