@@ -381,13 +381,13 @@ TEST_F(refused, no_images_are_no_error) {
 }
 TEST_F(refused, sums_whose_second_plan_lacks_memory) {
     const gk::extents small{1, 8, 8, 24};
-    const auto plan_with = [&](gk::output_mode output, gk::scratch_use scratch) {
+    const auto plan_with = [&](gk::output_mode output, gk::algorithm path) {
         return gk::plan_convolution_backward_weights<float>(
             one, small, attributes, kernel, {},
-            {.output = output, .scratch = scratch, .summation = gk::summation::image_by_image});
+            {.output = output, .algorithm = path, .summation = gk::summation::image_by_image});
     };
-    const auto first = plan_with(gk::output_mode::overwrite, gk::scratch_use::least);
-    const auto next = plan_with(gk::output_mode::accumulate, gk::scratch_use::fast);
+    const auto first = plan_with(gk::output_mode::overwrite, gk::algorithm::dense);
+    const auto next = plan_with(gk::output_mode::accumulate, gk::algorithm::dense_packed);
     ASSERT_TRUE(first.has_value() && next.has_value());
     ASSERT_LT(first->workspace_bytes(), next->workspace_bytes());
     const images<float> diff_dst(4, 8 * 8 * 24);
