@@ -477,13 +477,14 @@ class Script(Case):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return (self.dir / "page.md").read_text()
 
-    def test_it_writes_behind_the_heading_of_a_page(self):
-        self.write("page.md", b"# Page\n\n## Results\n\nold\n")
-        page = self.judge(PROGRAM, 0)
-        self.assertTrue(page.startswith("# Page\n\n## Results\n\nOne thread of "), page)
-        self.assertNotIn("old", page)
-        self.assertIn("| all 72 | **72** / 72 |", page)
-        self.assertNotIn("Failures", page)
+    def test_it_writes_the_section_of_its_cpu(self):
+        self.write("page.md", b"# Page\n\n## Results\n\nText.\n\n### Another CPU\n\nkept\n")
+        first = self.judge(PROGRAM, 0)
+        self.assertTrue(first.startswith("# Page\n\n## Results\n\nText.\n\n### Another CPU\n\nkept\n"), first)
+        self.assertIn("| all 72 | **72** / 72 |", first)
+        self.assertNotIn("Failures", first)
+        self.write("page.md", first.replace("| all 72 |", "| stale |").encode())
+        self.assertEqual(self.judge(PROGRAM, 0), first)
 
     def test_it_shows_a_failure_by_its_smallest_example(self):
         """The results of a program that writes one wrong number."""
@@ -498,7 +499,7 @@ sys.exit(done.returncode)
         wrong.chmod(0o755)
         page = self.judge(wrong, 1)
         self.assertIn("| all 72 | 71 / 72 |", page)
-        self.assertRegex(page, r"### Failures of gradkern\n(.*\n)*\| `avg_pool_backward` \| f32 \| .*: got 4096, exact ")
+        self.assertRegex(page, r"#### Failures of gradkern on .*\n(.*\n)*\| `avg_pool_backward` \| f32 \| .*: got 4096, exact ")
 
 
 if __name__ == "__main__":
