@@ -112,9 +112,9 @@ struct cpu_quirks {
     /// Whether tiles of two vectors load half of the broadcast numbers once for each vector, as operands of multiply-adds: fewer
     /// instructions for CPUs that issue four a cycle; others wait for so many loads (4 to 7 %).
     bool reload_broadcasts = false;
-    /// Whether tiles wait for lines of the last cache that they read piece by piece, so that it pays to copy them first. A Zen 3 takes
-    /// 0.63 to 1.06 of the time then, where dense_path says so; a Sapphire Rapids with AVX2 does not wait (88 GF/s where a Zen 3 had 46).
-    bool waits_for_pieces = false;
+    /// Whether tiles wait for lines of the last cache. It pays to copy what they read piece by piece (dense_path: 0.63 to 1.06 of the time on
+    /// a Zen 3), and to prefetch short depthwise windows. A Sapphire Rapids with AVX2 does not wait (88 GF/s where a Zen 3 had 46).
+    bool waits_for_last_level = false;
 };
 
 struct machine {
@@ -140,14 +140,15 @@ struct machine {
 #endif
 #if defined(__AVX2__)
     m.tile.shuffled_floats = 8;
+#if !defined(__AVX512F__)
     m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
+#endif
 #endif
 #if defined(__AVX512F__)
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
     m.tile.vectors = 4;
 #endif
     m.tile.narrow_rows = 8;
-    m.weight_gradients.channels_in_place = 0;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.sliding_rows = 14;
@@ -163,7 +164,7 @@ struct machine {
         m.weight_gradients.channels_in_place = INT64_MAX;  // L2 holds a chunk of both sides
     }
     m.quirk.prefetch_streams = m.quirk.fast_far_reads = cpu == GRADKERN_DETAIL_CPU_zen5;
-    m.quirk.waits_for_pieces = cpu == GRADKERN_DETAIL_CPU_zen3;
+    m.quirk.waits_for_last_level = cpu == GRADKERN_DETAIL_CPU_zen3;
 #if defined(__AVX512F__)
     m.quirk.reload_broadcasts = cpu == GRADKERN_DETAIL_CPU_cascade_lake;
 #else

@@ -41,7 +41,8 @@ struct dense_path {
         return p.is_wide || (broadcast_numbers(p) == tile_numbers::bf16_pairs && pairs_in_memory(p));
     }
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        if (p.in[1] == 1 || p.in_channels == 1) return !waits_for_pieces(p);
+        if (p.in_channels == 1) return true;
+        if (p.in[1] == 1) return !waits_for_pieces(p);
         // Channels apart: read in place only where they lie on few pages, and where packed numbers would be read once or twice.
         const std::int64_t channel_bytes = std::min(page, p.in[1] * p.bytes);
         if (p.in_channels > target.cache.tlb_pages * page / std::max<std::int64_t>(channel_bytes, 1)) return false;
@@ -59,7 +60,7 @@ private:
     /// Whether tiles read pieces of the activations that a CPU does not fetch ahead: of a pixel the few channels of a group; or pixels of
     /// 1x1 kernels, of half to one KB, for so few outputs that the products take less time than the memory.
     [[nodiscard]] static constexpr bool waits_for_pieces(const conv_problem& p) noexcept {
-        if (!target.quirk.waits_for_pieces || p.in_channels == 1) return false;
+        if (!target.quirk.waits_for_last_level) return false;
         const std::int64_t piece = p.in_channels * p.bytes;
         if (p.groups > 1) return p.taps() > 1 && piece < 2 * cache_line;
         return p.taps() == 1 && piece >= 512 && piece <= 1024 && p.out_channels <= 4 * p.real.tile_lanes() &&

@@ -125,7 +125,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
 /// is there, for which a Zen 3 waits.
 [[nodiscard]] constexpr std::int64_t prefetched_from(const conv_problem& p) noexcept {
     constexpr std::int64_t short_window = 25;  // taps
-    const bool waits = target.quirk.waits_for_pieces && p.is_depthwise() && p.taps() <= short_window;
+    const bool waits = target.quirk.waits_for_last_level && p.is_depthwise() && p.taps() <= short_window;
     return waits ? target.cache.tensor_in_l2 : target.cache.last_level;
 }
 
