@@ -3,7 +3,7 @@
 // Loops          those of conv/tile_loop.hpp; the tile has the channels of a tap
 // Lanes          output channels of all groups; the activations of a group lie in one register, where each is broadcast within
 //                the group
-// Taken          as many input as output channels in a group: four, or two and eight where they fill more than a register
+// Taken          as many input as output channels in a group, where all groups together fill more than a register
 // Gains          over across_groups, which spreads activations over lanes: 0.38 of its time (its three layers, 0.17 to 0.75; Sapphire
 //                Rapids, AVX-512, f32, rows forced, alternating)
 // Used by        three layers of the zoo: those of resnext50_g32 with four and eight channels
@@ -26,7 +26,7 @@ namespace detail {
 struct grouped_path {
     [[nodiscard]] static constexpr bool fits(const conv_problem& p) noexcept {
         return !p.real.is_f64() && p.in_channels == p.out_channels && has_group_tiles(p.in_channels) &&
-               (p.in_channels == 4 || p.total_out_channels() > vector_lanes);
+               p.total_out_channels() > vector_lanes;
     }
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {

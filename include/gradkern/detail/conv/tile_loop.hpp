@@ -218,7 +218,7 @@ private:
             if (g_.panels.inputs == lane_inputs::broadcast_in_group) {
                 switch (g_.in_channels) {
                     case 2: return tiles_of<operand::group_2, narrow_vectors>.data();
-                    case 4: return tiles_for<operand::group_4>(g_.panels.width);
+                    case 4: return tiles_of<operand::group_4, narrow_vectors>.data();
                     default: return tiles_of<operand::group_8, narrow_vectors>.data();
                 }
             }
