@@ -115,6 +115,10 @@ struct cpu_quirks {
     /// Whether tiles wait for lines of the last cache. It pays to copy what they read piece by piece (dense_path: 0.63 to 1.06 of the time on
     /// a Zen 3), and to prefetch short depthwise windows. A Sapphire Rapids with AVX2 does not wait (88 GF/s where a Zen 3 had 46).
     bool waits_for_last_level = false;
+    // Where tiles wait then: taps of depthwise windows that are over before a line is there, and bytes of the pixels of 1x1 kernels.
+    std::int64_t short_window = 25;
+    std::int64_t short_pixel = 512;
+    std::int64_t long_pixel = 1024;
 };
 
 struct machine {

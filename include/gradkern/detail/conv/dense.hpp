@@ -63,8 +63,8 @@ private:
         if (!target.quirk.waits_for_last_level) return false;
         const std::int64_t piece = p.in_channels * p.bytes;
         if (p.groups > 1) return p.taps() > 1 && piece < 2 * cache_line;
-        return p.taps() == 1 && piece >= 512 && piece <= 1024 && p.out_channels <= 4 * p.real.tile_lanes() &&
-               !p.is_cached();
+        return p.taps() == 1 && piece >= target.quirk.short_pixel && piece <= target.quirk.long_pixel &&
+               p.out_channels <= 4 * p.real.tile_lanes() && !p.is_cached();
     }
 };
 

@@ -121,11 +121,9 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     return overlap ? panel_fusion::none : panel_fusion::non_overlapping;
 }
 
-/// Bytes of activations from which on their lines are prefetched. Depthwise windows of up to 5x5 are over before a line of the last cache
-/// is there, for which a Zen 3 waits.
+/// Bytes of activations from which on their lines are prefetched: fewer where short depthwise windows wait for the last cache.
 [[nodiscard]] constexpr std::int64_t prefetched_from(const conv_problem& p) noexcept {
-    constexpr std::int64_t short_window = 25;  // taps
-    const bool waits = target.quirk.waits_for_last_level && p.is_depthwise() && p.taps() <= short_window;
+    const bool waits = target.quirk.waits_for_last_level && p.is_depthwise() && p.taps() <= target.quirk.short_window;
     return waits ? target.cache.tensor_in_l2 : target.cache.last_level;
 }
 

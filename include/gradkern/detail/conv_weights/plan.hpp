@@ -334,7 +334,7 @@ void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::
         const std::int64_t lines = one_line ? std::min(c.last_line - line, p.axes[1].small - at.h) : 1;
         const std::int64_t count = lines * c.columns();
         // Neighbouring channels are read about as they lie in memory: some pixels of all panels at a time.
-        const std::int64_t piece = p.small[1] == 1 && lanes > width ? 16 : count;
+        const std::int64_t piece = p.small[1] == 1 && lanes > width ? target.prefetch.packed_lanes : count;
         for (std::int64_t x = 0; x < count; x += piece) {
             const std::int64_t n = std::min(piece, count - x);
             const T* from = small + at.offset(p.small, c.first_column + x);

@@ -84,7 +84,11 @@ GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::
     constexpr std::ptrdiff_t piece = 8 * block;
     const std::ptrdiff_t whole = blocks_of_part * count >= block ? lanes / block * block : 0;
     bool direct = false;  // no detour by way of a square: 5 % of a depthwise layer
-    if constexpr (std::is_same_v<Row, strided_rows<accumulate_t<T>>>) direct = row.same == 1;
+    std::ptrdiff_t ahead = packed_row_ahead<T>;
+    if constexpr (std::is_same_v<Row, strided_rows<accumulate_t<T>>>) {
+        direct = row.same == 1;
+        if (count <= ahead) ahead = block * row.step;  // short rows: the next block of them
+    }
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         for (std::ptrdiff_t j = 0; j < whole; j += block) {
@@ -106,8 +110,7 @@ GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::
                     if (direct) {
                         const accumulate_t<T>* const from = row.first + j * row.step + x;
                         if (prefetches)
-                            for (std::ptrdiff_t i = 0; i < block; ++i)
-                                simd::prefetch(from, i * row.step + packed_row_ahead<T>);
+                            for (std::ptrdiff_t i = 0; i < block; ++i) simd::prefetch(from, i * row.step + ahead);
                         simd::transpose(from, row.step, to, out_step);
                         continue;
                     }
@@ -146,7 +149,7 @@ inline void pack_contiguous_lanes(const T* source, std::ptrdiff_t lanes, std::pt
                                   std::ptrdiff_t count, accumulate_t<T>* out, std::ptrdiff_t out_step) noexcept {
     constexpr std::ptrdiff_t block = simd::wide_lanes<T>;
     constexpr std::ptrdiff_t piece = target.prefetch.packed_lanes;
-    const std::ptrdiff_t ahead = count > piece ? piece * source_step : 0;
+    const std::ptrdiff_t ahead = count >= piece ? piece * source_step : 0;  // some callers take pixels piece by piece
     for (std::ptrdiff_t begin = 0; begin < count; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
         std::ptrdiff_t j = 0;
