@@ -70,6 +70,7 @@ def main():
         if not (a.include / header).exists():
             sys.exit(f"{a.include / header} does not exist")
     text = amalgamate(a.include, headers, (here / "LICENSE").read_text(encoding="utf-8"))
+    a.output.parent.mkdir(parents=True, exist_ok=True)
     a.output.write_text(text, encoding="utf-8")
     print(f"{a.output}: {text.count(chr(10))} lines of {text.count('// ' + '-' * 100)} headers")
     return 0

@@ -158,6 +158,8 @@ def main():
     parser.add_argument("--doxygen", default="doxygen")
     arguments = parser.parse_args()
     output = arguments.output.resolve()
+    if shutil.which(arguments.doxygen) is None:
+        sys.exit(f"build: there is no {arguments.doxygen} (Debian: doxygen doxygen-awesome-css)")
     theme = arguments.theme if arguments.theme.is_dir() else None
     if not theme:
         print(f"build: no theme in {arguments.theme}: pages have Doxygen's own look", file=sys.stderr)
