@@ -3,7 +3,6 @@
 cmake_minimum_required(VERSION 3.20)
 
 file(REMOVE_RECURSE "${output}.include")
-file(MAKE_DIRECTORY "${output}.include/gradkern")
 execute_process(COMMAND "${python}" "${script}" "${output}.include/gradkern/gradkern.hpp" COMMAND_ERROR_IS_FATAL ANY)
 set(include "${output}.include")
 include("${CMAKE_CURRENT_LIST_DIR}/../plain_include/run.cmake")
