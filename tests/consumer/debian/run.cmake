@@ -32,7 +32,7 @@ foreach(package IN LISTS packages)
   get_filename_component(name "${package}" NAME)
   string(REGEX REPLACE "_.*" "" name "${name}")
   execute_process(COMMAND dpkg-deb -x "${package}" "${binary}/${name}" COMMAND_ERROR_IS_FATAL ANY)
-  execute_process(COMMAND dpkg-deb -x "${package}" "${binary}/root" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND dpkg-deb -x "${package}" "${binary}/unpacked" COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 function(expect_files package)
   foreach(pattern IN LISTS ARGN)
@@ -46,16 +46,16 @@ expect_files(libgradkern0.1 lib/*/libgradkern.so.0.1)
 expect_files(libgradkern-dev include/gradkern/gradkern.hpp include/gradkern/gradkern.h lib/*/libgradkern.so lib/*/libgradkern.a
              lib/*/pkgconfig/gradkern-runtime.pc share/pkgconfig/gradkern.pc share/cmake/gradkern/gradkernConfig.cmake)
 
-file(GLOB pkgconfig "${binary}/root/usr/lib/*/pkgconfig")
+file(GLOB pkgconfig "${binary}/unpacked/usr/lib/*/pkgconfig")
 get_filename_component(libraries "${pkgconfig}" DIRECTORY)
-set(ENV{PKG_CONFIG_PATH} "${pkgconfig}:${binary}/root/usr/share/pkgconfig")
+set(ENV{PKG_CONFIG_PATH} "${pkgconfig}:${binary}/unpacked/usr/share/pkgconfig")
 set(ENV{LD_LIBRARY_PATH} "${libraries}")
 execute_process(COMMAND pkg-config --cflags --libs gradkern-runtime OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(flags UNIX_COMMAND "${flags}")
 execute_process(COMMAND cc -std=c99 "${client}" ${flags} -pthread -o "${binary}/client" COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${binary}/client" COMMAND_ERROR_IS_FATAL ANY)
 
-execute_process(COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${binary}/user" "-DCMAKE_PREFIX_PATH=${binary}/root/usr"
+execute_process(COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${binary}/user" "-DCMAKE_PREFIX_PATH=${binary}/unpacked/usr"
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${binary}/user" COMMAND_ERROR_IS_FATAL ANY)
 foreach(program IN ITEMS headers client_static client_shared)
