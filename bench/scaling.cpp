@@ -3,7 +3,7 @@
 //
 //     bench_scaling [regular expression of layers [images [every]]]
 //
-// With `images`, layers have so many; with `every` n, one layer of n is measured. For each operator of the zoo: time of one worker / (P * time of P workers), where the latter is the simulated makespan and 5 us for
+// With `images`, layers have so many; with `every` n, one row of n is measured. For each operator of the zoo: time of one worker / (P * time of P workers), where the latter is the simulated makespan and 5 us for
 // fork and join. What workers share is not simulated: memory bandwidth, the last-level cache, the clock.
 #include <chrono>
 #include <cstddef>
@@ -110,8 +110,9 @@ int main(int argc, char** argv) {
     std::map<std::string, summary> groups;
     const auto measure = [&](auto c, role what, gradkern::data_format format) {
         if (!std::regex_search(name_of(c, what, format), wanted)) return;
-        if (what == role::forward) ++number;
-        if (number % every != 0) return;
+        const std::int64_t i = number++;
+        if (i % every != i / every % every)
+            return;  // in each so many rows at another place: else some roles are never met
         if (images > 0) c.batch = images;
         const double one = makespan(time_tasks(c, what, format, 1), 1);
         summary& s = groups[std::string(role_names[static_cast<int>(what)]) +

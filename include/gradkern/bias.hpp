@@ -37,7 +37,7 @@ public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
     [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const detail::bias_plan b = plan_.split_for(workers);
-        return detail::workspace_for(b.shared(), b.slice_bytes, std::min<std::int64_t>(workers, b.tasks()));
+        return detail::workspace_for(b.shared().bytes(), b.slice_bytes, std::min<std::int64_t>(workers, b.tasks()));
     }
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.

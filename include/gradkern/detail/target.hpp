@@ -95,6 +95,10 @@ struct step_costs {
     std::int64_t packed_window =
         144;                     ///< taps of depthwise windows from which on packing costs less than lines far apart
     double packed_chunk = 2;     ///< packing a number of a chunk, in products of weight gradients
+    double read_again = 8;       ///< a number of a chunk that another task reads, too, and often packs, in the same
+    double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
+    double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
+    double uneven_task = 0.1;    ///< of a task: how much longer the last one of a worker takes than others
     double narrow_tile = 1.25;   ///< times the products of weight gradients in tiles of one vector, or one and a half
     double shared_lines = 1.15;  ///< the same of groups of few channels, of which lines of the cache hold several
     double task = 1500;          ///< beginning a task, in terms of a pixel

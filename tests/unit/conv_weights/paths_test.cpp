@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -164,26 +165,43 @@ void expect_bits_of_one_worker(const conv_case& c, const gk::plan_options& optio
     }
 }
 
-// Sums of more than one level, whose positions are cut: partial sums keep their order.
-TEST(conv_weights_workers, long_sums_have_the_bits_of_one_worker) {
-    random_source random("conv_weights.workers_bits");
+/// The same of some rows by every path, in both layouts.
+void expect_bits_of_one_worker(std::span<const conv_row> rows, gk::plan_options options, const char* name) {
+    random_source random(name);
     std::map<gk::algorithm, int> ran;
-    const conv_row rows[]{{{}, 2, 1, 5, 3, {150, 140}, 3, 1, 1, 1}, {{}, 1, 1, 20, 24, {96, 95}, 1, 1, 1, 0},
-                          {{}, 1, 9, 1, 1, {96, 95}, 3, 1, 1, 1},   {{}, 1, 3, 4, 4, {96, 95}, 3, 1, 1, 1},
-                          {{}, 1, 4, 3, 2, {96, 95}, 3, 1, 1, 1},   {{}, 1, 1, 40, 70, {90, 92}, 3, 1, 1, 1},
-                          {{}, 1, 1, 6, 7, {9000}, 5, 1, 2, 0},     {{}, 3, 2, 1, 1, {5, 60, 61}, 3, 1, 1, 1}};
     for (conv_row row : rows)
         for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
             row.op = conv_operator::convolution_backward_weights;
             const conv_case c = make_case(row, format, gk::weights_format::oix);
             for (const auto& path : gk::detail::conv_weights::paths) {
-                expect_bits_of_one_worker<float>(c, {.algorithm = path.name}, random, ran[path.name]);
-                expect_bits_of_one_worker<gk::bfloat16>(
-                    c, {.precision = gk::precision::relaxed, .algorithm = path.name}, random, ran[path.name]);
+                options.algorithm = path.name;
+                options.precision = gk::precision::strict;
+                expect_bits_of_one_worker<float>(c, options, random, ran[path.name]);
+                options.precision = gk::precision::relaxed;
+                expect_bits_of_one_worker<gk::bfloat16>(c, options, random, ran[path.name]);
             }
         }
     for (const auto& path : gk::detail::conv_weights::paths)
         EXPECT_TRUE(ran[path.name] > 0 || path.name == gk::algorithm::dense_bf16) << gk::name_of(path.name);
+}
+
+// Sums of more than one level, whose positions are cut: partial sums keep their order.
+TEST(conv_weights_workers, long_sums_have_the_bits_of_one_worker) {
+    const conv_row rows[]{{{}, 2, 1, 5, 3, {150, 140}, 3, 1, 1, 1}, {{}, 1, 1, 20, 24, {96, 95}, 1, 1, 1, 0},
+                          {{}, 1, 9, 1, 1, {96, 95}, 3, 1, 1, 1},   {{}, 1, 3, 4, 4, {96, 95}, 3, 1, 1, 1},
+                          {{}, 1, 4, 3, 2, {96, 95}, 3, 1, 1, 1},   {{}, 1, 1, 40, 70, {90, 92}, 3, 1, 1, 1},
+                          {{}, 1, 1, 6, 7, {9000}, 5, 1, 2, 0},     {{}, 3, 2, 1, 1, {5, 60, 61}, 3, 1, 1, 1}};
+    expect_bits_of_one_worker(rows, {}, "conv_weights.workers_bits");
+}
+
+// Sums of one level, whose chunks are tasks: several of one image, or one of several, and the last one short.
+TEST(conv_weights_workers, short_sums_have_the_bits_of_one_worker) {
+    const conv_row rows[]{{{}, 32, 1, 6, 16, {14, 14}, 5, 1, 1, 0}, {{}, 9, 20, 1, 1, {14, 13}, 3, 1, 1, 1},
+                          {{}, 7, 3, 4, 4, {15, 17}, 3, 2, 1, 1},   {{}, 40, 1, 17, 9, {7, 7}, 1, 1, 1, 0},
+                          {{}, 2, 1, 3, 6, {33, 31}, 3, 1, 1, 1},   {{}, 3, 1, 5, 4, {300}, 3, 1, 1, 1},
+                          {{}, 2, 2, 5, 1, {3, 9, 20}, 3, 1, 1, 1}};
+    expect_bits_of_one_worker(rows, {}, "conv_weights.workers_bits_of_short_sums");
+    expect_bits_of_one_worker(rows, {.summation = gk::summation::image_by_image}, "conv_weights.workers_bits_by_image");
 }
 
 }  // namespace

@@ -240,12 +240,42 @@ TEST(conv_weights_select, positions_and_taps_are_cut_where_channels_are_few) {
     for (const std::int64_t batch : {4, 32}) {
         const layer stem{.large = 3, .small = 64, .size = 224, .kernel = 7, .stride = 2, .pad = 3, .batch = batch};
         const plan one = choose(stem.make(), {}).plan;
-        EXPECT_FALSE(one.split_for(1).cuts_positions);
+        EXPECT_EQ(one.split_for(1).cut, position_cut::none);
         for (const std::int64_t workers : {4, 8, 16}) {
             const plan p = one.split_for(workers);
             EXPECT_GT(p.tasks(), one.tasks());
-            EXPECT_LE(p.shared().bytes(), std::int64_t{32} << 20);
+            EXPECT_LE(p.shared_bytes(), std::int64_t{32} << 20);
             EXPECT_LE(p.makespan(workers), 1.5 / static_cast<double>(workers));
+        }
+    }
+}
+
+// Small planes are one sum of chunks: where channels offer few tasks, each chunk is one.
+TEST(conv_weights_select, chunks_are_tasks_where_sums_and_channels_are_few) {
+    const layer small{.large = 6, .small = 16, .size = 10, .kernel = 5, .stride = 1, .pad = 0, .batch = 32};
+    const plan one = choose(small.make(), {}).plan;
+    EXPECT_EQ(one.chunks.sums(), 1);
+    const plan p = one.split_for(16);
+    EXPECT_EQ(p.cut, position_cut::chunks);
+    EXPECT_EQ(p.tasks(), p.parts() * p.chunks.count);
+    EXPECT_LE(p.makespan(16), 0.5 * one.makespan(1));
+}
+
+// The last parts may be smaller than the others. What a plan counts as one is the largest.
+TEST(conv_weights_select, no_part_is_smaller_than_nothing) {
+    random_source random("conv_weights.parts");
+    for (int i = 0; i < 500; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const plan planned = choose(random_layer(random).make(), {}).plan;
+        if (planned.chunks.count == 0) continue;
+        for (const std::int64_t workers : {2, 5, 16, 64}) {
+            const plan p = planned.split_for(workers);
+            EXPECT_GT(p.whole_parts(), 0);
+            EXPECT_LE(p.whole_parts(), static_cast<double>(p.parts()) + 1e-9);
+            EXPECT_LE(p.makespan(workers), planned.makespan(workers));
+            const double chunks = p.most_chunks(workers);
+            EXPECT_GE(chunks * static_cast<double>(workers) + 1e-9,
+                      p.whole_parts() * static_cast<double>(p.chunks.count));
         }
     }
 }

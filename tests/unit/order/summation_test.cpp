@@ -69,7 +69,8 @@ TEST(summation, chunks_of_images_are_those_of_each_image_alone) {
                         const auto range = grid.of_sum(sum);
                         ASSERT_EQ(range.first, next);
                         ASSERT_GT(range.last, range.first);
-                        next = range.last;
+                        ASSERT_LE(range.last - range.first, grid.chunks_of_sum());
+                        for (; next < range.last; ++next) ASSERT_EQ(grid.sum_of(next), sum);
                     }
                     ASSERT_EQ(next, grid.count);
                     // images of one chunk are one chain, whose steps are the images

@@ -139,8 +139,8 @@ TEST(shared_sums, what_cannot_be_counted_needs_all_memory) {
     constexpr std::int64_t many = std::int64_t{1} << 40;
     constexpr detail::shared_layout layout{.parts = many, .sums = many, .numbers = many};
     static_assert(layout.bytes() == std::numeric_limits<std::int64_t>::max());
-    EXPECT_EQ(detail::workspace_for(layout, 64, 2), SIZE_MAX);
-    EXPECT_EQ(detail::workspace_beside(layout, 64, 1 << 20), 0U);
+    EXPECT_EQ(detail::workspace_for(layout.bytes(), 64, 2), SIZE_MAX);
+    EXPECT_EQ(detail::workspace_beside(layout.bytes(), 64, 1 << 20), 0U);
 }
 
 }  // namespace

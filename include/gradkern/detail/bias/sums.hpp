@@ -236,7 +236,8 @@ GRADKERN_NOINLINE void run_bias(const bias_plan& planned, const bias_operands<Re
                                 executor_ref executor) noexcept {
     const slices all(workspace, planned.slice_bytes);
     const bias_plan b = planned.split_for(std::min<std::int64_t>(executor.concurrency(), all.count()));
-    const std::size_t left = b.cuts_positions ? workspace_beside(b.shared(), b.slice_bytes, workspace.size()) : 0;
+    const std::size_t left =
+        b.cuts_positions ? workspace_beside(b.shared().bytes(), b.slice_bytes, workspace.size()) : 0;
     if (left > 0) {
         const shared_sums<Real> shared(b.shared(), slices(workspace.subspan(left), b.shared().bytes())[0]);
         return for_each_task(executor, b.tasks(), slices(workspace.first(left), b.slice_bytes),

@@ -37,11 +37,10 @@ public:
         if (workers <= 1) return least;
         const conv_weights::plan weights = plan_.split_for(workers);
         const bias_plan bias = bias_plan_.split_for(workers);
-        return std::max(
-            least,
-            std::max(
-                workspace_for(weights.shared(), weights.slice_bytes, std::min<std::int64_t>(workers, weights.tasks())),
-                workspace_for(bias.shared(), bias.slice_bytes, std::min<std::int64_t>(workers, bias.tasks()))));
+        return std::max(least, std::max(workspace_for(weights.shared_bytes(), weights.slice_bytes,
+                                                      std::min<std::int64_t>(workers, weights.tasks())),
+                                        workspace_for(bias.shared().bytes(), bias.slice_bytes,
+                                                      std::min<std::int64_t>(workers, bias.tasks()))));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: it holds the sums of so many

@@ -22,6 +22,7 @@
 #include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/shared_sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -40,6 +41,10 @@ enum class source : std::uint8_t { in_place, packed };
 /// What lies innermost in the packing buffer: channels, or pixels (pairs of them in dense_bf16).
 enum class window_order : std::uint8_t { channels, pixels };
 
+/// What a task has of the positions: all, one sum of chunks, or one chunk. Workers share the partial sums, which are added in
+/// order in the end.
+enum class position_cut : std::uint8_t { none, sums, chunks };
+
 struct plan : tensors {
     algorithm path = algorithm::automatic;
     chunk_grid chunks{};
@@ -50,8 +55,8 @@ struct plan : tensors {
     std::int64_t task_channels = 1;  // large-side channels of one task
     std::int64_t task_taps = 1;      // column taps that are rows of one tile, at most
     std::int64_t task_rows = 1;      // row taps of one task
-    std::int64_t overlap = 0;     // lanes that the last panel shares with the one before, so that its vectors are whole
-    bool cuts_positions = false;  // whether each task has one sum of chunks alone, which are added in order in the end
+    std::int64_t overlap = 0;  // lanes that the last panel shares with the one before, so that its vectors are whole
+    position_cut cut = position_cut::none;
     source small_source = source::packed;
     source large_source = source::packed;  // where no window is packed
     window_order order = window_order::channels;
@@ -103,11 +108,27 @@ struct plan : tensors {
         return group_ranges() * panel_groups() * channel_ranges() * row_ranges();
     }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept {
-        return parts() * (cuts_positions ? chunks.sums() : results());
+        return parts() * (cut == position_cut::none   ? results()
+                          : cut == position_cut::sums ? chunks.sums()
+                                                      : chunks.count);
     }
-    /// What workers share where positions are cut.
+    /// What workers share where positions are cut: the sums of each part.
     [[nodiscard]] constexpr shared_layout shared() const noexcept {
-        return cuts_positions ? shared_layout{parts(), chunks.sums(), sum_floats(), real.bytes} : shared_layout{};
+        return cut == position_cut::none ? shared_layout{}
+                                         : shared_layout{parts(), chunks.sums(), sum_floats(), real.bytes};
+    }
+    /// The chunks of each sum of each part, where tasks have one.
+    [[nodiscard]] constexpr shared_layout shared_chunks() const noexcept {
+        return cut == position_cut::chunks
+                   ? shared_layout{parts() * chunks.sums(), chunks.chunks_of_sum(), sum_floats(), real.bytes}
+                   : shared_layout{};
+    }
+    /// Bytes of both. Where the sums alone are too many, chunks are not counted.
+    [[nodiscard]] constexpr std::int64_t shared_bytes() const noexcept {
+        const std::int64_t sums = shared().bytes();
+        if (sums > most_shared) return sums;
+        const shape::checked bytes = shape::checked(shared_chunks().bytes()) + sums;
+        return bytes.ok() ? bytes.value() : INT64_MAX;
     }
     /// From pixel to pixel of what lies in the lanes, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
@@ -159,28 +180,68 @@ struct plan : tensors {
         at_total = adds_groups() ? slice.reserve(sums, real.bytes) : at_group;
         slice_bytes = slice.bytes();
     }
-    /// How long so many workers take, in parts of what one takes. Tasks of few channels and lanes read both sides for few products.
+    /// How many of the largest part all parts are as much work as: the last ones may be smaller.
+    [[nodiscard]] constexpr double whole_parts() const noexcept {
+        const auto ratio = [](std::int64_t all, std::int64_t one) {
+            return static_cast<double>(all) / static_cast<double>(one);
+        };
+        return ratio(panels, task_panels) * ratio(large_channels, task_channels) * ratio(axes[1].kernel, task_rows) *
+               (rows_are_taps() ? 1 : ratio(groups, task_groups));
+    }
+    /// Chunks of the largest part that the busiest of so many workers computes, where each takes the next task as soon as it is free.
+    [[nodiscard]] constexpr double most_chunks(std::int64_t workers) const noexcept {
+        const std::int64_t longest = cut == position_cut::none   ? chunks.count / results()
+                                     : cut == position_cut::sums ? chunks.chunks_of_sum()
+                                                                 : 1;
+        double most = static_cast<double>(shape::ceil_div(tasks(), workers)) * static_cast<double>(longest);
+        // The last sum of a group may be short: workers that are free early take several.
+        const std::int64_t rest = cut == position_cut::sums ? chunks.group_chunks % longest : 0;
+        if (rest > 0) {
+            const std::int64_t whole_tasks = parts() * chunks.groups() * (chunks.group_chunks / longest);
+            const std::int64_t rounds = shape::ceil_div(whole_tasks, workers);
+            const std::int64_t taken = (rounds * workers - whole_tasks) * (longest / rest);
+            const std::int64_t left = std::max<std::int64_t>(tasks() - whole_tasks - taken, 0);
+            most = static_cast<double>(rounds * longest + shape::ceil_div(left, workers) * rest);
+        }
+        const double shared_out = whole_parts() * static_cast<double>(chunks.count) / static_cast<double>(workers);
+        // Tasks of one size take differently long.
+        return std::min(most, shared_out + static_cast<double>(longest)) +
+               target.cost.uneven_task * static_cast<double>(longest);
+    }
+    /// How long so many workers take, in parts of what one takes without packing. Tasks of few channels and lanes read both sides
+    /// for few products. Whoever is last adds up what workers share.
     [[nodiscard]] constexpr double makespan(std::int64_t workers) const noexcept {
         const auto lanes_of_task = static_cast<double>(task_panels * panel_width);
         const auto products = static_cast<double>(task_channels * taps()) / static_cast<double>(row_ranges());
-        const double packed = target.cost.packed_chunk * (1 / products + 1 / lanes_of_task);
-        return static_cast<double>(shape::ceil_div(tasks(), workers)) / static_cast<double>(tasks()) * (1 + packed);
+        double chunk = 1 + target.cost.read_again * (1 / products + 1 / lanes_of_task);
+        const double positions = static_cast<double>(chunks.lines * chunks.width) / static_cast<double>(chunks.count);
+        const double shared_number = target.cost.shared_number / positions;
+        double added = static_cast<double>(shape::ceil_div(tasks(), workers)) * target.cost.weights_task /
+                       (static_cast<double>(sum_floats()) * positions);
+        if (cut != position_cut::none) added += shared_number * static_cast<double>(chunks.sums());
+        if (cut == position_cut::chunks) {
+            added += shared_number * static_cast<double>(chunks.chunks_of_sum());
+            chunk += shared_number;
+        }
+        return (most_chunks(workers) * chunk + added) / (whole_parts() * static_cast<double>(chunks.count));
     }
     /// The same with smaller tasks for several workers: fewer channels or taps, which have no partial results, and then fewer positions.
     [[nodiscard]] GRADKERN_NOINLINE constexpr plan split_for(std::int64_t workers) const noexcept {
         plan best = *this;
         workers = counted_workers(workers);
-        if (workers == 1 || tasks() == 0) return best;
+        if (workers == 1 || tasks() == 0 || chunks.count == 0) return best;
         double least = makespan(workers);
         for (plan p = *this;; p.halve_task()) {
-            for (const bool cuts : {false, true}) {
-                p.cuts_positions = cuts;
-                if (cuts && (chunks.sums() == 1 || results() > 1 || p.shared().bytes() > most_shared)) continue;
-                if (p.makespan(workers) >= least) continue;
-                least = p.makespan(workers);
+            for (const position_cut c : {position_cut::none, position_cut::sums, position_cut::chunks}) {
+                p.cut = c;
+                if (c != position_cut::none && (chunks.count == 1 || results() > 1 || p.shared_bytes() > most_shared))
+                    continue;
+                const double time = p.makespan(workers);
+                if (time >= least) continue;
+                least = time;
                 best = p;
             }
-            if (p.is_smallest_task()) break;
+            if (p.is_smallest_task() || has_many_tasks(p.parts(), workers)) break;
         }
         best.lay_out();
         return best;

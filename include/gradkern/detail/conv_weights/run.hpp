@@ -147,20 +147,50 @@ GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operan
     });
 }
 
-/// Computes one sum of a part; whoever has the last one adds them in order, and then has the results.
+/// What workers share where positions are cut, in memory of plan::shared_bytes().
 template <class Real>
-GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums<Real>& shared, std::int64_t number,
-                               const operands<Real>& o, std::byte* slice) noexcept {
+struct shared_levels {
+    shared_sums<Real> sums;
+    shared_sums<Real> chunks;
+
+    shared_levels(const plan& p, std::byte* memory) noexcept
+        : sums(p.shared(), memory), chunks(p.shared_chunks(), memory + p.shared().bytes()) {}
+};
+
+/// Adds the chunks of a sum of a part to the sums of a task, which are zero. Where each is a task, this one is of `chunk`, and
+/// whoever has the last one adds them in order; returns whether it did.
+template <class Real>
+bool add_sum(const plan& p, const task& t, const shared_sums<Real>& shared, std::int64_t part_sum,
+             const chunk_grid::range& range, std::int64_t chunk, const operands<Real>& o, std::byte* slice) noexcept {
+    if (p.cut == position_cut::sums) {
+        o.add_chunks(p, t, range, o.large, o.small, slice);
+        return true;
+    }
+    Real* const sum = array_at<Real>(slice, p.at_sum);
+    o.add_chunks(p, t, {chunk, chunk + 1}, o.large, o.small, slice);
+    own::copy_n(sum, p.sum_floats(), shared.at(part_sum, chunk - range.first));
+    const std::int64_t count = range.last - range.first;
+    if (!shared.finish(part_sum, count)) return false;
+    p.clear_sums(slice, p.at_sum);
+    for (std::int64_t i = 0; i < count; ++i) fold(shared.at(part_sum, i), sum, p.sum_floats());
+    return true;
+}
+
+/// Computes one sum of a part, or a chunk of it; whoever has the last one adds them in order, and then has the results.
+template <class Real>
+GRADKERN_NOINLINE void run_piece(const plan& p, const shared_levels<Real>& shared, std::int64_t number,
+                                 const operands<Real>& o, std::byte* slice) noexcept {
     const std::int64_t part = number % p.parts();
-    const std::int64_t sum = number / p.parts();
+    const std::int64_t piece = number / p.parts();
+    const std::int64_t sum = p.cut == position_cut::chunks ? p.chunks.sum_of(piece) : piece;
     const task t(p, part);
     p.clear_sums(slice, p.at_sum);
-    o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
-    const Real* const from = array_at<Real>(slice, p.at_sum);
-    own::copy_n(from, p.sum_floats(), shared.at(part, sum));
-    if (!shared.finish(part)) return;
-    finish_task(p, t, 0, o, slice,
-                [&](std::int64_t i) { fold(shared.at(part, i), array_at<Real>(slice, p.at_group), p.sum_floats()); });
+    if (!add_sum(p, t, shared.chunks, part * p.chunks.sums() + sum, p.chunks.of_sum(sum), piece, o, slice)) return;
+    own::copy_n(array_at<Real>(slice, p.at_sum), p.sum_floats(), shared.sums.at(part, sum));
+    if (!shared.sums.finish(part)) return;
+    finish_task(p, t, 0, o, slice, [&](std::int64_t i) {
+        fold(shared.sums.at(part, i), array_at<Real>(slice, p.at_group), p.sum_floats());
+    });
 }
 
 /// The plan for these workers, or for as many as have memory.
@@ -168,7 +198,7 @@ GRADKERN_NOINLINE void run_sum(const plan& p, const shared_sums<Real>& shared, s
                                                          std::span<std::byte> workspace) noexcept {
     const plan p = planned.split_for(workers);
     const std::int64_t used = std::min(counted_workers(workers), p.tasks());
-    if (workspace.size() >= workspace_for(p.shared(), p.slice_bytes, used)) return p;
+    if (workspace.size() >= workspace_for(p.shared_bytes(), p.slice_bytes, used)) return p;
     return planned.split_for(slices(workspace, planned.slice_bytes).count());
 }
 
@@ -178,13 +208,14 @@ GRADKERN_NOINLINE void run(const plan& planned, operands<Real> o, std::span<std:
                            executor_ref executor) noexcept {
     if (planned.sides != sides::as_given) std::swap(o.large, o.small);
     plan p = split_for(planned, executor.concurrency(), workspace);
-    const std::size_t left = p.cuts_positions ? workspace_beside(p.shared(), p.slice_bytes, workspace.size()) : 0;
+    const std::int64_t bytes = p.shared_bytes();
+    const std::size_t left = bytes > 0 ? workspace_beside(bytes, p.slice_bytes, workspace.size()) : 0;
     if (left > 0) {
-        const shared_sums<Real> sums(p.shared(), slices(workspace.subspan(left), p.shared().bytes())[0]);
+        const shared_levels<Real> shared(p, slices(workspace.subspan(left), bytes)[0]);
         return for_each_task(executor, p.tasks(), slices(workspace.first(left), p.slice_bytes),
-                             [&](std::byte* slice, std::int64_t number) { run_sum(p, sums, number, o, slice); });
+                             [&](std::byte* slice, std::int64_t number) { run_piece(p, shared, number, o, slice); });
     }
-    p.cuts_positions = false;
+    p.cut = position_cut::none;
     for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes),
                   [&](std::byte* slice, std::int64_t number) { run_part(p, number, o, slice); });
 }

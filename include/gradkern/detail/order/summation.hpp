@@ -99,6 +99,12 @@ struct chunk_grid {
         return (std::max)(shape::ceil_div(group_chunks, sum_chunks), std::int64_t{1});
     }
     [[nodiscard]] constexpr std::int64_t sums() const noexcept { return groups() * group_sums(); }
+    /// Chunks of a sum, at most.
+    [[nodiscard]] constexpr std::int64_t chunks_of_sum() const noexcept { return (std::min)(sum_chunks, group_chunks); }
+    /// The sum that a chunk is part of.
+    [[nodiscard]] constexpr std::int64_t sum_of(std::int64_t chunk) const noexcept {
+        return chunk / group_chunks * group_sums() + chunk % group_chunks / sum_chunks;
+    }
     /// The chunks [first, last) of one of them.
     struct range {
         std::int64_t first, last;

@@ -15,7 +15,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// How many partial sums of how many numbers each part has.
+/// How many partial sums of how many numbers each part has, at most.
 struct shared_layout {
     std::int64_t parts = 0;
     std::int64_t sums = 1;
@@ -44,11 +44,12 @@ public:
     [[nodiscard]] Real* at(std::int64_t part, std::int64_t sum) const noexcept {
         return sums_ + (part * layout_.sums + sum) * layout_.pitch();
     }
-    /// Counts a task of a part as done; returns whether all of them are.
-    [[nodiscard]] bool finish(std::int64_t part) const noexcept {
+    /// Counts a sum of a part as done; returns whether all of them are, of which it has so many.
+    [[nodiscard]] bool finish(std::int64_t part, std::int64_t sums) const noexcept {
         auto* const done = std::launder(reinterpret_cast<counter*>(place(part)));
-        return done->fetch_add(1, std::memory_order_acq_rel) + 1 == layout_.sums;
+        return done->fetch_add(1, std::memory_order_acq_rel) + 1 == sums;
     }
+    [[nodiscard]] bool finish(std::int64_t part) const noexcept { return finish(part, layout_.sums); }
 
 private:
     using counter = std::atomic<std::int64_t>;
@@ -61,16 +62,16 @@ private:
 };
 
 /// Bytes of slices for `workers`, and of what they share; SIZE_MAX where they cannot be counted.
-[[nodiscard]] constexpr std::size_t workspace_for(const shared_layout& shared, std::int64_t slice_bytes,
+[[nodiscard]] constexpr std::size_t workspace_for(std::int64_t shared_bytes, std::int64_t slice_bytes,
                                                   std::int64_t workers) noexcept {
     const std::size_t slices = workspace_for(slice_bytes, workers);
-    const std::size_t beside = workspace_for(shared.bytes(), 1);
+    const std::size_t beside = workspace_for(shared_bytes, 1);
     return slices > SIZE_MAX - beside ? SIZE_MAX : slices + beside;
 }
 /// Bytes of a workspace that are left for slices beside what workers share; 0 where there is no room for two slices.
-[[nodiscard]] constexpr std::size_t workspace_beside(const shared_layout& shared, std::int64_t slice_bytes,
+[[nodiscard]] constexpr std::size_t workspace_beside(std::int64_t shared_bytes, std::int64_t slice_bytes,
                                                      std::size_t workspace) noexcept {
-    const std::size_t bytes = workspace_for(shared.bytes(), 1);
+    const std::size_t bytes = workspace_for(shared_bytes, 1);
     return workspace > bytes && workspace - bytes >= workspace_for(slice_bytes, 2) ? workspace - bytes : 0;
 }
 
