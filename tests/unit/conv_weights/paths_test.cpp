@@ -181,8 +181,11 @@ void expect_bits_of_one_worker(std::span<const conv_row> rows, gk::plan_options 
                 expect_bits_of_one_worker<gk::bfloat16>(c, options, random, ran[path.name]);
             }
         }
-    for (const auto& path : gk::detail::conv_weights::paths)
-        EXPECT_TRUE(ran[path.name] > 0 || path.name == gk::algorithm::dense_bf16) << gk::name_of(path.name);
+    for (const auto& path : gk::detail::conv_weights::paths) {
+        const bool may_lack = path.name == gk::algorithm::dense_bf16 ||
+                              (path.name == gk::algorithm::grouped && !gk::detail::has_outer(4));
+        EXPECT_TRUE(ran[path.name] > 0 || may_lack) << gk::name_of(path.name);
+    }
 }
 
 // Sums of more than one level, whose positions are cut: partial sums keep their order.
