@@ -145,6 +145,8 @@ void expect_bits_of_one_worker(const conv_case& c, const gk::plan_options& optio
     ++ran;
     const auto run = [&](test_tensor<float>& out, std::ptrdiff_t room, auto&& executor) {
         out.poison();
+        if (options.output == gk::output_mode::accumulate)
+            out.fill([](std::int64_t i) { return static_cast<float>(i % 64) / 3.0F; });
         const guarded_bytes workspace(plan->workspace_bytes(room));
         EXPECT_TRUE(
             plan->run(t.first.data(), t.second.data(), out.data(), {workspace.data(), workspace.size()}, executor));
@@ -204,7 +206,12 @@ TEST(conv_weights_workers, short_sums_have_the_bits_of_one_worker) {
                           {{}, 2, 1, 3, 6, {33, 31}, 3, 1, 1, 1},   {{}, 3, 1, 5, 4, {300}, 3, 1, 1, 1},
                           {{}, 2, 2, 5, 1, {3, 9, 20}, 3, 1, 1, 1}};
     expect_bits_of_one_worker(rows, {}, "conv_weights.workers_bits_of_short_sums");
-    expect_bits_of_one_worker(rows, {.summation = gk::summation::image_by_image}, "conv_weights.workers_bits_by_image");
+    const auto by_image = gk::summation::image_by_image;
+    expect_bits_of_one_worker(rows, {.summation = by_image}, "conv_weights.workers_bits_by_image");
+    const auto accumulate = gk::output_mode::accumulate;
+    expect_bits_of_one_worker(rows, {.output = accumulate}, "conv_weights.workers_bits_added");
+    expect_bits_of_one_worker(rows, {.output = accumulate, .summation = by_image},
+                              "conv_weights.workers_bits_added_by_image");
 }
 
 }  // namespace

@@ -234,8 +234,7 @@ struct plan : tensors {
         for (plan p = *this;; p.halve_task()) {
             for (const position_cut c : {position_cut::none, position_cut::sums, position_cut::chunks}) {
                 p.cut = c;
-                if (c != position_cut::none && (chunks.count == 1 || results() > 1 || p.shared_bytes() > most_shared))
-                    continue;
+                if (!p.may_cut()) continue;
                 const double time = p.makespan(workers);
                 if (time >= least) continue;
                 least = time;
@@ -256,6 +255,14 @@ private:
     /// Bytes that workers may share.
     static constexpr std::int64_t most_shared = std::int64_t{32} << 20;
 
+    /// Whether positions may be cut this way. Not where results are a chain that begins with the previous ones and takes one chunk after
+    /// the other: it has no partial sums.
+    [[nodiscard]] constexpr bool may_cut() const noexcept {
+        if (cut == position_cut::none) return true;
+        const bool is_chain = continues_results() && !chunks.folds_groups;
+        const std::int64_t pieces = cut == position_cut::sums ? chunks.sums() : chunks.count;
+        return results() == 1 && !is_chain && pieces > 1 && shared_bytes() <= most_shared;
+    }
     [[nodiscard]] constexpr bool has_few_channels() const noexcept {
         return rows_are_taps() || task_channels <= std::min<std::int64_t>(large_channels, tile_rows);
     }

@@ -3,7 +3,7 @@
 //     dw[s, l, k]  =  sum over n, o with p(o, k) inside of  small[n, s, o] * large[n, channel(s, l), p(o, k)]
 //
 // where s counts the channels of the small side over all groups and l those of the large side in the group of s. The
-// pixels o are summed in chunks (order/summation.hpp). No path and no number of workers splits a sum.
+// pixels o are summed in chunks (order/summation.hpp). No path and no number of workers splits a chunk.
 #pragma once
 
 #include <array>
