@@ -262,7 +262,7 @@ TEST(conv_weights_select, chunks_are_tasks_where_sums_and_channels_are_few) {
 }
 
 // The last parts may be smaller than the others. What a plan counts as one is the largest.
-TEST(conv_weights_select, no_part_is_smaller_than_nothing) {
+TEST(conv_weights_select, the_busiest_worker_has_its_share_at_least) {
     random_source random("conv_weights.parts");
     for (int i = 0; i < 500; ++i, random.next_case()) {
         GRADKERN_TRACE_SEED(random);

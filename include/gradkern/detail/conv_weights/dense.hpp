@@ -282,7 +282,7 @@ GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chu
 /// 1x1: from what a tile reads to what one reads for the next chunk, more than a CPU fetches by itself. Other kernels
 /// read each pixel several times.
 [[nodiscard]] inline std::int64_t next_chunk_ahead(const plan& p, std::int64_t chunk) noexcept {
-    if (p.taps() != 1 || p.large[1] != 1 || chunk + 1 == p.chunks.count) return 0;
+    if (p.taps() != 1 || p.large[1] != 1 || p.cut == position_cut::chunks || chunk + 1 == p.chunks.count) return 0;
     const line_position here(p.axes, p.chunks[chunk].first_line);
     const line_position next(p.axes, p.chunks[chunk + 1].first_line);
     return (next.n - here.n) * p.large[0] + (next.d - here.d) * p.axes[0].stride_in(p.large[2]) +

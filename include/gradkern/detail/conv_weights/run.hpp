@@ -157,8 +157,8 @@ struct shared_levels {
         : sums(p.shared(), memory), chunks(p.shared_chunks(), memory + p.shared().bytes()) {}
 };
 
-/// Adds the chunks of a sum of a part to the sums of a task, which are zero. Where each is a task, this one is of `chunk`, and
-/// whoever has the last one adds them in order; returns whether it did.
+/// Adds a sum of a part, the chunks of `range`, to the sums of a task, which are zero. Where chunks are tasks, computes `chunk` alone;
+/// whoever has the last one of the sum adds them in order. Returns whether the sum is there.
 template <class Real>
 bool add_sum(const plan& p, const task& t, const shared_sums<Real>& shared, std::int64_t part_sum,
              const chunk_grid::range& range, std::int64_t chunk, const operands<Real>& o, std::byte* slice) noexcept {

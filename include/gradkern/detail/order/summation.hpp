@@ -101,7 +101,7 @@ struct chunk_grid {
     [[nodiscard]] constexpr std::int64_t sums() const noexcept { return groups() * group_sums(); }
     /// Chunks of a sum, at most.
     [[nodiscard]] constexpr std::int64_t chunks_of_sum() const noexcept { return (std::min)(sum_chunks, group_chunks); }
-    /// The sum that a chunk is part of.
+    /// The sum that a chunk is part of, of a grid that has chunks.
     [[nodiscard]] constexpr std::int64_t sum_of(std::int64_t chunk) const noexcept {
         return chunk / group_chunks * group_sums() + chunk % group_chunks / sum_chunks;
     }

@@ -49,6 +49,7 @@ public:
         auto* const done = std::launder(reinterpret_cast<counter*>(place(part)));
         return done->fetch_add(1, std::memory_order_acq_rel) + 1 == sums;
     }
+    /// The same of a part that has as many as the layout says.
     [[nodiscard]] bool finish(std::int64_t part) const noexcept { return finish(part, layout_.sums); }
 
 private:
