@@ -102,8 +102,8 @@ struct chunk_grid {
     /// Chunks of a sum, at most.
     [[nodiscard]] constexpr std::int64_t chunks_of_sum() const noexcept { return (std::min)(sum_chunks, group_chunks); }
     /// The sum that a chunk is part of, of a grid that has chunks.
-    [[nodiscard]] constexpr std::int64_t sum_of(std::int64_t chunk) const noexcept {
-        return chunk / group_chunks * group_sums() + chunk % group_chunks / sum_chunks;
+    [[nodiscard]] constexpr std::int64_t sum_of(std::int64_t i) const noexcept {
+        return i / group_chunks * group_sums() + i % group_chunks / sum_chunks;
     }
     /// The chunks [first, last) of one of them.
     struct range {
