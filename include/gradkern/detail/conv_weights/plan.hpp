@@ -204,9 +204,10 @@ struct plan : tensors {
             most = static_cast<double>(rounds * longest + shape::ceil_div(left, workers) * rest);
         }
         const double shared_out = whole_parts() * static_cast<double>(chunks.count) / static_cast<double>(workers);
+        // No std::min of doubles: objects of all instruction sets share that function.
+        const double at_most = shared_out + static_cast<double>(longest);
         // Tasks of one size take differently long.
-        return std::min(most, shared_out + static_cast<double>(longest)) +
-               target.cost.uneven_task * static_cast<double>(longest);
+        return (most < at_most ? most : at_most) + target.cost.uneven_task * static_cast<double>(longest);
     }
     /// How long so many workers take, in parts of what one takes without packing. Tasks of few channels and lanes read both sides
     /// for few products. Whoever is last adds up what workers share.
