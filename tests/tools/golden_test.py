@@ -55,6 +55,10 @@ def bf16(number):
     return struct.unpack("<I", struct.pack("<f", number))[0] >> 16
 
 
+def from_bf16(bits):
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.place = tempfile.TemporaryDirectory()
@@ -191,6 +195,128 @@ class Run(Case):
             self.assertLessEqual(abs(fractions.Fraction(result[at]) - sum(terms)), limit[at])
             self.assertLess(limit[at], 8 * 2.0 ** -24 * size)
 
+    def compare(self, tensor, sums, type="f32", most=8):
+        """Results and exact values are these sums of fractions; bounds are those of short sums."""
+        unit = 2.0 ** -24 if type == "f32" else 2.0 ** -8
+        descr, shape, result = self.computed(tensor)
+        self.assertEqual(descr, "<f4" if type == "f32" else "<u2")
+        if type == "bf16":
+            result = [from_bf16(v) for v in result]
+        exact, limit = self.computed(tensor, "exact"), self.computed(tensor, "bounds")
+        self.assertEqual(exact[:2] + limit[:2], ("<f8", shape, "<f8", shape))
+        self.assertEqual(len(sums), len(result))
+        for at, terms in enumerate(sums):
+            self.assertEqual(exact[2][at], float(sum(terms)), (tensor, at))
+            self.assertLessEqual(abs(fractions.Fraction(result[at]) - sum(terms)), limit[2][at])
+            self.assertLess(limit[2][at], most * unit * float(sum(map(abs, terms))))
+        return shape
+
+    def numbers(self, tensor, shape, type="f32", step=37):
+        """Writes a tensor of numbers that every type holds, and returns them."""
+        values = [fractions.Fraction(i * step % 97 - 48, 32) for i in range(math.prod(shape))]
+        self.write("p." + tensor + ".npy", npy("<f4", shape, [float(v) for v in values]) if type == "f32" else
+                   npy("<u2", shape, [bf16(v) for v in values]))
+        return values
+
+    def test_a_data_gradient_accumulates(self):
+        for type in ("f32", "bf16"):
+            with self.subTest(type):
+                self.problem("convolution_backward_data", type, options={"output": "accumulate"},
+                             attributes={"strides": [2], "dilations": [1]})
+                y = self.numbers("diff_dst", [2, 3, 2], type)
+                w = self.numbers("weights", [3, 2, 2], type, 53)
+                before = self.numbers("previous_diff_src", [2, 7, 2], type, 71)
+                self.run_all()
+                self.assertEqual(self.compare("diff_src", [
+                    [before[n * 14 + i * 2 + c]] + [y[n * 6 + p * 2 + o] * w[(i - 2 * p) * 4 + c * 2 + o]
+                                                    for p in range(3) for o in range(2) if 0 <= i - 2 * p < 3]
+                    for n, i, c in itertools.product(range(2), range(7), range(2))], type), (2, 7, 2))
+
+    def weight_gradients(self, images, type):
+        """The terms of each element of diff_weights [3, 2, 3] and diff_bias [3] over these images; previous values are not
+        among them."""
+        x = self.numbers("src", [3, 7, 2], type)
+        y = self.numbers("diff_dst", [3, 3, 3], type, 53)
+        weights = [[x[n * 14 + (2 * p + k) * 2 + i] * y[n * 9 + p * 3 + o] for n in images for p in range(3)]
+                   for k, i, o in itertools.product(range(3), range(2), range(3))]
+        return weights, [[y[n * 9 + p * 3 + o] for n in images for p in range(3)] for o in range(3)]
+
+    LAYER = {"attributes": {"strides": [2], "dilations": [1]}, "outputs": ["diff_bias"]}
+
+    def test_gradients_of_weights_and_bias_accumulate(self):
+        for type, summation in itertools.product(("f32", "bf16"), ("joint", "image_by_image")):
+            with self.subTest(type + ", " + summation):
+                self.problem("convolution_backward_weights", type, **self.LAYER,
+                             options={"output": "accumulate", "summation": summation})
+                weights, bias = self.weight_gradients(range(3), type)
+                w = self.numbers("previous_diff_weights", [3, 2, 3], type, 71)
+                b = self.numbers("previous_diff_bias", [3], type, 83)
+                self.run_all()
+                self.assertEqual(self.compare("diff_weights", [[v] + t for v, t in zip(w, weights)], type, 16), (3, 2, 3))
+                self.assertEqual(self.compare("diff_bias", [[v] + t for v, t in zip(b, bias)], type, 16), (3,))
+
+    def test_images_have_gradients_of_their_own(self):
+        for type, output in itertools.product(("f32", "bf16"), ("overwrite", "accumulate")):
+            with self.subTest(type + ", " + output):
+                self.problem("convolution_backward_weights", type, **self.LAYER, shapes={
+                    "src": [3, 7, 2], "diff_dst": [3, 3, 3], "diff_weights": [3, 3, 2, 3]},
+                             options={"output": output, "summation": "per_image"})
+                each = [self.weight_gradients([n], type) for n in range(3)]
+                weights = [terms for one in each for terms in one[0]]
+                bias = [terms for one in each for terms in one[1]]
+                if output == "accumulate":
+                    w = self.numbers("previous_diff_weights", [3, 3, 2, 3], type, 71)
+                    b = self.numbers("previous_diff_bias", [3, 3], type, 83)
+                    weights, bias = ([[v] + t for v, t in zip(*pair)] for pair in ((w, weights), (b, bias)))
+                self.run_all()
+                self.assertEqual(self.compare("diff_weights", weights, type), (3, 3, 2, 3))
+                self.assertEqual(self.compare("diff_bias", bias, type), (3, 3))
+
+    def test_images_of_three_dimensions_have_gradients_of_six_axes(self):
+        self.problem("convolution_backward_weights", options={"summation": "per_image"},
+                     shapes={"src": [2, 1, 1, 2, 1], "diff_dst": [2, 1, 1, 2, 1], "diff_weights": [2, 1, 1, 1, 1, 1]},
+                     attributes={"strides": [1, 1, 1], "dilations": [1, 1, 1]})
+        self.write("p.src.npy", npy("<f4", [2, 1, 1, 2, 1], [1, 2, 3, 4]))
+        self.write("p.diff_dst.npy", npy("<f4", [2, 1, 1, 2, 1], [1, 10, 100, 1000]))
+        self.run_all()
+        for what in ("results", "exact"):
+            self.assertEqual(self.computed("diff_weights", what)[1:], ((2, 1, 1, 1, 1, 1), [21, 4300]))
+
+    def test_bias_gradients_per_image_of_an_empty_batch_are_empty(self):
+        self.problem("bias_backward", options={"summation": "per_image"})
+        self.write("p.diff_dst.npy", npy("<f4", [0, 3, 2], []))
+        self.run_all()
+        for what in ("results", "exact", "bounds"):
+            self.assertEqual(self.computed("diff_bias", what)[1:], ((0, 2), []))
+
+    def test_mistakes_of_options_are_named(self):
+        self.write("p.diff_dst.npy", npy("<f4", [2, 2, 1], [1, 2, 3, 4]))
+        self.write("p.previous_diff_bias.npy", npy("<f4", [2], [1, 2]))
+        pool = {"operator": "avg_pool_backward", "shapes": {"diff_src": [2, 4, 1]},
+                "attributes": {"kernel": [2], "strides": [2]}}
+        bias = {"operator": "bias_backward"}
+        per_image = {"options": {"summation": "per_image"}}
+        add = {"options": {"output": "accumulate"}}
+        for problem, text in [({**bias, "options": {"output": "add"}},
+                               "p.options.output: \"add\", expected overwrite or accumulate"),
+                              ({**bias, "options": {"summation": 1}}, "p.options.summation: expected a text"),
+                              ({**bias, "options": {"sum": "joint"}}, "p.options.sum: there is no such option"),
+                              ({**bias, "options": "joint"}, "p.options: expected an object"),
+                              ({**pool, **per_image}, "avg_pool_backward: summation: "),
+                              ({**pool, **add}, "p.previous_diff_src.npy: there is no such file"),
+                              ({**bias, **add}, "p: diff_bias has the shape (2), expected (1)"),
+                              ({**bias, **add, "shapes": {"diff_dst": [2, 2, 1], "diff_bias": [1]}},
+                               "p: previous_diff_bias has the shape (2), the problem says (1)"),
+                              ({**bias, **per_image, "shapes": {"diff_dst": [2, 2, 1], "diff_bias": [3, 1]}},
+                               "p: diff_bias has the shape (3, 1), expected (2, 1)"),
+                              ({**bias, "types": {"previous_diff_bias": "f32"}}, "the operator has no such tensor")]:
+            for what in ("results", "exact"):
+                with self.subTest(text, what=what):
+                    self.write("p.json", problem)
+                    said = self.call("run", "p.json", "--" + what, what, code=3)
+                    self.assertIn(text, said)
+                    self.assertFalse((self.dir / what).exists())
+
     def test_a_batch_may_be_empty(self):
         self.problem("bias_backward")
         self.write("p.diff_dst.npy", npy("<f4", [0, 3, 2], []))
@@ -256,7 +382,7 @@ class Run(Case):
                  (header_of("") + data, "has a header that is no plain array's"),
                  (header_of(head.replace("3", "99999999999999999999")) + data, "has a size beyond 64 bits"),
                  (header_of(head.replace("3", "4611686018427387904")) + data, "has too many axes or elements"),
-                 (header_of(head.replace("3", "1, 1, 1, 3")) + data, "has too many axes or elements"),
+                 (header_of(head.replace("3", "1, 1, 1, 1, 3")) + data, "has too many axes or elements"),
                  (header_of(head.replace("3", "1000000000000")) + data, "is cut off: 24 bytes of data"),
                  (header_of(" " * 5000) + data, "has a header that is no plain array's")]
         self.problem("bias_backward")
@@ -399,6 +525,47 @@ class Suite(Case):
         # an error within the bound is none
         self.change(average, lambda v: beyond(v, 0.5))
         self.assertIn(" 0 failed", self.call("verify", "suite", "results"))
+
+    def test_a_list_may_have_options(self):
+        """Own results pass. A result that ignores the value before the call is refused."""
+        problems = self.make(operators="gradients", where="a", count=4)
+        sums = ("convolution_backward_weights", "conv_transpose_backward_weights", "bias_backward")
+        for p in problems:
+            del p["hashes"]
+            p["options"] = {"output": "accumulate"}
+            if p["operator"] in sums and p["name"][-1] in "13":
+                p["options"]["summation"] = "per_image"
+                images = p["shapes"]["diff_dst"][:1]
+                p["shapes"] = {name: (images if name in ("diff_weights", "diff_bias") else []) + shape
+                               for name, shape in p["shapes"].items()}
+            elif p["operator"] in sums:
+                p["options"]["summation"] = "image_by_image"
+        self.write("list.json", {"problems": problems})
+        self.call("generate", "suite", "--from", "list.json", "--list", "new.json")
+        self.call("generate", "again", "--from", "new.json")
+        made = json.loads((self.dir / "new.json").read_text())["problems"]
+        self.assertEqual([p["options"] for p in made], [p["options"] for p in problems])
+        self.call("run", "suite", "--results", "results")
+        said = self.call("verify", "suite", "results")
+        self.assertIn("%d passed, 0 failed" % len(problems), said)
+        for p in made:
+            outputs = [name for name in p["shapes"] if name not in ("src", "dst", "diff_dst", "weights", "indices")]
+            for output in outputs:
+                stem = "%s.%s.npy" % (p["name"], output)
+                before = self.dir / "suite" / "inputs" / ("%s.previous_%s.npy" % (p["name"], output))
+                self.assertEqual(load(before)[:2], load(self.dir / "results" / stem)[:2])
+                if p["options"].get("summation") == "per_image":
+                    self.assertEqual(load(before)[1][0], p["shapes"]["diff_dst"][0])
+        for p in made:  # the same calls as if they overwrote
+            del p["options"]["output"]
+            del p["hashes"]
+        (self.dir / "suite" / "overwrite.json").write_text(json.dumps(made))
+        self.call("run", "suite/overwrite.json", "--inputs", "suite/inputs", "--results", "other")
+        said = self.call("verify", "suite", "other", code=1)
+        faults = [p["name"] for p in made if p["values"]["pattern"] in ("uniform", "positive")]
+        self.assertGreater(len(faults), 20)
+        for name in faults:
+            self.assertIn("FAIL %s: " % name, said)
 
     def test_what_rounds_to_infinity_must_be_infinite(self):
         """A conversion that saturates is a fault."""

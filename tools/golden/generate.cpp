@@ -156,7 +156,7 @@ void put_shapes(problem& p, const forward_shapes& f) {
             if (r.optional) continue;
             const bool large = r.name == "src" || r.name == "diff_src";
             const bool filter = r.name == "weights" || r.name == "diff_weights";
-            if (r.name != "diff_bias") p.shapes[std::string(r.name)] = large ? f.src : filter ? f.weights : f.dst;
+            if (r.name != "diff_bias") p.shapes[r.name] = sizes_of(large ? f.src : filter ? f.weights : f.dst);
         }
     }
 }
@@ -254,8 +254,8 @@ requires(std::is_same_v<Attributes, gk::avg_pool_attributes> || std::is_same_v<A
     const std::int64_t channels = r.integer(1, l.channels);
     // sums longer than those of other operators' elements: up to all elements of a tensor
     gk::extents spatial = draw_spatial(r, rank, 3 * l.spatial);
-    p.shapes["diff_dst"] = activation(a.data_format, r.integer(1, l.batch), channels, spatial);
-    p.shapes["diff_bias"] = {{channels}};
+    p.shapes["diff_dst"] = sizes_of(activation(a.data_format, r.integer(1, l.batch), channels, spatial));
+    p.shapes["diff_bias"] = {channels};
     return fits(p.shapes["diff_dst"], l);
 }
 
@@ -276,10 +276,10 @@ requires(std::is_same_v<Attributes, gk::avg_pool_attributes> || std::is_same_v<A
     if (!fit) return std::nullopt;
     const auto channels = [&](const gk::extents& e) { return layout == gk::data_format::ncx ? e[1] : e[rank + 1]; };
     for (const role& role : p.facts().inputs)
-        if (role.name == "bias" && r.percent(50)) p.shapes["bias"] = {{channels(p.shape_of("dst"))}};
+        if (role.name == "bias" && r.percent(50)) p.shapes["bias"] = {channels(p.shape_of("dst"))};
     for (const role& role : p.facts().outputs) {
         if (role.name == "diff_bias" && role.optional && r.percent(50))
-            p.shapes["diff_bias"] = {{channels(p.shape_of("diff_dst"))}};
+            p.shapes["diff_bias"] = {channels(p.shape_of("diff_dst"))};
         if (role.name == "indices") p.shapes["indices"] = p.shape_of("dst");
     }
     // plain numbers as often as two other patterns
@@ -292,7 +292,7 @@ requires(std::is_same_v<Attributes, gk::avg_pool_attributes> || std::is_same_v<A
 void widen(problem& p) {
     for (const auto* list : {&p.facts().inputs, &p.facts().outputs})
         for (const role& r : *list)
-            if (r.may_be_f32 && p.shapes.contains(r.name)) p.types[std::string(r.name)] = element::f32;
+            if (r.may_be_f32 && p.shapes.contains(r.name)) p.types[r.name] = element::f32;
 }
 
 /// Operators whose terms are products of two inputs.
@@ -301,11 +301,13 @@ void widen(problem& p) {
            o == op::conv_transpose || o == op::conv_transpose_backward_data || o == op::conv_transpose_backward_weights;
 }
 
-/// Writes the numbers of input `operand`.
-void fill(tensor& t, const recipe& values, int operand, bool is_factor) {
-    const std::uint64_t seed = scramble(values.seed + static_cast<std::uint64_t>(operand));
-    const gk::dynamic_view view(data_type_of(t.type), t.bytes.data(), t.shape);
-    const gk::status s = gk::test::fill(view, values.pattern, seed, is_factor ? operand : 0);
+/// Writes the numbers of input `number`. `operand` is what it is to test::fill.
+void fill(tensor& t, const recipe& values, int number, int operand) {
+    const std::uint64_t seed = scramble(values.seed + static_cast<std::uint64_t>(number));
+    // Gradients per image may have an axis more than a view; what is no factor needs none.
+    const sizes shape = operand < 2 ? t.shape : sizes{static_cast<std::int64_t>(t.size())};
+    const gk::dynamic_view view(data_type_of(t.type), t.bytes.data(), shape);
+    const gk::status s = gk::test::fill(view, values.pattern, seed, operand);
     if (!s) throw failure(gk::to_string(s));
 }
 
@@ -339,16 +341,19 @@ std::vector<problem> generate(const generate_request& request) {
 
 tensors make_inputs(const problem& p) {
     tensors inputs;
-    int operand = 0;
-    for (const role& r : p.facts().inputs) {
-        if (!p.shapes.contains(r.name)) continue;
-        tensor& t = inputs[std::string(r.name)] = tensor(p.type_of(r), p.shape_of(r.name));
-        if (!r.is_index) fill(t, *p.values, operand, multiplies(p.operation));
-        ++operand;
+    int number = 0;
+    for (const role& r : p.inputs()) {
+        if (!p.shapes.contains(tensor_of(r.name))) continue;
+        tensor& t = inputs[r.name] = tensor(p.type_of(r), p.shape_of(r.name));
+        // A value before the call is added, as a bias is.
+        const int operand = tensor_of(r.name) != r.name ? 2 : multiplies(p.operation) ? number : 0;
+        if (!r.is_index) fill(t, *p.values, number, operand);
+        ++number;
     }
     if (p.operation == op::lp_pool_backward) {  // the norms, as the forward pass rounds them
         problem pool = p;
         pool.operation = op::lp_pool;
+        pool.options = {};
         const tensors norms = expected(pool, {{"src", inputs.at("src")}}).exact;
         tensor& dst = inputs.at("dst");
         for (std::size_t i = 0; i < dst.size(); ++i) dst.set(i, norms.at("dst").at(i));
@@ -357,11 +362,12 @@ tensors make_inputs(const problem& p) {
         if (!p.made_by) throw failure(p.name + ": has no made_by");
         problem pool = p;
         pool.operation = op::max_pool;
+        pool.options = {};
         pool.attribute = *p.made_by;
         pool.shapes = {
             {"src", p.shape_of("diff_src")}, {"dst", p.shape_of("diff_dst")}, {"indices", p.shape_of("indices")}};
         tensor src(p.type, p.shape_of("diff_src"));
-        fill(src, *p.values, operand, false);
+        fill(src, *p.values, number, 0);
         inputs["indices"] = expected(pool, {{"src", src}}).exact.at("indices");
     }
     return inputs;

@@ -41,10 +41,10 @@ verdict judge(const tensor& result, const tensor& exact, const tensor& bounds) {
     return v;
 }
 
-std::string text_of(const verdict& v, const std::string& name, const gk::extents& shape) {
+std::string text_of(const verdict& v, const std::string& name, const sizes& shape) {
     std::string index;
     std::size_t rest = v.worst_at;
-    for (std::size_t axis = shape.rank(); axis-- > 0;) {
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
         const auto n = static_cast<std::size_t>(shape[axis]);
         index = std::to_string(rest % n) + (index.empty() ? "" : ", ") + index;
         rest /= n;

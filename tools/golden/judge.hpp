@@ -28,6 +28,6 @@ struct verdict {
 [[nodiscard]] verdict judge(const tensor& result, const tensor& exact, const tensor& bounds);
 
 /// The element that is worst, as one line: "diff_src[0, 3, 1]: got 0.5, exact 0.25, bound 1e-06; 3 of 64 elements".
-[[nodiscard]] std::string text_of(const verdict& v, const std::string& name, const gk::extents& shape);
+[[nodiscard]] std::string text_of(const verdict& v, const std::string& name, const sizes& shape);
 
 }  // namespace golden

@@ -138,7 +138,7 @@ int for_each_problem(std::vector<problem>& problems, const common_options& commo
 /// The inputs of a problem from files. An optional input is read if the problem gives its shape or no shapes at all.
 [[nodiscard]] tensors read_inputs(const problem& p, const fs::path& directory) {
     tensors inputs;
-    for (const role& r : p.facts().inputs) {
+    for (const role& r : p.inputs()) {
         const fs::path file = file_of(directory, p, r.name);
         if (r.optional && !p.shapes.contains(r.name) && (!p.shapes.empty() || !fs::exists(file))) continue;
         inputs.emplace(r.name, read_npy(file, p.type_of(r)));
@@ -249,15 +249,15 @@ int generate_command(const generate_options& options, const common_options& comm
     const fs::path directory = options.directory;
     const int code = for_each_problem(problems, common, [&](problem& p) {
         if (!p.values) throw failure(p.name + ": has no values");
+        complete_shapes(p, {});
         const tensors inputs = make_inputs(p);
-        complete_shapes(p, inputs);
         const expectation e = expected(p, inputs);
         if (!options.directory.empty()) {
             write_tensors(directory / "inputs", p, inputs);
             write_tensors(directory / "expected", p, e.exact);
             write_tensors(directory / "bounds", p, e.bounds);
         }
-        const std::string input_hash = hash_of(inputs, p.facts().inputs);
+        const std::string input_hash = hash_of(inputs, p.inputs());
         const std::string expected_hash = hash_of(e.exact, p.facts().outputs);
         const bool same = p.input_hash.empty() || (p.input_hash == input_hash && p.expected_hash == expected_hash);
         const char* const what = p.input_hash == input_hash ? "expected values" : "inputs";
@@ -298,7 +298,7 @@ struct finding {
         const tensor exact = read_npy(file_of(suite / "expected", p, r.name), r.is_index ? element::i64 : element::f64);
         const tensor limits = read_npy(file_of(suite / "bounds", p, r.name), element::f64);
         if (exact.shape != p.shape_of(r.name) || limits.shape != exact.shape)
-            throw failure(p.name + ": the suite's " + std::string(r.name) + " has another shape than its problem says");
+            throw failure(p.name + ": the suite's " + r.name + " has another shape than its problem says");
         const fs::path file = file_of(options.results, p, r.name);
         if (!fs::exists(file)) {
             ++missing;
@@ -319,7 +319,7 @@ struct finding {
         }
         const verdict v = judge(result, exact, limits);
         f.worst = std::max(f.worst, v.worst);
-        if (!v.passes()) f.messages.push_back(text_of(v, std::string(r.name), exact.shape));
+        if (!v.passes()) f.messages.push_back(text_of(v, r.name, exact.shape));
     }
     if (!f.messages.empty()) {
         f.verdict = "fail";

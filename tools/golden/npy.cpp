@@ -35,7 +35,7 @@ constexpr std::size_t longest_header = 4096;  // that of a plain array has 118 b
 struct npy_parts {
     std::string type;  ///< "f4"
     std::string order;
-    gk::extents shape{};
+    sizes shape{};
     std::string_view data{};
 };
 
@@ -130,7 +130,7 @@ namespace {
 
 template <class T>
 [[nodiscard]] std::string dump(const tensor& t) {
-    const std::vector<std::size_t> shape(t.shape.values().begin(), t.shape.values().end());
+    const std::vector<std::size_t> shape(t.shape.begin(), t.shape.end());
     return xt::dump_npy(xt::adapt(t.data<T>(), t.size(), xt::no_ownership(), shape));
 }
 

@@ -16,13 +16,13 @@
 namespace golden {
 
 const std::vector<operator_facts>& operators() {
-    constexpr role src{.name = "src"}, dst{.name = "dst"}, diff_src{.name = "diff_src"}, diff_dst{.name = "diff_dst"};
-    constexpr role weights{.name = "weights"}, bias{.name = "bias", .optional = true, .may_be_f32 = true};
-    constexpr role diff_weights{.name = "diff_weights", .may_be_f32 = true};
-    constexpr role diff_bias{.name = "diff_bias", .may_be_f32 = true};
-    constexpr role also_diff_bias{.name = "diff_bias", .optional = true, .may_be_f32 = true};
-    constexpr role indices{.name = "indices", .is_index = true};
-    constexpr role also_indices{.name = "indices", .optional = true, .is_index = true};
+    const role src{.name = "src"}, dst{.name = "dst"}, diff_src{.name = "diff_src"}, diff_dst{.name = "diff_dst"};
+    const role weights{.name = "weights"}, bias{.name = "bias", .optional = true, .may_be_f32 = true};
+    const role diff_weights{.name = "diff_weights", .may_be_f32 = true};
+    const role diff_bias{.name = "diff_bias", .may_be_f32 = true};
+    const role also_diff_bias{.name = "diff_bias", .optional = true, .may_be_f32 = true};
+    const role indices{.name = "indices", .is_index = true};
+    const role also_indices{.name = "indices", .optional = true, .is_index = true};
     const gk::convolution_attributes conv{};
     const gk::conv_transpose_attributes transposed{};
     static const std::vector<operator_facts> table{
@@ -78,6 +78,14 @@ std::vector<role> problem::wanted_outputs() const {
     return wanted;
 }
 
+std::vector<role> problem::inputs() const {
+    std::vector<role> all = facts().inputs;
+    if (options.output != gk::output_mode::accumulate) return all;
+    for (const role& r : wanted_outputs())
+        if (!r.is_index) all.push_back({.name = previous_of(r.name)});
+    return all;
+}
+
 namespace {
 
 // Words of enumerations, in the order of their numbers.
@@ -99,8 +107,15 @@ constexpr std::string_view words(gk::index_base, std::size_t i) {
 constexpr std::string_view words(gk::storage_order, std::size_t i) {
     return std::array<std::string_view, 3>{"row_major", "column_major"}[i];
 }
+constexpr std::string_view words(gk::output_mode, std::size_t i) {
+    return std::array<std::string_view, 3>{"overwrite", "accumulate"}[i];
+}
+constexpr std::string_view words(gk::summation, std::size_t i) {
+    return std::array<std::string_view, 4>{"joint", "image_by_image", "per_image"}[i];
+}
 
-/// Calls fn(name, member) for every member of attributes. Shapes of results are not among them: those are tensors' shapes.
+/// Calls fn(name, member) for every member of attributes, or of options. Shapes of results are not among them: those are
+/// tensors' shapes.
 template <class Attributes, class Fn>
 void for_each_attribute(Attributes& a, const Fn& fn) {
     if constexpr (requires { a.kernel; }) fn("kernel", a.kernel);
@@ -119,6 +134,8 @@ void for_each_attribute(Attributes& a, const Fn& fn) {
     if constexpr (requires { a.weights_format; }) fn("weights_format", a.weights_format);
     if constexpr (requires { a.index_base; }) fn("index_base", a.index_base);
     if constexpr (requires { a.storage_order; }) fn("storage_order", a.storage_order);
+    if constexpr (requires { a.output; }) fn("output", a.output);
+    if constexpr (requires { a.summation; }) fn("summation", a.summation);
 }
 
 /// What a problem says wrongly. `where` is the path to the member.
@@ -135,11 +152,16 @@ void for_each_attribute(Attributes& a, const Fn& fn) {
     return value.get_ref<const std::string&>();
 }
 
-void read(const json& value, gk::extents& e, const std::string& where) {
+void read(const json& value, sizes& s, const std::string& where) {
     if (!value.is_array()) throw wrong(where, "expected a list of integers");
-    e = {};
-    for (const json& n : value) e.push_back(integer_from(n, where));
-    if (e.rank() > gk::extents::capacity) throw wrong(where, "has more than 5 entries");
+    s = {};
+    for (const json& n : value) s.push_back(integer_from(n, where));
+}
+void read(const json& value, gk::extents& e, const std::string& where) {
+    sizes s;
+    read(value, s, where);
+    if (s.size() > gk::extents::capacity) throw wrong(where, "has more than 5 entries");
+    e = s;
 }
 void read(const json& value, std::int64_t& n, const std::string& where) { n = integer_from(value, where); }
 void read(const json& value, std::optional<std::int64_t>& n, const std::string& where) {
@@ -161,10 +183,7 @@ requires(std::is_enum_v<Enumeration>) void read(const json& value, Enumeration& 
     throw wrong(where, "\"" + text + "\", expected " + std::string(words_of(e)));
 }
 
-void write(json& object, const char* name, const gk::extents& e) {
-    object[name] = json::array();
-    for (const std::int64_t n : e.values()) object[name].push_back(n);
-}
+void write(json& object, const char* name, const gk::extents& e) { object[name] = sizes_of(e); }
 template <class Enumeration>
 requires(std::is_enum_v<Enumeration>) void write(json& object, const char* name, Enumeration e) {
     object[name] = std::string(words(e, static_cast<std::size_t>(e)));
@@ -178,7 +197,8 @@ void require_object(const json& value, const std::string& where) {
 }
 
 template <class Attributes>
-void read_attributes(const json& object, Attributes& a, const std::string& where) {
+void read_attributes(const json& object, Attributes& a, const std::string& where,
+                     const char* unknown = "the operator has no such attribute") {
     require_object(object, where);
     std::set<std::string, std::less<>> known;
     for_each_attribute(a, [&](const char* name, auto& member) {
@@ -186,7 +206,7 @@ void read_attributes(const json& object, Attributes& a, const std::string& where
         if (object.contains(name)) read(object[name], member, where + "." + name);
     });
     for (const auto& [name, value] : object.items())
-        if (!known.contains(name)) throw wrong(where + "." + name, "the operator has no such attribute");
+        if (!known.contains(name)) throw wrong(where + "." + name, unknown);
 }
 
 template <class Attributes>
@@ -275,6 +295,8 @@ void read_member(problem& p, const std::string& name, const json& value, const s
         }
     } else if (name == "attributes") {
         std::visit([&](auto& a) { read_attributes(value, a, where); }, p.attribute);
+    } else if (name == "options") {
+        read_attributes(value, p.options, where, "there is no such option");
     } else if (name == "values") {
         require_object(value, where);
         if (!value.contains("pattern") || !value.contains("seed")) throw wrong(where, "expected pattern and seed");
@@ -315,10 +337,12 @@ json json_of(const problem& p) {
     for (const auto& [tensor, type] : p.types) object["types"][tensor] = facts_of(type).name;
     for (const auto* list : {&p.facts().inputs, &p.facts().outputs})
         for (const role& r : *list)
-            if (p.shapes.contains(r.name)) write(object["shapes"], std::string(r.name).c_str(), p.shape_of(r.name));
+            if (p.shapes.contains(r.name)) object["shapes"][r.name] = p.shape_of(r.name);
     if (!p.outputs.empty()) object["outputs"] = p.outputs;
     const json a = std::visit([](const auto& v) { return json_of_attributes(v); }, p.attribute);
     if (!a.empty()) object["attributes"] = a;
+    const json o = json_of_attributes(p.options);
+    if (!o.empty()) object["options"] = o;
     if (p.made_by) object["made_by"] = json_of_attributes(*p.made_by);
     if (p.values) object["values"] = {{"pattern", gk::test::name_of(p.values->pattern)}, {"seed", p.values->seed}};
     if (!p.input_hash.empty()) object["hashes"] = {{"inputs", p.input_hash}, {"expected", p.expected_hash}};

@@ -8,6 +8,10 @@
 // may be left out where their files are read, and those of outputs where they can be inferred. An optional output (diff_bias,
 // indices) is computed if it has a shape or stands in `outputs`. `values`, `made_by` and `hashes` are those of generated
 // suites.
+//
+// `"options": {"output": "accumulate", "summation": "per_image"}` are members of plan_options. An output that accumulates has
+// an input of its type and shape, its value before the call: previous_diff_weights for diff_weights. Gradients per image have
+// an axis of N images before those of one image.
 #pragma once
 
 #include <array>
@@ -16,6 +20,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -24,6 +29,7 @@
 #include <nlohmann/json.hpp>
 
 #include <gradkern/attributes.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/tensor_view.hpp>
 #include <gradkern/testing/generate.hpp>
 #include <gradkern/testing/problem.hpp>
@@ -44,7 +50,7 @@ using attributes = std::variant<gk::avg_pool_attributes, gk::lp_pool_attributes,
 
 /// A tensor of an operator.
 struct role {
-    std::string_view name{};
+    std::string name{};
     bool optional = false;
     bool may_be_f32 = false;  ///< where the others have 16 bits
     bool is_index = false;
@@ -67,6 +73,16 @@ struct operator_facts {
 /// The row with this name; null if there is none.
 [[nodiscard]] const operator_facts* find_operator(std::string_view name);
 
+/// The input that is the value of an output before the call.
+inline constexpr std::string_view previous_prefix = "previous_";
+[[nodiscard]] inline std::string previous_of(const std::string& output) {
+    return std::string(previous_prefix) + output;
+}
+/// The tensor of the operator whose type and shape an input has: itself, or the output whose previous value it is.
+[[nodiscard]] constexpr std::string_view tensor_of(std::string_view input) {
+    return input.starts_with(previous_prefix) ? input.substr(previous_prefix.size()) : input;
+}
+
 /// How the inputs of a generated problem are made: test::fill.
 struct recipe {
     gk::test::pattern pattern{};
@@ -79,8 +95,9 @@ struct problem {
     op operation{};
     element type = element::f32;
     std::map<std::string, element, std::less<>> types{};
-    std::map<std::string, gk::extents, std::less<>> shapes{};
+    std::map<std::string, sizes, std::less<>> shapes{};
     attributes attribute{};
+    gk::plan_options options{};                        ///< output and summation
     std::vector<std::string> outputs{};                ///< optional ones without a shape
     std::optional<recipe> values{};                    ///< of a generated problem
     std::optional<gk::max_pool_attributes> made_by{};  ///< of generated indices: the pool whose indices they are
@@ -91,14 +108,26 @@ struct problem {
     /// The type of a tensor.
     [[nodiscard]] element type_of(const role& r) const {
         if (r.is_index) return element::i64;
-        const auto found = types.find(r.name);
+        const auto found = types.find(tensor_of(r.name));
         return found == types.end() ? type : found->second;
     }
     /// Its shape; empty if it is not given.
-    [[nodiscard]] gk::extents shape_of(std::string_view tensor) const {
-        const auto found = shapes.find(tensor);
-        return found == shapes.end() ? gk::extents{} : found->second;
+    [[nodiscard]] sizes shape_of(std::string_view tensor) const {
+        const auto found = shapes.find(tensor_of(tensor));
+        return found == shapes.end() ? sizes{} : found->second;
     }
+    /// Whether a tensor is one for each image: to the library it has the shape of one, and the others lie behind it.
+    [[nodiscard]] bool is_per_image(std::string_view tensor) const {
+        const std::string_view name = tensor_of(tensor);
+        return options.summation == gk::summation::per_image && (name == "diff_weights" || name == "diff_bias");
+    }
+    /// Its shape to the library.
+    [[nodiscard]] gk::extents call_shape_of(std::string_view tensor) const {
+        const sizes shape = shape_of(tensor);
+        return std::span(shape).subspan(is_per_image(tensor) && !shape.empty() ? 1 : 0);
+    }
+    /// The inputs, also the previous values of outputs that accumulate.
+    [[nodiscard]] std::vector<role> inputs() const;
     /// The outputs that are computed.
     [[nodiscard]] std::vector<role> wanted_outputs() const;
 };

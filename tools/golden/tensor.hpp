@@ -70,18 +70,22 @@ template <class Fn>
     }
 }
 
+/// Sizes of the axes of a tensor. gk::extents has room for five; gradients per image may have one more.
+using sizes = std::vector<std::int64_t>;
+[[nodiscard]] inline sizes sizes_of(const gk::extents& e) { return {e.values().begin(), e.values().end()}; }
+
 /// A list of sizes as text: (2, 3, 8).
-[[nodiscard]] inline std::string text_of(const gk::extents& shape) {
+[[nodiscard]] inline std::string text_of(const sizes& shape) {
     std::string text = "(";
-    for (const std::int64_t n : shape.values()) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+    for (const std::int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
     return text + ")";
 }
 
 /// The number of elements of a shape; a failure if 64 bits do not hold the number of their bytes.
-[[nodiscard]] inline std::size_t count_of(const gk::extents& shape) {
+[[nodiscard]] inline std::size_t count_of(const sizes& shape) {
     std::int64_t count = 1;
-    bool fits = shape.rank() <= gk::extents::capacity;
-    for (const std::int64_t n : shape.values())
+    bool fits = shape.size() <= gk::extents::capacity + 1;
+    for (const std::int64_t n : shape)
         fits = fits && n >= 0 && !__builtin_mul_overflow(count, n, &count) && count < (std::int64_t{1} << 58);
     if (!fits) throw failure("the shape " + text_of(shape) + " has too many axes or elements");
     return static_cast<std::size_t>(count);
@@ -90,12 +94,12 @@ template <class Fn>
 /// A dense tensor, row-major.
 struct tensor {
     element type = element::f32;
-    gk::extents shape{};
+    sizes shape{};
     std::vector<std::byte> bytes{};
 
     tensor() = default;
     /// Of zeros.
-    tensor(element t, const gk::extents& s) : type(t), shape(s), bytes(count_of(s) * facts_of(t).bytes) {}
+    tensor(element t, const sizes& s) : type(t), shape(s), bytes(count_of(s) * facts_of(t).bytes) {}
 
     [[nodiscard]] std::size_t size() const { return bytes.size() / facts_of(type).bytes; }
     /// The elements, whose type must be T's.
