@@ -72,8 +72,9 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
-    std::int64_t channels_in_place = 0;     ///< 1x1: of the large side, at most, where close pixels are not packed
-    std::int64_t sums_of_taps = 64 << 10;   ///< sums of a task whose rows are taps: of one group,
+    /// 1x1 in NXC: whether pixels are packed, and those of the next chunk prefetched to L2 meanwhile; or read in place.
+    bool packs_pixels = true;
+    std::int64_t sums_of_taps = 64 << 10;         ///< sums of a task whose rows are taps: of one group,
     std::int64_t sums_of_group_taps = 4 << 10;    ///< across groups, which stay in L1,
     std::int64_t sums_of_shared_taps = 16 << 10;  ///< and where lanes share the numbers of their group
     std::int64_t most_packed = 1024 << 10;        ///< packed lines of a chunk there, at most
@@ -117,7 +118,8 @@ struct cpu_quirks {
     /// instructions for CPUs that issue four a cycle; others wait for so many loads (4 to 7 %).
     bool reload_broadcasts = false;
     /// Whether tiles wait for lines of the last cache. It pays to copy what they read piece by piece (dense_path: 0.63 to 1.06 of the time on
-    /// a Zen 3), and to prefetch short depthwise windows. A Sapphire Rapids with AVX2 does not wait (88 GF/s where a Zen 3 had 46).
+    /// a Zen 3), and to prefetch short depthwise windows and short pixels of 1x1 kernels (0.54 to 1.0). A Sapphire Rapids with AVX2 does not wait
+    /// (88 GF/s where a Zen 3 had 46).
     bool waits_for_last_level = false;
     // Where tiles wait then: taps of depthwise windows that are over before a line is there, and bytes of the pixels of 1x1 kernels.
     std::int64_t short_window = 25;
@@ -148,9 +150,6 @@ struct machine {
 #endif
 #if defined(__AVX2__)
     m.tile.shuffled_floats = 8;
-#if !defined(__AVX512F__)
-    m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
-#endif
 #endif
 #if defined(__AVX512F__)
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
@@ -161,16 +160,14 @@ struct machine {
     m.tile.narrow_vectors = 2;
     m.tile.sliding_rows = 14;
     m.tile.unrolled_terms = 4;
+    m.weight_gradients.packs_pixels = false;  // tiles prefetch the large side
     m.tile.one_and_a_half = true;
     m.tile.shuffled_floats = 16;
 #endif
 
     constexpr int cpu = GRADKERN_DETAIL_TUNED_CPU;
     m.cache.two_mb_l2 = cpu == GRADKERN_DETAIL_CPU_sapphire_rapids || cpu == GRADKERN_DETAIL_CPU_granite_rapids;
-    if (m.cache.two_mb_l2) {
-        m.cache.packed_panel = m.cache.packed_panel_apart = std::int64_t{1536} << 10;
-        m.weight_gradients.channels_in_place = INT64_MAX;  // L2 holds a chunk of both sides
-    }
+    if (m.cache.two_mb_l2) m.cache.packed_panel = m.cache.packed_panel_apart = std::int64_t{1536} << 10;
     m.quirk.prefetch_streams = m.quirk.fast_far_reads = cpu == GRADKERN_DETAIL_CPU_zen5;
     m.quirk.waits_for_last_level = cpu == GRADKERN_DETAIL_CPU_zen3;
 #if defined(__AVX512F__)

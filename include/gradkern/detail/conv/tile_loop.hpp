@@ -226,6 +226,13 @@ private:
         return tiles_for<operand::scalar, row_unit<operand::scalar>, Real>(width);
     }
 
+    /// Whether tiles prefetch the pixels of the next call: short ones of 1x1 kernels in NXC, which a CPU that waits for lines of the last cache
+    /// does not fetch in time.
+    [[nodiscard]] bool prefetches_pixels() const noexcept {
+        return target.quirk.waits_for_last_level && g_.taps() == 1 && g_.groups == 1 && t_.in_place() && !t_.in_16bit &&
+               t_.in[1] == 1 && g_.in_channels * std::int64_t{sizeof(Real)} <= target.quirk.short_pixel;
+    }
+
     /// Prefetches so many bytes of the next lines that tiles which begin at `from` read, no more than L1 holds; returns whether it did.
     [[nodiscard]] bool prefetch_lines(std::int64_t from, std::int64_t bytes) const noexcept {
         if (lines_ahead_ == 0 || bytes * lines_ahead_ > target.prefetch.most_lines_ahead) return false;
@@ -266,6 +273,12 @@ private:
                                     .tiles = tiles,
                                     .a_next = count * read_step,
                                     .c_next = c.next_tile};
+            if (tiles > 1 && prefetches_pixels()) {  // each panel a part of them
+                const std::int64_t lines = shape::ceil_div(g_.in_channels, simd::line_elements<Real>);
+                const std::int64_t part = shape::ceil_div(lines, t_.panels);
+                call.a_lines = std::max<std::int64_t>(std::min(part, lines - p * part), 0);
+                call.a_ahead = tiles * call.a_next + p * part * simd::line_elements<Real>;
+            }
             if (tiles == 1) {  // whole panels of a group from this one on
                 const bool several = (fused_ || output_.is_direct()) && used == g_.panels.width;
                 if (several) call.tiles = std::min(t_.panels - p, (g_.lane_channels() - lane) / used);

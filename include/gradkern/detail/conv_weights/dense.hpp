@@ -42,6 +42,7 @@
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/dense_tiles.hpp>
+#include <gradkern/detail/conv_weights/next_chunk.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
@@ -317,6 +318,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     const tap_buffer<accumulate_t<T>> buffer{pack_tap<T>, from, array_at<accumulate_t<T>>(slice, p.at_large),
                                              p.axes[2].stride == 1};
     dense_tiles<accumulate_t<T>> tiles(p, t, slice);
+    next_chunk next;
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
         if constexpr (simd::is_wide<T>) {
@@ -326,6 +328,11 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
             }
         }
         tiles.take_small(small + t.small, c, slice);
+        tiles.next = nullptr;
+        if (prefetches_next_chunk(p) && i + 1 < p.chunks.count) {
+            next = next_chunk(p, t, p.chunks[i + 1], from, small + t.small);
+            tiles.next = &next;
+        }
         const std::int64_t block = window_channels(p, c, t.channels);
         for (std::int64_t d = 0; d < p.axes[0].kernel && block > 0; ++d) {
             const line_window window = window_of(p, c, d);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/next_chunk.hpp>
 #include <gradkern/detail/conv_weights/plan.hpp>
 #include <gradkern/detail/micro/one_and_a_half_tile.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
@@ -47,11 +48,10 @@ namespace detail::conv_weights {
     // Few channels leave a tile most of its rows: taps fill them, where they share the lanes.
     if (!p.moves_lanes() && q.task_channels < 2 * tile_rows)
         q.task_taps = std::min(p.axes[2].kernel, channel_block / q.task_channels);
-    // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that
-    // are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides, or few channels meet them.
-    const bool few_tiles = taps * p.large_channels <= 4 * tile_rows;
-    const bool close =
-        taps == 1 && p.large_channels <= block.channels_in_place && p.small[4] < p.real.in_memory_of(block.far_pixels);
+    // Where the small side is whole vectors, a few tiles read it as fast in place, if L2 does not have it already, and any number
+    // of them pixels that are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides.
+    const bool few_tiles = taps * p.large_channels <= 4 * tile_rows && !(taps == 1 && block.packs_pixels);
+    const bool close = taps == 1 && target.cache.two_mb_l2 && p.small[4] < p.real.in_memory_of(block.far_pixels);
     if (p.is_wide() && p.small[1] == 1 && q.has_whole_panels() &&
         (p.moves_lanes() || few_tiles || close || p.small[4] == q.panel_width))
         q.small_source = source::in_place;
@@ -120,6 +120,7 @@ struct dense_tiles {
     k_segment* list = nullptr;
     Real* sum = nullptr;
     std::int64_t ahead = 0;  // to what is prefetched of the large side
+    next_chunk* next = nullptr;
 
     dense_tiles(const plan& planned, const task& tasked, std::byte* slice) noexcept
         : p(planned),
@@ -248,6 +249,7 @@ struct dense_tiles {
                                   .c = to.data(),
                                   .mode = tile_mode::add,
                                   .a_ahead = ahead});
+                if (next != nullptr) next->prefetch_for_tile();
             });
         }
     }

@@ -29,7 +29,7 @@ inline constexpr std::array<path, 9> paths{{
 
 /// Whether 1x1 kernels take a tenth less time with the sides swapped: either may lie in the lanes. Where channels lie
 /// apart, those in the lanes are transposed, which takes a number about as long as a multiply-add a vector; else empty
-/// lanes decide.
+/// lanes decide. Where both sides are copied, more channels in the lanes take less time (0.75 to 0.97; 11 layers, Zen 3).
 [[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
     // vectors of products, and numbers to transpose
@@ -39,6 +39,8 @@ inline constexpr std::array<path, 9> paths{{
     };
     const std::int64_t as_given = work(p.small_channels, p.small[1], p.large_channels);
     const std::int64_t swapped = work(p.large_channels, p.large[1], p.small_channels);
+    const bool copies = target.weight_gradients.packs_pixels && p.has_neighbouring_channels();
+    if (copies && p.large_channels > p.small_channels) return swapped <= as_given;
     return swapped < as_given - as_given / 10;
 }
 

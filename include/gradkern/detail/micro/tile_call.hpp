@@ -61,8 +61,9 @@ struct tile_call_of {
     /// apart that no CPU fetches them by itself. The addresses may leave the tensor.
     std::ptrdiff_t a_ahead = 0;
     std::ptrdiff_t c_ahead = 0;
-    bool no_prefetch = false;  ///< rows that are vectors: no prefetch
-    std::ptrdiff_t tiles = 1;  ///< so many tiles one after the other, each that far behind its predecessor:
+    std::ptrdiff_t a_lines = 0;  ///< operand::scalar: so many lines of the cache of each row, at a_ahead
+    bool no_prefetch = false;    ///< rows that are vectors: no prefetch
+    std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;

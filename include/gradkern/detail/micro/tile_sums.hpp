@@ -128,6 +128,12 @@ GRADKERN_ALWAYS_INLINE void prefetch_row_ahead(const tile_call_of<Real>& call, c
     simd::prefetch_to_write(c, from.c + call.c_ahead);
     GRADKERN_UNROLL
     for (std::ptrdiff_t j = 1; j <= steps; ++j) simd::prefetch_to_write(c, from.c + call.c_ahead + j * last / steps);
+    if constexpr (A == operand::scalar) {
+        const Real* a = call.a[i] + from.a;
+        GRADKERN_NO_UNROLL
+        for (std::ptrdiff_t j = 0; j < call.a_lines; ++j)
+            simd::prefetch_to_l2(a, call.a_ahead + j * simd::line_elements<Real>);
+    }
     if constexpr (A == operand::vector || is_group<A>) {
         const Real* a = call.a[i] + from.a;
         GRADKERN_UNROLL
