@@ -88,6 +88,8 @@ struct step_costs {
     double spread_vectors = 7.5;     ///< a float that is written to lanes one by one, in multiply-adds of a vector
     std::int64_t single_column = 3;  ///< columns that one column costs as much as, where it is transposed
     double line_loop = 1.15;         ///< times the multiply-adds of lines, whose ends fill no tile
+    double line = 0;                 ///< beginning and ending one, of an output channel; 0: not measured
+    double transposed_result = 0;    ///< an output of dense tiles in NCX; 0: not measured
     double line_term = 1.3;          ///< a term of a depthwise line
     double depthwise_term = 1.7;     ///< a term of a depthwise tile whose windows do not slide
     double transposed_output = 32;   ///< an output of depthwise tiles in NCX, both sides of which are transposed
@@ -150,6 +152,10 @@ struct machine {
 #endif
 #if defined(__AVX2__)
     m.tile.shuffled_floats = 8;
+#if !defined(__AVX512F__)
+    m.cost.line = 1000;
+    m.cost.transposed_result = 40;
+#endif
 #endif
 #if defined(__AVX512F__)
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)

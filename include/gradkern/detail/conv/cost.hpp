@@ -17,29 +17,41 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Counts of one image. Tiles are so many vectors wide.
+/// Whether neighbouring pixels are neighbours in both tensors, as in NCX.
+[[nodiscard]] constexpr bool are_lines(const conv_problem& p) noexcept { return p.in[4] == 1 && p.out[4] == 1; }
+
+/// Counts of one image. Tiles are so many vectors wide. A K segment has the channels of a tap, or the column taps of a line.
 struct conv_counts {
     double terms = 1;        // (output, tap, channel), with what a K segment costs beside its terms
     double read_pixels = 1;  // of the side that is read
+    double lines = 1;        // of outputs
+    double pixels = 1;
 };
 [[nodiscard]] constexpr conv_counts count_terms(const conv_problem& p, int vectors = 1) noexcept {
-    conv_counts n{.terms = static_cast<double>(p.in_channels) + target.cost.segment / vectors};
+    const bool single = p.in_channels == 1 && p.groups == 1 && are_lines(p);
+    const double segment = target.cost.segment / static_cast<double>(single ? p.axes[2].kernel : 1);
+    conv_counts n{.terms = static_cast<double>(p.in_channels) + segment / vectors};
     for (const shape::axis& a : p.axes) {
         if (!p.is_forward() && a.stride > 1) n.terms *= target.cost.phases;
         n.terms *= static_cast<double>(a.small) * static_cast<double>(a.kernel);
         n.read_pixels *= static_cast<double>(read_extent(a, p.outputs));
     }
+    n.lines = static_cast<double>(p.extent(0)) * static_cast<double>(p.extent(1));
+    n.pixels = n.lines * static_cast<double>(p.extent(2));
     return n;
 }
 
-/// Output channels of a group in the lanes. Packing is left out: it is none in NXC, and in NCX lines cost narrow_output as much.
+/// Output channels of a group in the lanes. Packing is left out: it is none in NXC, and in NCX lines cost narrow_output as much. There
+/// outputs are transposed.
 [[nodiscard]] GRADKERN_COLD constexpr double cost_of_dense(const conv_problem& p) noexcept {
     const std::int64_t width = panel_lanes(p.out_channels, false, p.real.lanes);
     const std::int64_t rest = p.out_channels % width;
     const double waits =
         narrow_rows < 8 && rest > 0 && rest <= p.real.lanes ? 0.5 : 0;  // tiles of one vector have too few sums
     const double vectors = static_cast<double>(panel_vectors(p.out_channels, width, p.real.lanes)) + waits;
-    return static_cast<double>(p.groups) * count_terms(p).terms * vectors * static_cast<double>(p.real.lanes);
+    const conv_counts n = count_terms(p);
+    const double transposed = are_lines(p) ? target.cost.transposed_result * n.pixels : 0;
+    return static_cast<double>(p.groups) * (n.terms + transposed) * vectors * static_cast<double>(p.real.lanes);
 }
 
 /// Pixels of a line in the lanes.
@@ -55,11 +67,12 @@ struct conv_counts {
     // Each vector that is read for one output channel meets one number.
     const std::int64_t rows = p.out_channels == 1 ? 4 : shape::ceil_div(p.out_channels, std::int64_t{2}) * 2;
     // Of channels that are neighbours at least half a vector is transposed.
-    const bool are_lines = p.in[4] == 1 && p.out[4] == 1;
-    const std::int64_t packed = are_lines ? p.in_channels * target.cost.packed_line
-                                          : std::max(p.in_channels, p.real.lanes / 2) * target.cost.transposed;
-    return static_cast<double>(p.groups) * (target.cost.line_loop * n.terms * filled * static_cast<double>(rows) +
-                                            n.read_pixels * static_cast<double>(packed));
+    const std::int64_t packed = are_lines(p) ? p.in_channels * target.cost.packed_line
+                                             : std::max(p.in_channels, p.real.lanes / 2) * target.cost.transposed;
+    const double lines = are_lines(p) ? target.cost.line * n.lines : 0;
+    return static_cast<double>(p.groups) *
+           ((target.cost.line_loop * n.terms * filled + lines) * static_cast<double>(rows) +
+            n.read_pixels * static_cast<double>(packed));
 }
 
 /// Output channels of all groups in the lanes: each activation is packed for each output channel of its group.
