@@ -7,7 +7,7 @@
 #include <iterator>
 #include <vector>
 
-#include <gradkern/detail/conv_weights/next_chunk.hpp>
+#include <gradkern/detail/conv_weights/dense_tiles.hpp>
 
 #include "support/random.hpp"
 
@@ -77,16 +77,42 @@ TEST(conv_weights_next_chunk, has_the_lines_of_the_cache_that_hold_its_channels)
     }
 }
 
-TEST(conv_weights_next_chunk, is_only_prefetched_for_pixels_of_neighbouring_channels) {
+TEST(conv_weights_next_chunk, is_shared_out_among_the_tiles_that_there_are) {
+    for (std::int64_t lanes = 1; lanes <= 70; ++lanes)
+        for (std::int64_t channels = 1; channels <= 40; ++channels) {
+            problem p;
+            p.batch = 1;
+            p.small_channels = lanes;
+            p.large_channels = channels;
+            p.small = {lanes, 1, lanes, lanes, lanes};
+            p.large = {channels, 1, channels, channels, channels};
+            const plan q = plan_dense(p, gradkern::algorithm::dense_packed);
+            const task t(q, 0);
+            std::int64_t tiles = 0;
+            for (std::int64_t panel = 0; panel < t.panels; ++panel) {
+                const auto most =
+                    gradkern::detail::rows_at_most(t.lanes_of(q, panel), gradkern::detail::simd::lanes_of<float>);
+                gradkern::detail::split_rows(t.channels, most,
+                                             gradkern::detail::row_unit<gradkern::detail::operand::scalar>,
+                                             [&](std::ptrdiff_t) { ++tiles; });
+            }
+            EXPECT_EQ(tiles_of_chunk<float>(q, t), tiles) << lanes << " lanes, " << channels << " channels";
+        }
+}
+
+TEST(conv_weights_next_chunk, is_only_prefetched_for_many_pixels_of_neighbouring_channels) {
     problem p;
     for (auto& a : p.axes) a.small = a.large = 8;
-    p.batch = 2;
+    p.batch = 40;
     p.small_channels = p.large_channels = 32;
     p.small = p.large = {8 * 8 * 8 * 32, 1, 8 * 8 * 32, 8 * 32, 32};
     const auto prefetches = [](const problem& q) {
         return prefetches_next_chunk(plan(q, gradkern::algorithm::dense, 16, 0));
     };
-    EXPECT_EQ(prefetches(p), gradkern::detail::target.weight_gradients.packs_pixels);
+    EXPECT_EQ(prefetches(p), gradkern::detail::target.weight_gradients.copies_pixels);
+    problem cached = p;
+    cached.batch = 2;
+    EXPECT_FALSE(prefetches(cached));
     problem apart = p;
     apart.large = {8 * 8 * 8 * 32, 8 * 8 * 8, 8 * 8, 8, 1};
     EXPECT_FALSE(prefetches(apart));
@@ -94,6 +120,9 @@ TEST(conv_weights_next_chunk, is_only_prefetched_for_pixels_of_neighbouring_chan
     wide.axes[2].kernel = 3;
     wide.axes[2].large = 10;
     EXPECT_FALSE(prefetches(wide));
+    plan cut(p, gradkern::algorithm::dense, 16, 0);
+    cut.cut = position_cut::chunks;
+    EXPECT_FALSE(prefetches_next_chunk(cut));
 }
 
 }  // namespace

@@ -283,7 +283,9 @@ GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chu
 /// 1x1: from what a tile reads to what one reads for the next chunk, more than a CPU fetches by itself. Other kernels
 /// read each pixel several times.
 [[nodiscard]] inline std::int64_t next_chunk_ahead(const plan& p, std::int64_t chunk) noexcept {
-    if (p.taps() != 1 || p.large[1] != 1 || p.cut == position_cut::chunks || chunk + 1 == p.chunks.count) return 0;
+    if (p.copies_pixels() || p.taps() != 1 || p.large[1] != 1 || p.cut == position_cut::chunks ||
+        chunk + 1 == p.chunks.count)
+        return 0;
     const line_position here(p.axes, p.chunks[chunk].first_line);
     const line_position next(p.axes, p.chunks[chunk + 1].first_line);
     return (next.n - here.n) * p.large[0] + (next.d - here.d) * p.axes[0].stride_in(p.large[2]) +
@@ -329,7 +331,9 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
         }
         tiles.take_small(small + t.small, c, slice);
         tiles.next = nullptr;
-        if (prefetches_next_chunk(p) && i + 1 < p.chunks.count) {
+        // Where positions are cut, and of several results, another task has the chunk behind the last one.
+        const bool goes_on = i + 1 < range.last || (p.cut == position_cut::none && p.results() == 1);
+        if (goes_on && i + 1 < p.chunks.count && prefetches_next_chunk(p)) {
             next = next_chunk(p, t, p.chunks[i + 1], from, small + t.small);
             tiles.next = &next;
         }

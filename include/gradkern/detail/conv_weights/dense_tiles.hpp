@@ -48,10 +48,11 @@ namespace detail::conv_weights {
     // Few channels leave a tile most of its rows: taps fill them, where they share the lanes.
     if (!p.moves_lanes() && q.task_channels < 2 * tile_rows)
         q.task_taps = std::min(p.axes[2].kernel, channel_block / q.task_channels);
-    // Where the small side is whole vectors, a few tiles read it as fast in place, if L2 does not have it already, and any number
-    // of them pixels that are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides.
-    const bool few_tiles = taps * p.large_channels <= 4 * tile_rows && !(taps == 1 && block.packs_pixels);
-    const bool close = taps == 1 && target.cache.two_mb_l2 && p.small[4] < p.real.in_memory_of(block.far_pixels);
+    // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that
+    // are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides, or few channels meet them.
+    const bool few_tiles = taps * p.large_channels <= 4 * tile_rows && !p.copies_pixels();
+    const bool close = taps == 1 && !p.copies_pixels() && p.large_channels <= block.channels_in_place &&
+                       p.small[4] < p.real.in_memory_of(block.far_pixels);
     if (p.is_wide() && p.small[1] == 1 && q.has_whole_panels() &&
         (p.moves_lanes() || few_tiles || close || p.small[4] == q.panel_width))
         q.small_source = source::in_place;

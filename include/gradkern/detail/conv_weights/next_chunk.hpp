@@ -1,7 +1,7 @@
-// The next chunk of 1x1 kernels in NXC, prefetched while tiles compute the one before: such kernels read each number for few products,
-// and no CPU follows parts of so many pixels by itself.
+// The next chunk of 1x1 kernels in NXC, prefetched while tiles compute the one before: such kernels read each number for few products.
+// The hardware does not prefetch short runs that lie apart. (next_chunk_ahead in dense.hpp does it where tiles read in place.)
 //
-//   gains      f32, Zen 3, AVX2, g++ 12 -O3: 1.0 to 1.5, 1.10 in the mean of 49 layers of the zoo; in NCX 0.93
+//   gains      f32, Zen 3, AVX2, g++ 12 -O3: 1.0 to 1.5, 1.10 in the mean of 49 layers of the zoo. 1x1 in NCX lost 0.93
 //   delete     when L2 has the next chunk without it
 #pragma once
 
@@ -21,7 +21,7 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-/// The lines of the cache that hold neighbouring channels of the pixels of a chunk.
+/// Neighbouring channels of the pixels of a chunk, by 64 bytes, one line of the cache.
 class chunk_lines {
 public:
     chunk_lines() noexcept = default;
@@ -29,35 +29,36 @@ public:
     chunk_lines(const plan& p, const chunk_grid::chunk& c, const shape::canonical_strides& stride,
                 std::int64_t channels, std::int64_t element) noexcept
         : plan_(&p), chunk_(c), stride_(&stride), element_(element) {
-        const bool contiguous = stride[4] == channels;  // pixels are one row
-        rows_ = contiguous ? 1 : c.columns();
-        row_lines_ = shape::ceil_div((contiguous ? c.columns() : 1) * channels * element, cache_line);
+        const bool contiguous = stride[4] == channels;  // pixels are one run
+        runs_ = contiguous ? 1 : c.columns();
+        run_lines_ = shape::ceil_div((contiguous ? c.columns() : 1) * channels * element, cache_line);
         go_to(c.first_line);
     }
 
     [[nodiscard]] std::int64_t count() const noexcept {
-        return (chunk_.last_line - chunk_.first_line) * rows_ * row_lines_;
+        return (chunk_.last_line - chunk_.first_line) * runs_ * run_lines_;
     }
 
     /// Calls f(bytes from the first channel) for the next ones, as many as there are.
     template <class F>
     void next(std::int64_t lines, const F& f) noexcept {
         while (lines > 0 && line_ < chunk_.last_line) {
-            const std::int64_t some = std::min(lines, row_lines_ - done_);
+            const std::int64_t some = std::min(lines, run_lines_ - done_);
             for (std::int64_t i = 0; i < some; ++i) f(at_ + (done_ + i) * cache_line);
             lines -= some;
             done_ += some;
-            if (done_ < row_lines_) return;
+            if (done_ < run_lines_) return;
             done_ = 0;
             at_ += (*stride_)[4] * element_;
-            if (--rows_left_ == 0) go_to(line_ + 1);
+            if (--runs_left_ > 0) continue;
+            if (++line_ < chunk_.last_line) go_to(line_);
         }
     }
 
 private:
     void go_to(std::int64_t line) noexcept {
         line_ = line;
-        rows_left_ = rows_;
+        runs_left_ = runs_;
         at_ = line_position(plan_->axes, line).offset(*stride_, chunk_.first_column) * element_;
     }
 
@@ -65,18 +66,26 @@ private:
     chunk_grid::chunk chunk_{};
     const shape::canonical_strides* stride_ = nullptr;
     std::int64_t element_ = 0;
-    std::int64_t rows_ = 0;  // of each line of the chunk
-    std::int64_t row_lines_ = 0;
+    std::int64_t runs_ = 0;  // of each line of the chunk
+    std::int64_t run_lines_ = 0;
     std::int64_t line_ = 0;
-    std::int64_t rows_left_ = 0;
-    std::int64_t at_ = 0;    // bytes from the first channel of position 0 to the row
-    std::int64_t done_ = 0;  // lines of it
+    std::int64_t runs_left_ = 0;
+    std::int64_t at_ = 0;    // bytes from the first channel of position 0 to the run
+    std::int64_t done_ = 0;  // lines of the run
 };
 
 /// Whether tasks prefetch.
 [[nodiscard]] inline bool prefetches_next_chunk(const plan& p) noexcept {
-    return target.weight_gradients.packs_pixels && p.has_unit_axes() && p.has_neighbouring_channels() &&
-           p.cut != position_cut::chunks;
+    return p.has_unit_axes() && p.copies_pixels() && p.cut != position_cut::chunks;
+}
+
+/// Tiles of a chunk of a task.
+template <class Real>
+[[nodiscard]] inline std::int64_t tiles_of_chunk(const plan& p, const task& t) noexcept {
+    std::int64_t tiles = 0;
+    for (std::int64_t panel = 0; panel < t.panels; ++panel)
+        tiles += shape::ceil_div(t.channels, std::int64_t{rows_at_most(t.lanes_of(p, panel), simd::lanes_of<Real>)});
+    return tiles;
 }
 
 /// Both sides of a task, shared out among its tiles.
@@ -89,7 +98,7 @@ public:
           small_(small),
           large_lines_(p, c, p.large, t.channels, sizeof(T)),
           small_lines_(p, c, p.small, t.lanes, sizeof(T)) {
-        const std::int64_t tiles = t.panels * shape::ceil_div(t.channels, std::int64_t{tile_rows});
+        const std::int64_t tiles = tiles_of_chunk<accumulate_t<T>>(p, t);
         of_large_ = shape::ceil_div(large_lines_.count(), tiles);
         of_small_ = shape::ceil_div(small_lines_.count(), tiles);
     }

@@ -406,9 +406,10 @@ void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::
         const std::int64_t piece = p.small[1] == 1 && lanes > width ? target.prefetch.packed_lanes : count;
         for (std::int64_t x = 0; x < count; x += piece) {
             const std::int64_t n = std::min(piece, count - x);
-            const T* from = small + at.offset(p.small, c.first_column + x);
+            const T* const first = small + at.offset(p.small, c.first_column + x);
             accumulate_t<T>* to = out + p.terms_of(x) * width;
-            for (std::int64_t j = 0; j < lanes; j += width, from += width * p.small[1], to += panel_floats) {
+            for (std::int64_t j = 0; j < lanes; j += width, to += panel_floats) {
+                const T* const from = first + j * p.small[1];
                 const std::int64_t used = std::min(width, lanes - j);
                 if constexpr (has_pairs<T>) {
                     if (pairs) pack_row_pairs(from, p.small[1], used, p.small[4], n, to, width);

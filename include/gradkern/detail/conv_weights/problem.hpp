@@ -18,9 +18,11 @@
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
@@ -83,6 +85,18 @@ struct tensors {
     [[nodiscard]] constexpr bool moves_lanes() const noexcept { return sides == conv_weights::sides::swapped_windows; }
     /// Whether neighbouring channels are neighbours in both tensors.
     [[nodiscard]] constexpr bool has_neighbouring_channels() const noexcept { return large[1] == 1 && small[1] == 1; }
+    /// Whether tiles of 1x1 kernels would wait for pixels: both sides are copied, and the next chunk is prefetched.
+    [[nodiscard]] constexpr bool copies_pixels() const noexcept {
+        if (!target.weight_gradients.copies_pixels || taps() != 1 || !has_neighbouring_channels()) return false;
+        shape::checked read(large_channels);
+        shape::checked other(small_channels);
+        for (const shape::axis& a : axes) {
+            read *= a.large;
+            other *= a.small;
+        }
+        const shape::checked bytes = (read + other) * groups * batch * real.bytes;
+        return !bytes.ok() || bytes.value() > target.cache.tensor_in_l2;
+    }
 };
 
 struct problem : tensors {

@@ -39,8 +39,7 @@ inline constexpr std::array<path, 9> paths{{
     };
     const std::int64_t as_given = work(p.small_channels, p.small[1], p.large_channels);
     const std::int64_t swapped = work(p.large_channels, p.large[1], p.small_channels);
-    const bool copies = target.weight_gradients.packs_pixels && p.has_neighbouring_channels();
-    if (copies && p.large_channels > p.small_channels) return swapped <= as_given;
+    if (p.copies_pixels() && p.large_channels > p.small_channels) return swapped <= as_given;
     return swapped < as_given - as_given / 10;
 }
 

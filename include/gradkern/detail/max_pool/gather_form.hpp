@@ -68,7 +68,8 @@ struct gather_form_plan : gradient_plan {
 }
 
 [[nodiscard]] constexpr gather_form_plan make_gather_form(const problem& p, algorithm row) noexcept {
-    panel_budget panel{widest_panel(p, window_access::in_place), p.real.in_memory_of(max_scratch)};
+    panel_budget panel{widest_panel(p, window_access::in_place, target.pools.gathered_channels),
+                       p.real.in_memory_of(max_scratch)};
     panel.cover(p, kept_results(p, {1, 1, 1}));
     gather_form_plan g{{p, row, panel.width}};
     std::array<std::int64_t, 3> box = cut_slices(p, panel, kept_results);

@@ -97,11 +97,12 @@ struct maxima_plan : tensors {
 /// Whether windows can be read in place.
 [[nodiscard]] constexpr bool reads_in_place(const problem& p) noexcept { return p.src[1] == 1 && has_short_offsets(p); }
 
-/// Channels of a panel before scratch narrows it.
-[[nodiscard]] constexpr std::int64_t widest_panel(const problem& p, window_access access) noexcept {
+/// Channels of a panel before scratch narrows it. Neighbouring channels in place, `in_place` at most, are walked together: they lie in
+/// the same pages.
+[[nodiscard]] constexpr std::int64_t widest_panel(const problem& p, window_access access,
+                                                  std::int64_t in_place) noexcept {
     if (access == window_access::strided || p.scratch == scratch_use::least) return p.real.lanes;
-    // Neighbouring channels in place are walked together: they lie in the same pages.
-    const std::int64_t most = access == window_access::packed ? 4 * p.real.lanes : 128;
+    const std::int64_t most = access == window_access::packed ? 4 * p.real.lanes : in_place;
     return std::clamp(shape::ceil_div(p.channels, p.real.lanes) * p.real.lanes, p.real.lanes, most);
 }
 

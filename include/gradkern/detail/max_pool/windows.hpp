@@ -2,7 +2,8 @@
 // of windows with the same inside taps > taps. Lanes hold channels. The rows differ in window_access:
 //
 // windows          vectors of neighbouring channels of the tensor. Taken when channels are neighbours: 20 of the zoo, all NXC.
-//                  Known loss: sppf_max9, 0.52 (AVX-512): maxima of rows would not fit the stack beside panels that wide.
+//                  Known loss: sppf_max9, 0.52 (AVX-512): maxima of rows would not fit the stack beside panels that wide. Whole
+//                  pixels of more than 128 channels, AVX2, Zen 3: 0.4 to 0.9 of the time of panels of 128 (nine layers).
 // windows_packed   what a box reads is packed. Taken when channels lie apart: 20 of the zoo, all NCX. 1.46 of the time of windows
 //                  (AVX-512), 1.41 (AVX2): means over the zoo, both forced, Sapphire Rapids, g++ 12.
 // windows_strided  element by element, 9 to 11 times the time. For windows too large for scratch, or planes for 30 bits: no zoo.
@@ -32,10 +33,12 @@
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {
@@ -77,10 +80,21 @@ struct windows_plan : maxima_plan {
     return has_short_offsets(p) && fits_scratch(p, packed_pixels(p, {1, 1, 1}));
 }
 
+/// Channels in place whose windows are compared together: whole pixels, since the hardware prefetches those. Where maxima of rows save
+/// comparisons, no more than these fit.
+[[nodiscard]] constexpr std::int64_t compared_channels(const problem& p) noexcept {
+    const std::int64_t most = target.pools.compared_channels;
+    const std::int64_t line = p.axes[2].small;
+    if (line == 0 || p.channels == 0 || !saves_comparisons(p.axes[1], p.axes[2])) return most;
+    const std::int64_t results = p.real.in_memory_of(max_results) / line;
+    const std::int64_t rows = p.real.in_memory_of(max_scratch) / line / p.axes[0].kernel / p.axes[1].kernel;
+    return std::clamp<std::int64_t>(std::min(results, rows), 128, most) / p.real.lanes * p.real.lanes;
+}
+
 /// The plan of any row.
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p, algorithm row) noexcept {
     const bool is_packed = access_of(row) == window_access::packed;
-    panel_budget panel{widest_panel(p, access_of(row)), p.real.in_memory_of(max_scratch)};
+    panel_budget panel{widest_panel(p, access_of(row), compared_channels(p)), p.real.in_memory_of(max_scratch)};
     if (is_packed) panel.cover(p, packed_pixels(p, {1, 1, 1}));
     windows_plan w(p, row, panel.width);
     const std::array<std::int64_t, 3> windows{p.axes[0].small, p.axes[1].small, p.axes[2].small};
@@ -111,7 +125,8 @@ struct windows_plan : maxima_plan {
         w.waiting_windows *= std::min(box[1], p.real.in_memory_of(max_results) / (line * panel.width));
     w.packs_lines = packed_columns(p, box[2]) == p.axes[2].large;
     const std::int64_t results = w.waiting_windows * panel.width;
-    finish_scratch(w, p.scratch, {}, is_packed ? packed_pixels(p, box) * panel.width : 0, results, results);
+    finish_scratch(w, p.scratch, {}, is_packed ? packed_pixels(p, box) * panel.width : 0,
+                   w.values == result_output::with_window ? 0 : results, results);
     return w;
 }
 

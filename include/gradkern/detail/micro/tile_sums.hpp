@@ -128,7 +128,7 @@ GRADKERN_ALWAYS_INLINE void prefetch_row_ahead(const tile_call_of<Real>& call, c
     simd::prefetch_to_write(c, from.c + call.c_ahead);
     GRADKERN_UNROLL
     for (std::ptrdiff_t j = 1; j <= steps; ++j) simd::prefetch_to_write(c, from.c + call.c_ahead + j * last / steps);
-    if constexpr (A == operand::scalar) {
+    if constexpr (A == operand::scalar && target.quirk.waits_for_last_level) {
         const Real* a = call.a[i] + from.a;
         GRADKERN_NO_UNROLL
         for (std::ptrdiff_t j = 0; j < call.a_lines; ++j)
