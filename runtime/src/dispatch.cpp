@@ -84,7 +84,9 @@ gradkern_error read_problem(const gradkern_problem* from, gradkern_problem& to) 
         if (t.rank < 0 || t.rank > 5) return make_error(GRADKERN_UNSUPPORTED, "tensors", "a rank is not 0 to 5");
     if (chosen().kernels == nullptr)
         return make_error(GRADKERN_UNSUPPORTED, "GRADKERN_ISA",
-                          "the library has no instruction set " + chosen().wanted + ", or the CPU lacks it");
+                          chosen().wanted.empty()
+                              ? "the CPU lacks every instruction set of the library"
+                              : "the library has no instruction set " + chosen().wanted + ", or the CPU lacks it");
     return {};
 }
 
@@ -200,7 +202,8 @@ size_t gradkern_describe_cpu(char* text, size_t bytes) noexcept {
             if (missing != nullptr) all += missing;
             all += '\n';
         }
-        if (chosen().kernels == nullptr) all += "GRADKERN_ISA=" + chosen().wanted + ": not available\n";
+        if (chosen().kernels == nullptr && !chosen().wanted.empty())
+            all += "GRADKERN_ISA=" + chosen().wanted + ": not available\n";
         copy_text(all, text, bytes);
         return all.size();
     } catch (...) {
