@@ -256,6 +256,7 @@ private:
         walk.pass((tiles - 1) * count);
         const bool prefetches = prefetch_lines(from[0], count * tiles * read_step * t_.number_bytes);
         const bool panel_by_panel = t_.panels > 1 && !fused_;
+        const bool ahead = tiles > 1 && prefetches_pixels();
         t_.for_each_panel([&](std::int64_t p, std::int64_t of, std::int64_t lane,
                               std::int64_t used) GRADKERN_INLINE_LAMBDA {
             if (panel_by_panel) begin_panel(p, of, lane, used);
@@ -273,7 +274,7 @@ private:
                                     .tiles = tiles,
                                     .a_next = count * read_step,
                                     .c_next = c.next_tile};
-            if (tiles > 1 && prefetches_pixels()) {  // each panel a part of them
+            if (ahead) {  // each panel prefetches a part of the next pixels
                 const std::int64_t lines = shape::ceil_div(g_.in_channels, simd::line_elements<Real>);
                 const std::int64_t part = shape::ceil_div(lines, t_.panels);
                 call.a_lines = std::max<std::int64_t>(std::min(part, lines - p * part), 0);

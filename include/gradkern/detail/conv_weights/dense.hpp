@@ -283,9 +283,7 @@ GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chu
 /// 1x1: from what a tile reads to what one reads for the next chunk, more than a CPU fetches by itself. Other kernels
 /// read each pixel several times.
 [[nodiscard]] inline std::int64_t next_chunk_ahead(const plan& p, std::int64_t chunk) noexcept {
-    if (p.copies_pixels() || p.taps() != 1 || p.large[1] != 1 || p.cut == position_cut::chunks ||
-        chunk + 1 == p.chunks.count)
-        return 0;
+    if (p.taps() != 1 || p.large[1] != 1 || p.cut == position_cut::chunks || chunk + 1 == p.chunks.count) return 0;
     const line_position here(p.axes, p.chunks[chunk].first_line);
     const line_position next(p.axes, p.chunks[chunk + 1].first_line);
     return (next.n - here.n) * p.large[0] + (next.d - here.d) * p.axes[0].stride_in(p.large[2]) +
@@ -320,6 +318,10 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     const tap_buffer<accumulate_t<T>> buffer{pack_tap<T>, from, array_at<accumulate_t<T>>(slice, p.at_large),
                                              p.axes[2].stride == 1};
     dense_tiles<accumulate_t<T>> tiles(p, t, slice);
+    const bool prefetches = prefetches_next_chunk(p);
+    // Where positions are cut, and of several results, another task has the chunk behind the last one.
+    const bool goes_on = p.cut == position_cut::none && p.results() == 1;
+    const std::int64_t last_read = goes_on ? p.chunks.count : range.last;
     next_chunk next;
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
@@ -331,9 +333,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
         }
         tiles.take_small(small + t.small, c, slice);
         tiles.next = nullptr;
-        // Where positions are cut, and of several results, another task has the chunk behind the last one.
-        const bool goes_on = i + 1 < range.last || (p.cut == position_cut::none && p.results() == 1);
-        if (goes_on && i + 1 < p.chunks.count && prefetches_next_chunk(p)) {
+        if (prefetches && i + 1 < last_read) {
             next = next_chunk(p, t, p.chunks[i + 1], from, small + t.small);
             tiles.next = &next;
         }
@@ -350,7 +350,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
         if (block == 0 && p.large_source == source::packed) add_packed_taps(tiles, c, buffer);
         if constexpr (simd::is_wide<T>) {
             if (block == 0 && p.large_source == source::in_place) {
-                tiles.ahead = next_chunk_ahead(p, i);
+                tiles.ahead = prefetches ? 0 : next_chunk_ahead(p, i);
                 for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
                     tiles.add_plane(c, d, 0, t.channels, {from, p.large});
             }
