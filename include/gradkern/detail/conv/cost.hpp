@@ -17,9 +17,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Whether neighbouring pixels are neighbours in both tensors, as in NCX.
-[[nodiscard]] constexpr bool are_lines(const conv_problem& p) noexcept { return p.in[4] == 1 && p.out[4] == 1; }
-
 /// Counts of one image. Tiles are so many vectors wide. A K segment has the channels of a tap, or the column taps of a line.
 struct conv_counts {
     double terms = 1;        // (output, tap, channel), with what a K segment costs beside its terms
@@ -28,7 +25,7 @@ struct conv_counts {
     double pixels = 1;
 };
 [[nodiscard]] constexpr conv_counts count_terms(const conv_problem& p, int vectors = 1) noexcept {
-    const bool single = p.in_channels == 1 && p.groups == 1 && are_lines(p);
+    const bool single = p.in_channels == 1 && p.groups == 1 && p.are_lines();
     const double segment = target.cost.segment / static_cast<double>(single ? p.axes[2].kernel : 1);
     conv_counts n{.terms = static_cast<double>(p.in_channels) + segment / vectors};
     for (const shape::axis& a : p.axes) {
@@ -50,7 +47,7 @@ struct conv_counts {
         narrow_rows < 8 && rest > 0 && rest <= p.real.lanes ? 0.5 : 0;  // tiles of one vector have too few sums
     const double vectors = static_cast<double>(panel_vectors(p.out_channels, width, p.real.lanes)) + waits;
     const conv_counts n = count_terms(p);
-    const double transposed = are_lines(p) ? target.cost.transposed_result * n.pixels : 0;
+    const double transposed = p.are_lines() ? target.cost.transposed_result * n.pixels : 0;
     return static_cast<double>(p.groups) * (n.terms + transposed) * vectors * static_cast<double>(p.real.lanes);
 }
 
@@ -67,9 +64,9 @@ struct conv_counts {
     // Each vector that is read for one output channel meets one number.
     const std::int64_t rows = p.out_channels == 1 ? 4 : shape::ceil_div(p.out_channels, std::int64_t{2}) * 2;
     // Of channels that are neighbours at least half a vector is transposed.
-    const std::int64_t packed = are_lines(p) ? p.in_channels * target.cost.packed_line
-                                             : std::max(p.in_channels, p.real.lanes / 2) * target.cost.transposed;
-    const double lines = are_lines(p) ? target.cost.line * n.lines : 0;
+    const std::int64_t packed = p.are_lines() ? p.in_channels * target.cost.packed_line
+                                              : std::max(p.in_channels, p.real.lanes / 2) * target.cost.transposed;
+    const double lines = p.are_lines() ? target.cost.line * n.lines : 0;
     return static_cast<double>(p.groups) *
            ((target.cost.line_loop * n.terms * filled + lines) * static_cast<double>(rows) +
             n.read_pixels * static_cast<double>(packed));

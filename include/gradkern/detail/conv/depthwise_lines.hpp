@@ -109,9 +109,9 @@ struct depthwise_lines_path {
     [[nodiscard]] GRADKERN_COLD static constexpr bool fits(const conv_problem& p) noexcept {
         const shape::axis& rows = p.axes[1];
         const shape::axis& columns = p.axes[2];
-        return p.is_depthwise() && p.taps() <= part_terms && p.in[4] == 1 && p.out[4] == 1 &&
-               rows.kernel == columns.kernel && lines_tile_for(rows.kernel) != nullptr && rows.stride == 1 &&
-               columns.stride == 1 && rows.dilation == 1 && columns.dilation == 1 && columns.large <= most_columns &&
+        return p.is_depthwise() && p.taps() <= part_terms && p.are_lines() && rows.kernel == columns.kernel &&
+               lines_tile_for(rows.kernel) != nullptr && rows.stride == 1 && columns.stride == 1 &&
+               rows.dilation == 1 && columns.dilation == 1 && columns.large <= most_columns &&
                columns.small <= most_columns && block_floats(p, {1, 1, 1}) <= p.real.in_memory_of(most_block_floats);
     }
 

@@ -101,6 +101,8 @@ struct conv_problem : conv_equation, conv_elements {
     [[nodiscard]] constexpr bool takes_least_scratch() const noexcept {
         return scratch == scratch_use::least && !bf16_pairs;
     }
+    /// Whether neighbouring pixels are neighbours in both tensors, as in NCX.
+    [[nodiscard]] constexpr bool are_lines() const noexcept { return in[4] == 1 && out[4] == 1; }
     /// Whether a cache, the last one, is likely to hold the activations of both sides.
     [[nodiscard]] constexpr bool is_cached(std::int64_t cache_bytes = target.cache.last_level) const noexcept {
         shape::checked read(in_channels);
