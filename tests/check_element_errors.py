@@ -11,6 +11,7 @@ are left out, but for the first.
 import argparse
 import concurrent.futures
 import os
+import shutil
 import subprocess
 import sys
 
@@ -117,7 +118,8 @@ def main():
     parser.add_argument("--include", action="append", default=[])
     arguments = parser.parse_args()
     compilers, problems = [], []
-    for compiler in dict.fromkeys(arguments.compilers):
+    # one compiler under two names, such as c++ and g++, is tried once
+    for compiler in {os.path.realpath(shutil.which(c) or c): c for c in reversed(arguments.compilers)}.values():
         errors = errors_of(compiler, arguments.include, "convolution", CORE["convolution"], ["float"])
         if not errors:
             compilers.append(compiler)
