@@ -89,22 +89,22 @@ struct pool_panels {
 
 /// What steps of convolutions cost, in multiply-adds of a lane: measured on a Sapphire Rapids with AVX-512 and AVX2.
 struct step_costs {
-    double segment = 5;              ///< a K segment in a tile of one vector, beside its terms
-    std::int64_t packed_line = 8;    ///< a float of a line that is packed as it is
-    std::int64_t transposed = 48;    ///< a float that is transposed on the way
-    double spread_vectors = 7.5;     ///< a float that is written to lanes one by one, in multiply-adds of a vector
-    std::int64_t single_column = 3;  ///< columns that one column costs as much as, where it is transposed
-    double line_loop = 1.15;         ///< times the multiply-adds of lines, whose ends fill no tile
-    double line = 0;                 ///< beginning and ending one, of an output channel; 0: not measured
-    double transposed_result = 0;    ///< an output of dense tiles in NCX; 0: not measured
-    double line_term = 1.3;          ///< a term of a depthwise line
-    double depthwise_term = 1.7;     ///< a term of a depthwise tile whose windows do not slide
-    double transposed_output = 32;   ///< an output of depthwise tiles in NCX, both sides of which are transposed
-    double packed_weights = 40;      ///< packing weights for a block, in pixels: 1 % of 4096
-    double packed_pixel = 0.25;      ///< packing a pixel, in pixels of a 1x1 kernel
-    std::int64_t packed_window =
-        144;                     ///< taps of depthwise windows from which on packing costs less than lines far apart
-    double packed_chunk = 2;     ///< packing a number of a chunk, in products of weight gradients
+    double segment = 5;                  ///< a K segment in a tile of one vector, beside its terms
+    std::int64_t packed_line = 8;        ///< a float of a line that is packed as it is
+    std::int64_t transposed = 48;        ///< a float that is transposed on the way
+    double spread_vectors = 7.5;         ///< a float that is written to lanes one by one, in multiply-adds of a vector
+    std::int64_t single_column = 3;      ///< columns that one column costs as much as, where it is transposed
+    double line_loop = 1.15;             ///< times the multiply-adds of lines, whose ends fill no tile
+    double line = 0;                     ///< beginning and ending one, of an output channel; 0: not measured
+    double transposed_result = 0;        ///< an output of dense tiles in NCX; 0: not measured
+    double line_term = 1.3;              ///< a term of a depthwise line
+    double depthwise_term = 1.7;         ///< a term of a depthwise tile whose windows do not slide
+    double transposed_output = 32;       ///< an output of depthwise tiles in NCX, both sides of which are transposed
+    double packed_weights = 40;          ///< packing weights for a block, in pixels: 1 % of 4096
+    double packed_pixel = 0.25;          ///< packing a pixel, in pixels of a 1x1 kernel
+    std::int64_t packed_window = 144;    ///< taps of depthwise windows from which on packing pays
+    std::int64_t transposed_number = 1;  ///< transposing a number of a 1x1 kernel, in vectors of products
+    double packed_chunk = 2;             ///< packing a number of a chunk, in products of weight gradients
     double read_again = 8;       ///< a number of a chunk that another task reads, too, and often packs, in the same
     double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
     double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
@@ -144,6 +144,9 @@ struct machine {
     weight_gradient_blocks weight_gradients;
     pool_panels pools;
     cpu_quirks quirk;
+    /// Rows of pixels that are copied side by side, a line of the cache of each in turn: the CPU prefetches each as a stream of its own. 1:
+    /// one row after the other, the next ones prefetched.
+    std::int64_t side_by_side_rows = 1;
 };
 
 [[nodiscard]] constexpr machine make_target() noexcept {
@@ -163,8 +166,10 @@ struct machine {
 #if !defined(__AVX512F__)
     m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
     m.weight_gradients.copies_pixels = true;
+    m.side_by_side_rows = 4;
     m.pools = {.compared_channels = 1024, .gathered_channels = 256};  // elsewhere not measured
     m.cost.line = 1000;
+    m.cost.transposed_number = 3;
     m.cost.transposed_result = 40;
 #endif
 #endif

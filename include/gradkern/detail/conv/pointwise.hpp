@@ -60,7 +60,9 @@ struct pointwise_path {
         if (reads_weights_in_place(p)) return true;
         // Packing weights for each block takes longer than transposing few activations, and than blocks of few pixels.
         const bool few_weights = std::min(p.in_channels, p.out_channels) < p.real.lanes;
-        return p.in_channels <= 512 && (few_weights || p.pixels() >= 64 * p.real.lanes);
+        const std::int64_t block = p.real.in_memory_of(most_packed_floats) / std::max<std::int64_t>(p.in_channels, 1);
+        return block >= std::max<std::int64_t>(16 * p.real.lanes, 128) &&
+               (few_weights || p.pixels() >= 64 * p.real.lanes);
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr pointwise_plan make(const conv_problem& p) noexcept {

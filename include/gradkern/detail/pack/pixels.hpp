@@ -68,15 +68,32 @@ struct pixel_rows {
     return {positions, pitch, 0};
 }
 
-/// Packs `count` positions, `step` elements apart, of one channel, or of a pair of bf16 channels. `together`: of so many channels.
+/// Packs `count` positions, `step` elements apart, of `together` channels, or of pairs of so many bf16 channels.
 template <class T>
-void pack_pixel_row(const T* from, std::int64_t step, std::int64_t count, std::int64_t channel_step,
-                    std::int64_t together, bool pairs, accumulate_t<T>* to, std::int64_t pitch) noexcept {
+void pack_pixel_rows(const T* from, std::int64_t step, std::int64_t count, std::int64_t channel_step,
+                     std::int64_t together, bool pairs, accumulate_t<T>* to, std::int64_t pitch) noexcept {
     if constexpr (has_pairs<T>) {
         if (pairs) return pack_row_pairs(from, step, count, channel_step, together, to, pitch);
     }
-    if (step == 1) return simd::widen(from, to, count);
-    for (std::int64_t x = 0; x < count; ++x) to[x] = load_element(from + x * step);
+    for (std::int64_t k = 0; k < together; ++k, from += channel_step, to += pitch) {
+        if (step == 1) {
+            simd::widen(from, to, count);
+        } else {
+            for (std::int64_t x = 0; x < count; ++x) to[x] = load_element(from + x * step);
+        }
+    }
+}
+
+/// Channels whose contiguous positions are copied side by side.
+inline constexpr std::int64_t side_by_side = target.side_by_side_rows;
+
+/// The same for a line of the cache of each of so many channels.
+template <class T>
+void pack_row_lines(const T* from, std::int64_t channel_step, accumulate_t<T>* to, std::int64_t pitch) noexcept {
+    for (std::int64_t k = 0; k < side_by_side; ++k) simd::prefetch(from, k * channel_step + packed_row_ahead<T>);
+    for (std::int64_t x = 0; x < simd::line_elements<T>; x += simd::wide_lanes<T>)
+        for (std::int64_t k = 0; k < side_by_side; ++k)
+            simd::store(to + k * pitch + x, simd::load_wide(from + k * channel_step + x));
 }
 
 /// Packs the next `count` positions of a walk over `src`. `pairs`: of pairs of bf16 channels, half as many.
@@ -87,24 +104,34 @@ GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t c
     for (std::int64_t at = 0; at < count;) {
         const pixel_run run = walk.next(count - at);
         const std::int64_t step = walk.step();
+        const std::int64_t first = at % rows.segment;  // of its segment
+        // Rows apart are a stream each, which a CPU follows; it finds those of channels that follow one another late.
+        const bool streams = side_by_side > 1 && step == 1 && channel_step > run.count && !pairs;
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
-        const std::int64_t together = !pairs ? 1 : step == 1 ? 2 : channels;  // channels
-        const std::int64_t first = at % rows.segment;                         // of its segment
+        std::int64_t together = 1;
         accumulate_t<T>* row = packed + rows.offset(at - first);
-        for (std::int64_t k = 0; k < channels; k += together, row += rows.pitch) {
+        for (std::int64_t k = 0; k < channels; k += together) {
+            together = std::min(channels - k, streams ? side_by_side : !pairs ? 1 : step == 1 ? 2 : channels);
+            const bool lines = streams && together == side_by_side;
             const T* from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
-            for (std::int64_t x = 0; x < run.count && step == 1; x += simd::line_elements<T>)
+            for (std::int64_t x = 0; x < run.count && step == 1 && !lines; x += simd::line_elements<T>)
                 for (std::int64_t next = ahead; next < std::min(ahead + together, channels - k); ++next)
                     simd::prefetch(from, next * channel_step + x);
             accumulate_t<T>* to = row;
             for (std::int64_t left = run.count, place = first; left > 0; to += rows.step, place = 0) {
-                const std::int64_t piece = std::min(left, rows.segment - place);
-                pack_pixel_row(from, step, piece, channel_step, std::min(together, channels - k), pairs, to + place,
-                               rows.pitch);
-                from += piece * step;
+                std::int64_t piece = std::min(left, rows.segment - place);
                 left -= piece;
+                accumulate_t<T>* at_place = to + place;
+                for (; lines && piece >= simd::line_elements<T>; piece -= simd::line_elements<T>) {
+                    pack_row_lines(from, channel_step, at_place, rows.pitch);
+                    from += simd::line_elements<T>;
+                    at_place += simd::line_elements<T>;
+                }
+                if (piece > 0) pack_pixel_rows(from, step, piece, channel_step, together, pairs, at_place, rows.pitch);
+                from += piece * step;
             }
+            row += rows.pitch * (pairs ? shape::ceil_div(together, 2) : together);
         }
         at += run.count;
     }
