@@ -129,4 +129,19 @@ TEST(points, are_packed_with_pixels_innermost) {
     });
 }
 
+TEST(points, rows_of_several_lines_of_the_cache_are_packed) {
+    random_source random("points.lines");
+    for (const std::int64_t c : {3, 4, 5, 9})
+        for (const tensor& t : tensors(2, c, 1, 3, 70)) {
+            SCOPED_TRACE("c " + std::to_string(c) + ", row stride " + std::to_string(t.stride[3]));
+            for (const std::int64_t first : {std::int64_t{0}, t.pixels() / 3})
+                for (const std::int64_t segment : {0, 8, 16, 24, 40}) {
+                    const std::int64_t count = random.integer(t.pixels() / 2, t.pixels() - first);
+                    check_packed<float>(t, first, count, false, segment, random);
+                    check_packed<bfloat16>(t, first, count, false, segment, random);
+                    if constexpr (has_pairs<bfloat16>) check_packed<bfloat16>(t, first, count, true, segment, random);
+                }
+        }
+}
+
 }  // namespace
