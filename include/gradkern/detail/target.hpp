@@ -83,8 +83,9 @@ struct weight_gradient_blocks {
 
 /// Neighbouring channels that max pools walk together where they read them in place: the hardware does not prefetch parts of pixels.
 struct pool_panels {
-    std::int64_t compared_channels = 1024;  ///< forward
-    std::int64_t gathered_channels = 256;  ///< gradients in gather form, which keep the maxima of some lines of windows
+    std::int64_t channels = 128;           ///< of panels of any form
+    std::int64_t compared_channels = 128;  ///< forward, at most
+    std::int64_t gathered_channels = 128;  ///< of the gather form, at most: it keeps the maxima of some lines
 };
 
 /// What steps of convolutions cost, in multiply-adds of a lane: measured on a Sapphire Rapids with AVX-512 and AVX2.
@@ -167,7 +168,8 @@ struct machine {
     m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
     m.weight_gradients.copies_pixels = true;
     m.side_by_side_rows = 4;
-    m.pools = {.compared_channels = 1024, .gathered_channels = 256};  // elsewhere not measured
+    m.pools.compared_channels = 1024;  // elsewhere not measured
+    m.pools.gathered_channels = 256;
     m.cost.line = 1000;
     m.cost.transposed_number = 3;
     m.cost.transposed_result = 40;

@@ -33,6 +33,7 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/executor.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
@@ -82,7 +83,8 @@ struct scatter_form_plan : gradient_plan {
     const bool is_packed = access == window_access::packed;
     const bool is_least = p.scratch == scratch_use::least;
     // A window that reaches several boxes is computed for each: boxes that are not packed are larger.
-    panel_budget panel{widest_panel(p, access, 128), p.real.in_memory_of(is_packed ? max_scratch : 4 * max_scratch)};
+    panel_budget panel{widest_panel(p, access, target.pools.channels),
+                       p.real.in_memory_of(is_packed ? max_scratch : 4 * max_scratch)};
     // narrower, until a whole plane fits its share of scratch
     while (is_packed && !is_least && panel.width > p.real.lanes && !panel.holds(scatter_pixels(p, p.pixels())))
         panel = {panel.width > 2 * p.real.lanes ? 2 * p.real.lanes : p.real.lanes,

@@ -88,7 +88,7 @@ struct windows_plan : maxima_plan {
     if (line == 0 || p.channels == 0 || !saves_comparisons(p.axes[1], p.axes[2])) return most;
     const std::int64_t results = p.real.in_memory_of(max_results) / line;
     const std::int64_t rows = p.real.in_memory_of(max_scratch) / line / p.axes[0].kernel / p.axes[1].kernel;
-    return std::clamp<std::int64_t>(std::min(results, rows), 128, most) / p.real.lanes * p.real.lanes;
+    return std::clamp(std::min(results, rows), target.pools.channels, most) / p.real.lanes * p.real.lanes;
 }
 
 /// The plan of any row.

@@ -135,7 +135,7 @@ constexpr void fuse_small_planes(plan& g, std::int64_t most) noexcept {
     const auto per_offset = static_cast<std::uint64_t>(std::max<std::int64_t>(g.index.per_offset, 1));
     g.shift = own::trailing_zeros(per_offset);
     for (int bits = 1; bits < 64; bits *= 2) g.inverse *= 2 - (per_offset >> g.shift) * g.inverse;  // Newton's steps
-    if (g.diff_src[1] == 1) g.width = std::min<std::int64_t>(g.channels, 128);
+    if (g.diff_src[1] == 1) g.width = std::min(g.channels, target.pools.channels);
     g.panel_width = g.width;
     g.block = g.plane;
     const bool least = p.options.scratch == scratch_use::least;
