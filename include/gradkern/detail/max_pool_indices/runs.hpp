@@ -14,6 +14,7 @@
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool_indices/plan.hpp>
+#include <gradkern/detail/target.hpp>
 #include <gradkern/shape/check.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -21,6 +22,7 @@ namespace detail::max_pool_indices {
 
 /// Elements of a part of a run at most: their indices stay in L1.
 inline constexpr std::int64_t part_elements = 256;
+static_assert(target.pools.channels <= part_elements, "a part has a whole window of a panel");
 
 /// Elements of one image that are walked in one loop: windows of one channel, or channels of one window or of several.
 struct element_run {
