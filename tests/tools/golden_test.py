@@ -289,6 +289,30 @@ class Run(Case):
         for what in ("results", "exact", "bounds"):
             self.assertEqual(self.computed("diff_bias", what)[1:], ((0, 2), []))
 
+    def test_paths_have_the_same_bits(self):
+        found = {}
+        for algorithm in ("automatic", "dense", "dense_packed"):
+            self.problem("convolution_backward_data", options={"algorithm": algorithm},
+                         attributes={"strides": [2], "dilations": [1]})
+            self.numbers("diff_dst", [2, 3, 2], "f32")
+            self.numbers("weights", [3, 2, 2], "f32", 53)
+            self.run_all()
+            found[algorithm] = self.computed("diff_src", "results")
+        self.assertEqual(found["dense"], found["automatic"])
+        self.assertEqual(found["dense_packed"], found["automatic"])
+
+    def test_relaxed_sums_have_wider_bounds(self):
+        bounds = {}
+        for precision in ("strict", "relaxed"):
+            self.problem("convolution_backward_weights", "bf16", **self.LAYER, options={"precision": precision},
+                         shapes={"src": [3, 7, 2], "diff_dst": [3, 3, 3], "diff_weights": [3, 2, 3]})
+            weights, _ = self.weight_gradients(range(3), "bf16")
+            self.run_all()
+            self.assertEqual(self.compare("diff_weights", weights, "bf16"), (3, 2, 3))
+            bounds[precision] = self.computed("diff_weights", "bounds")[2]
+        self.assertTrue(all(r >= s for r, s in zip(bounds["relaxed"], bounds["strict"])))
+        self.assertNotEqual(bounds["relaxed"], bounds["strict"])
+
     def test_mistakes_of_options_are_named(self):
         self.write("p.diff_dst.npy", npy("<f4", [2, 2, 1], [1, 2, 3, 4]))
         self.write("p.previous_diff_bias.npy", npy("<f4", [2], [1, 2]))
@@ -302,6 +326,10 @@ class Run(Case):
                               ({**bias, "options": {"summation": 1}}, "p.options.summation: expected a text"),
                               ({**bias, "options": {"sum": "joint"}}, "p.options.sum: there is no such option"),
                               ({**bias, "options": "joint"}, "p.options: expected an object"),
+                              ({**bias, "options": {"precision": "fast"}},
+                               "p.options.precision: \"fast\", expected strict or relaxed"),
+                              ({**bias, "options": {"algorithm": "windows"}}, "bias_backward: algorithm: "),
+                              ({**bias, "options": {"algorithm": "best"}}, "p.options.algorithm: \"best\", expected automatic"),
                               ({**pool, **per_image}, "avg_pool_backward: summation: "),
                               ({**pool, **add}, "p.previous_diff_src.npy: there is no such file"),
                               ({**bias, **add}, "p: diff_bias has the shape (2), expected (1)"),

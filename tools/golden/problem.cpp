@@ -113,6 +113,12 @@ constexpr std::string_view words(gk::output_mode, std::size_t i) {
 constexpr std::string_view words(gk::summation, std::size_t i) {
     return std::array<std::string_view, 4>{"joint", "image_by_image", "per_image"}[i];
 }
+constexpr std::string_view words(gk::precision, std::size_t i) {
+    return std::array<std::string_view, 3>{"strict", "relaxed"}[i];
+}
+constexpr std::string_view words(gk::algorithm, std::size_t i) {
+    return i <= static_cast<std::size_t>(gk::last_algorithm) ? name_of(static_cast<gk::algorithm>(i)) : "";
+}
 
 /// Calls fn(name, member) for every member of attributes, or of options. Shapes of results are not among them: those are
 /// tensors' shapes.
@@ -136,6 +142,8 @@ void for_each_attribute(Attributes& a, const Fn& fn) {
     if constexpr (requires { a.storage_order; }) fn("storage_order", a.storage_order);
     if constexpr (requires { a.output; }) fn("output", a.output);
     if constexpr (requires { a.summation; }) fn("summation", a.summation);
+    if constexpr (requires { a.precision; }) fn("precision", a.precision);
+    if constexpr (requires { a.algorithm; }) fn("algorithm", a.algorithm);
 }
 
 /// What a problem says wrongly. `where` is the path to the member.

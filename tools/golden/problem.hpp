@@ -97,7 +97,7 @@ struct problem {
     std::map<std::string, element, std::less<>> types{};
     std::map<std::string, sizes, std::less<>> shapes{};
     attributes attribute{};
-    gk::plan_options options{};                        ///< output and summation
+    gk::plan_options options{};                        ///< output, summation, precision, algorithm
     std::vector<std::string> outputs{};                ///< optional ones without a shape
     std::optional<recipe> values{};                    ///< of a generated problem
     std::optional<gk::max_pool_attributes> made_by{};  ///< of generated indices: the pool whose indices they are
