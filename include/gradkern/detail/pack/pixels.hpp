@@ -84,15 +84,18 @@ void pack_pixel_rows(const T* from, std::int64_t step, std::int64_t count, std::
     }
 }
 
-/// Channels whose contiguous positions are copied side by side.
-inline constexpr std::int64_t side_by_side = target.side_by_side_rows;
+/// Whether channels are copied side by side: in vectors that a line of the cache has whole numbers of.
+template <class T>
+inline constexpr bool packs_side_by_side =
+    target.side_by_side_rows > 1 && simd::line_elements<T> % simd::wide_lanes<T> == 0;
 
-/// The same for a line of the cache of each of so many channels.
+/// The same for a line of the cache of each of these channels.
 template <class T>
 void pack_row_lines(const T* from, std::int64_t channel_step, accumulate_t<T>* to, std::int64_t pitch) noexcept {
-    for (std::int64_t k = 0; k < side_by_side; ++k) simd::prefetch(from, k * channel_step + packed_row_ahead<T>);
+    for (std::int64_t k = 0; k < target.side_by_side_rows; ++k)
+        simd::prefetch(from, k * channel_step + packed_row_ahead<T>);
     for (std::int64_t x = 0; x < simd::line_elements<T>; x += simd::wide_lanes<T>)
-        for (std::int64_t k = 0; k < side_by_side; ++k)
+        for (std::int64_t k = 0; k < target.side_by_side_rows; ++k)
             simd::store(to + k * pitch + x, simd::load_wide(from + k * channel_step + x));
 }
 
@@ -106,13 +109,14 @@ GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t c
         const std::int64_t step = walk.step();
         const std::int64_t first = at % rows.segment;  // of its segment
         // Rows apart are a stream each, which a CPU follows; it finds those of channels that follow one another late.
-        const bool streams = side_by_side > 1 && step == 1 && channel_step > run.count && !pairs;
+        const bool streams = packs_side_by_side<T> && step == 1 && channel_step > run.count && !pairs;
+        const std::int64_t most = streams ? target.side_by_side_rows : !pairs ? 1 : step == 1 ? 2 : channels;
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         std::int64_t together = 1;
         accumulate_t<T>* row = packed + rows.offset(at - first);
         for (std::int64_t k = 0; k < channels; k += together) {
-            together = std::min(channels - k, streams ? side_by_side : !pairs ? 1 : step == 1 ? 2 : channels);
-            const bool lines = streams && together == side_by_side;
+            together = std::min(channels - k, most);
+            const bool lines = streams && together == most;
             const T* from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
             for (std::int64_t x = 0; x < run.count && step == 1 && !lines; x += simd::line_elements<T>)
