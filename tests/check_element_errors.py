@@ -11,7 +11,6 @@ are left out, but for the first.
 import argparse
 import concurrent.futures
 import os
-import shutil
 import subprocess
 import sys
 
@@ -77,6 +76,11 @@ def compile_text(compiler, includes, text):
     return [line for line in done.stderr.splitlines() if "error:" in line]
 
 
+def macros_of(compiler):
+    return subprocess.run([compiler, "-dM", "-E", "-x", "c++", "-std=c++20", os.devnull], capture_output=True, text=True,
+                          check=True).stdout
+
+
 def errors_of(compiler, includes, name, face, types):
     return compile_text(compiler, includes, source(name, face, types))
 
@@ -118,8 +122,8 @@ def main():
     parser.add_argument("--include", action="append", default=[])
     arguments = parser.parse_args()
     compilers, problems = [], []
-    # one compiler under two names, such as c++ and g++, is tried once
-    for compiler in {os.path.realpath(shutil.which(c) or c): c for c in reversed(arguments.compilers)}.values():
+    # one compiler under two names, such as c++ and g++, defines the same macros and is tried once
+    for compiler in {macros_of(c): c for c in reversed(arguments.compilers)}.values():
         errors = errors_of(compiler, arguments.include, "convolution", CORE["convolution"], ["float"])
         if not errors:
             compilers.append(compiler)

@@ -83,29 +83,29 @@ struct weight_gradient_blocks {
 
 /// Neighbouring channels that max pools walk together where they read them in place: the hardware does not prefetch parts of pixels.
 struct pool_panels {
-    std::int64_t channels = 128;           ///< of panels of any form
+    std::int64_t channels = 128;           ///< at least that many, where a form may have more
     std::int64_t compared_channels = 128;  ///< forward, at most
     std::int64_t gathered_channels = 128;  ///< of the gather form, at most: it keeps the maxima of some lines
 };
 
 /// What steps of convolutions cost, in multiply-adds of a lane: measured on a Sapphire Rapids with AVX-512 and AVX2.
 struct step_costs {
-    double segment = 5;                  ///< a K segment in a tile of one vector, beside its terms
-    std::int64_t packed_line = 8;        ///< a float of a line that is packed as it is
-    std::int64_t transposed = 48;        ///< a float that is transposed on the way
-    double spread_vectors = 7.5;         ///< a float that is written to lanes one by one, in multiply-adds of a vector
-    std::int64_t single_column = 3;      ///< columns that one column costs as much as, where it is transposed
-    double line_loop = 1.15;             ///< times the multiply-adds of lines, whose ends fill no tile
-    double line = 0;                     ///< beginning and ending one, of an output channel; 0: not measured
-    double transposed_result = 0;        ///< an output of dense tiles in NCX; 0: not measured
-    double line_term = 1.3;              ///< a term of a depthwise line
-    double depthwise_term = 1.7;         ///< a term of a depthwise tile whose windows do not slide
-    double transposed_output = 32;       ///< an output of depthwise tiles in NCX, both sides of which are transposed
-    double packed_weights = 40;          ///< packing weights for a block, in pixels: 1 % of 4096
-    double packed_pixel = 0.25;          ///< packing a pixel, in pixels of a 1x1 kernel
-    std::int64_t packed_window = 144;    ///< taps of depthwise windows from which on packing pays
-    std::int64_t transposed_number = 1;  ///< transposing a number of a 1x1 kernel, in vectors of products
-    double packed_chunk = 2;             ///< packing a number of a chunk, in products of weight gradients
+    double segment = 5;                 ///< a K segment in a tile of one vector, beside its terms
+    std::int64_t packed_line = 8;       ///< a float of a line that is packed as it is
+    std::int64_t transposed = 48;       ///< a float that is transposed on the way
+    double spread_vectors = 7.5;        ///< a float that is written to lanes one by one, in multiply-adds of a vector
+    std::int64_t single_column = 3;     ///< columns that one column costs as much as, where it is transposed
+    double line_loop = 1.15;            ///< times the multiply-adds of lines, whose ends fill no tile
+    double line = 0;                    ///< beginning and ending one, of an output channel; 0: not measured
+    double transposed_result = 0;       ///< an output of dense tiles in NCX; 0: not measured
+    double line_term = 1.3;             ///< a term of a depthwise line
+    double depthwise_term = 1.7;        ///< a term of a depthwise tile whose windows do not slide
+    double transposed_output = 32;      ///< an output of depthwise tiles in NCX, both sides of which are transposed
+    double packed_weights = 40;         ///< packing weights for a block, in pixels: 1 % of 4096
+    double packed_pixel = 0.25;         ///< packing a pixel, in pixels of a 1x1 kernel
+    std::int64_t packed_window = 144;   ///< taps of depthwise windows from which on packing pays
+    std::int64_t transposed_value = 1;  ///< transposing a value of a 1x1 kernel's side, in vectors of products
+    double packed_chunk = 2;            ///< packing a number of a chunk, in products of weight gradients
     double read_again = 8;       ///< a number of a chunk that another task reads, too, and often packs, in the same
     double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
     double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
@@ -145,9 +145,10 @@ struct machine {
     weight_gradient_blocks weight_gradients;
     pool_panels pools;
     cpu_quirks quirk;
-    /// Rows of pixels that are copied side by side, a line of the cache of each in turn: the CPU prefetches each as a stream of its own. 1:
-    /// one row after the other, the next ones prefetched.
+    /// Rows of pixels that are copied side by side, a line of the cache of each in turn; 1: one after the other, the next ones prefetched.
     std::int64_t side_by_side_rows = 1;
+    /// f32 pixels of a block from which on 1x1 kernels in NCX are not transposed: fewer do not pay for packing weights again.
+    std::int64_t least_packed_pixels = 256;
 };
 
 [[nodiscard]] constexpr machine make_target() noexcept {
@@ -167,11 +168,13 @@ struct machine {
 #if !defined(__AVX512F__)
     m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
     m.weight_gradients.copies_pixels = true;
+    // Zen 3, 30 layers: 0.7 to 1.0 of the time; 15 layers of 512 to 1024 channels: 0.81 to 1.05
     m.side_by_side_rows = 4;
+    m.least_packed_pixels = 128;
     m.pools.compared_channels = 1024;  // elsewhere not measured
     m.pools.gathered_channels = 256;
     m.cost.line = 1000;
-    m.cost.transposed_number = 3;
+    m.cost.transposed_value = 3;  // Zen 3, 1x1 in NCX, 30 layers: 0.88 to 1.0 of the time
     m.cost.transposed_result = 40;
 #endif
 #endif

@@ -19,6 +19,7 @@ namespace {
 using namespace gradkern::detail;
 namespace shape = gradkern::shape;
 using gradkern::bfloat16;
+using gradkern::float16;
 using gradkern_test::guarded_buffer;
 using gradkern_test::random_source;
 
@@ -92,14 +93,15 @@ void check_packed(const tensor& t, std::int64_t first, std::int64_t count, bool 
     const std::int64_t rows = pairs ? (t.channels + 1) / 2 : t.channels;
     pixel_rows layout = one_segment(count, count + random.integer(0, 2));
     if (segment > 0) layout = {segment, segment, segment * rows};
-    guarded_buffer<float> out(static_cast<std::size_t>((rows - 1) * layout.pitch + layout.offset(count - 1) + 1));
-    std::vector<float> expected(out.data(), out.data() + out.size());
+    using real = gradkern::accumulate_t<T>;
+    guarded_buffer<real> out(static_cast<std::size_t>((rows - 1) * layout.pitch + layout.offset(count - 1) + 1));
+    std::vector<real> expected(out.data(), out.data() + out.size());
     const auto at = [&](std::int64_t k, std::int64_t x) {
         return source.data() + k * t.stride[1] + t.offset(first + x);
     };
     for (std::int64_t k = 0; k < rows; ++k)
         for (std::int64_t x = 0; x < count; ++x) {
-            float& to = expected[static_cast<std::size_t>(k * layout.pitch + layout.offset(x))];
+            real& to = expected[static_cast<std::size_t>(k * layout.pitch + layout.offset(x))];
             if (!pairs) {
                 to = load_element(at(k, x));
                 continue;
@@ -107,7 +109,7 @@ void check_packed(const tensor& t, std::int64_t first, std::int64_t count, bool 
             std::array<T, 2> pair{};
             std::memcpy(&pair[0], at(2 * k, x), sizeof(T));
             if (2 * k + 1 < t.channels) std::memcpy(&pair[1], at(2 * k + 1, x), sizeof(T));
-            std::memcpy(&to, pair.data(), sizeof to);
+            if constexpr (sizeof(pair) == sizeof to) std::memcpy(&to, pair.data(), sizeof to);
         }
     pack_pixels(source.data(), pixel_walk(t.batch, t.extent, t.stride, first), count, t.stride[1], t.channels, pairs,
                 out.data(), layout);
@@ -132,12 +134,15 @@ TEST(points, are_packed_with_pixels_innermost) {
 TEST(points, rows_of_several_lines_of_the_cache_are_packed) {
     random_source random("points.lines");
     for (const std::int64_t c : {3, 4, 5, 9})
-        for (const tensor& t : tensors(2, c, 1, 3, 70)) {
+        for (const tensor& t : tensors(2, c, 1, 20, 70)) {  // rows of more than half a page
+
             SCOPED_TRACE("c " + std::to_string(c) + ", row stride " + std::to_string(t.stride[3]));
             for (const std::int64_t first : {std::int64_t{0}, t.pixels() / 3})
-                for (const std::int64_t segment : {0, 8, 16, 24, 40}) {
+                for (const std::int64_t segment : {0, 8, 16, 24, 40, 64}) {
                     const std::int64_t count = random.integer(t.pixels() / 2, t.pixels() - first);
                     check_packed<float>(t, first, count, false, segment, random);
+                    check_packed<double>(t, first, count, false, segment, random);
+                    check_packed<float16>(t, first, count, false, segment, random);
                     check_packed<bfloat16>(t, first, count, false, segment, random);
                     if constexpr (has_pairs<bfloat16>) check_packed<bfloat16>(t, first, count, true, segment, random);
                 }

@@ -226,8 +226,8 @@ private:
         return tiles_for<operand::scalar, row_unit<operand::scalar>, Real>(width);
     }
 
-    /// Whether tiles prefetch the pixels of the next call, from the last cache, too: a CPU that waits for that one does not fetch the short
-    /// pixels of 1x1 kernels in NXC in time.
+    /// Whether tiles prefetch the pixels of the next call, even those in the last cache: a CPU that waits for it does not fetch the short pixels
+    /// of 1x1 kernels in NXC in time.
     [[nodiscard]] bool prefetches_pixels() const noexcept {
         return target.quirk.waits_for_last_level && g_.taps() == 1 && g_.groups == 1 && t_.in_place() && !t_.in_16bit &&
                t_.in[1] == 1 && g_.in_channels * std::int64_t{sizeof(Real)} <= target.quirk.short_pixel;

@@ -29,13 +29,13 @@ inline constexpr std::array<path, 9> paths{{
 }};
 
 /// Whether 1x1 kernels take a tenth less time with the sides swapped: either may lie in the lanes. Where channels lie
-/// apart, those in the lanes are transposed; else empty lanes decide. Where both sides are copied, more channels in the
-/// lanes take less time (0.75 to 0.97; 11 layers, Zen 3).
+/// apart, those in the lanes are transposed, which makes the side of fewer channels the better one; else empty lanes
+/// decide. Where both sides are copied, more channels in the lanes take less time (0.75 to 0.97; 11 layers, Zen 3).
 [[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
     // vectors of products, and numbers to transpose
     const auto work = [&](std::int64_t channels, std::int64_t channel_step, std::int64_t others) {
-        return (channel_step == 1 ? 0 : target.cost.transposed_number * channels) +
+        return (channel_step == 1 ? 0 : target.cost.transposed_value * channels) +
                panel_vectors(channels, panel_lanes(channels, false, p.real.lanes), p.real.lanes) * others;
     };
     const std::int64_t as_given = work(p.small_channels, p.small[1], p.large_channels);

@@ -83,7 +83,8 @@ struct windows_plan : maxima_plan {
 /// Channels in place whose windows are compared together: whole pixels, since the hardware prefetches those. Where maxima of rows save
 /// comparisons, no more than these fit.
 [[nodiscard]] constexpr std::int64_t compared_channels(const problem& p) noexcept {
-    const std::int64_t most = target.pools.compared_channels;
+    constexpr std::int64_t most = target.pools.compared_channels;
+    static_assert(target.pools.channels <= most);
     const std::int64_t line = p.axes[2].small;
     if (line == 0 || p.channels == 0 || !saves_comparisons(p.axes[1], p.axes[2])) return most;
     const std::int64_t results = p.real.in_memory_of(max_results) / line;

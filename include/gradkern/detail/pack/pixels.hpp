@@ -84,17 +84,20 @@ void pack_pixel_rows(const T* from, std::int64_t step, std::int64_t count, std::
     }
 }
 
-/// Whether channels are copied side by side: in vectors that a line of the cache has whole numbers of.
+/// Positions of a channel that are copied before those of the next one, where channels are copied side by side.
 template <class T>
-inline constexpr bool packs_side_by_side =
-    target.side_by_side_rows > 1 && simd::line_elements<T> % simd::wide_lanes<T> == 0;
+inline constexpr std::int64_t positions_in_turn = simd::line_elements<accumulate_t<T>>;
+/// Whether they ever are: in whole vectors.
+template <class T>
+inline constexpr bool has_rows_side_by_side =
+    target.side_by_side_rows > 1 && positions_in_turn<T> % simd::wide_lanes<T> == 0;
 
-/// The same for a line of the cache of each of these channels.
+/// Packs so many positions of each of target.side_by_side_rows channels.
 template <class T>
-void pack_row_lines(const T* from, std::int64_t channel_step, accumulate_t<T>* to, std::int64_t pitch) noexcept {
+void pack_rows_in_turn(const T* from, std::int64_t channel_step, accumulate_t<T>* to, std::int64_t pitch) noexcept {
     for (std::int64_t k = 0; k < target.side_by_side_rows; ++k)
         simd::prefetch(from, k * channel_step + packed_row_ahead<T>);
-    for (std::int64_t x = 0; x < simd::line_elements<T>; x += simd::wide_lanes<T>)
+    for (std::int64_t x = 0; x < positions_in_turn<T>; x += simd::wide_lanes<T>)
         for (std::int64_t k = 0; k < target.side_by_side_rows; ++k)
             simd::store(to + k * pitch + x, simd::load_wide(from + k * channel_step + x));
 }
@@ -108,18 +111,20 @@ GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t c
         const pixel_run run = walk.next(count - at);
         const std::int64_t step = walk.step();
         const std::int64_t first = at % rows.segment;  // of its segment
-        // Rows apart are a stream each, which a CPU follows; it finds those of channels that follow one another late.
-        const bool streams = packs_side_by_side<T> && step == 1 && channel_step > run.count && !pairs;
-        const std::int64_t most = streams ? target.side_by_side_rows : !pairs ? 1 : step == 1 ? 2 : channels;
+        // Rows far apart are streams of their own, which the CPU prefetches; rows close together are one stream.
+        const bool are_streams = has_rows_side_by_side<T> && step == 1 && !pairs &&
+                                 std::min(run.count, rows.segment) >= positions_in_turn<T> &&
+                                 channel_step * static_cast<std::int64_t>(sizeof(T)) >= page / 2;
+        const std::int64_t most = are_streams ? target.side_by_side_rows : !pairs ? 1 : step == 1 ? 2 : channels;
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         std::int64_t together = 1;
         accumulate_t<T>* row = packed + rows.offset(at - first);
         for (std::int64_t k = 0; k < channels; k += together) {
             together = std::min(channels - k, most);
-            const bool lines = streams && together == most;
+            const bool in_turn = are_streams && together == most;
             const T* from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
-            for (std::int64_t x = 0; x < run.count && step == 1 && !lines; x += simd::line_elements<T>)
+            for (std::int64_t x = 0; x < run.count && step == 1 && !in_turn; x += simd::line_elements<T>)
                 for (std::int64_t next = ahead; next < std::min(ahead + together, channels - k); ++next)
                     simd::prefetch(from, next * channel_step + x);
             accumulate_t<T>* to = row;
@@ -127,10 +132,12 @@ GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t c
                 std::int64_t piece = std::min(left, rows.segment - place);
                 left -= piece;
                 accumulate_t<T>* at_place = to + place;
-                for (; lines && piece >= simd::line_elements<T>; piece -= simd::line_elements<T>) {
-                    pack_row_lines(from, channel_step, at_place, rows.pitch);
-                    from += simd::line_elements<T>;
-                    at_place += simd::line_elements<T>;
+                if constexpr (has_rows_side_by_side<T>) {
+                    for (; in_turn && piece >= positions_in_turn<T>; piece -= positions_in_turn<T>) {
+                        pack_rows_in_turn(from, channel_step, at_place, rows.pitch);
+                        from += positions_in_turn<T>;
+                        at_place += positions_in_turn<T>;
+                    }
                 }
                 if (piece > 0) pack_pixel_rows(from, step, piece, channel_step, together, pairs, at_place, rows.pitch);
                 from += piece * step;
