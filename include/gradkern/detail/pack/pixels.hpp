@@ -68,20 +68,15 @@ struct pixel_rows {
     return {positions, pitch, 0};
 }
 
-/// Packs `count` positions, `step` elements apart, of `together` channels, or of pairs of so many bf16 channels.
+/// Packs `count` positions, `step` elements apart, of one channel, or of a pair of bf16 channels. `together`: of so many channels.
 template <class T>
-void pack_pixel_rows(const T* from, std::int64_t step, std::int64_t count, std::int64_t channel_step,
-                     std::int64_t together, bool pairs, accumulate_t<T>* to, std::int64_t pitch) noexcept {
+void pack_pixel_row(const T* from, std::int64_t step, std::int64_t count, std::int64_t channel_step,
+                    std::int64_t together, bool pairs, accumulate_t<T>* to, std::int64_t pitch) noexcept {
     if constexpr (has_pairs<T>) {
         if (pairs) return pack_row_pairs(from, step, count, channel_step, together, to, pitch);
     }
-    for (std::int64_t k = 0; k < together; ++k, from += channel_step, to += pitch) {
-        if (step == 1) {
-            simd::widen(from, to, count);
-        } else {
-            for (std::int64_t x = 0; x < count; ++x) to[x] = load_element(from + x * step);
-        }
-    }
+    if (step == 1) return simd::widen(from, to, count);
+    for (std::int64_t x = 0; x < count; ++x) to[x] = load_element(from + x * step);
 }
 
 /// Positions of a channel that are copied before those of the next one, where channels are copied side by side.
@@ -92,14 +87,20 @@ template <class T>
 inline constexpr bool has_rows_side_by_side =
     target.side_by_side_rows > 1 && positions_in_turn<T> % simd::wide_lanes<T> == 0;
 
-/// Packs so many positions of each of target.side_by_side_rows channels.
+/// Packs `count` contiguous positions of each of target.side_by_side_rows channels, so many of one and then of the next.
 template <class T>
-void pack_rows_in_turn(const T* from, std::int64_t channel_step, accumulate_t<T>* to, std::int64_t pitch) noexcept {
-    for (std::int64_t k = 0; k < target.side_by_side_rows; ++k)
-        simd::prefetch(from, k * channel_step + packed_row_ahead<T>);
-    for (std::int64_t x = 0; x < positions_in_turn<T>; x += simd::wide_lanes<T>)
-        for (std::int64_t k = 0; k < target.side_by_side_rows; ++k)
-            simd::store(to + k * pitch + x, simd::load_wide(from + k * channel_step + x));
+void pack_rows_in_turn(const T* from, std::int64_t count, std::int64_t channel_step, accumulate_t<T>* to,
+                       std::int64_t pitch) noexcept {
+    constexpr std::int64_t rows = target.side_by_side_rows;
+    std::int64_t x = 0;
+    for (; x + positions_in_turn<T> <= count; x += positions_in_turn<T>) {
+        for (std::int64_t k = 0; k < rows; ++k) simd::prefetch(from, k * channel_step + x + packed_row_ahead<T>);
+        for (std::int64_t i = x; i < x + positions_in_turn<T>; i += simd::wide_lanes<T>)
+            for (std::int64_t k = 0; k < rows; ++k)
+                simd::store(to + k * pitch + i, simd::load_wide(from + k * channel_step + i));
+    }
+    for (std::int64_t k = 0; k < rows && x < count; ++k)
+        simd::widen(from + k * channel_step + x, to + k * pitch + x, count - x);
 }
 
 /// Packs the next `count` positions of a walk over `src`. `pairs`: of pairs of bf16 channels, half as many.
@@ -115,13 +116,13 @@ GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t c
         const bool are_streams = has_rows_side_by_side<T> && step == 1 && !pairs &&
                                  std::min(run.count, rows.segment) >= positions_in_turn<T> &&
                                  channel_step * static_cast<std::int64_t>(sizeof(T)) >= page / 2;
-        const std::int64_t most = are_streams ? target.side_by_side_rows : !pairs ? 1 : step == 1 ? 2 : channels;
+        const std::int64_t paired = step == 1 ? 2 : channels;
         constexpr std::int64_t ahead = target.prefetch.packed_pixels;
         std::int64_t together = 1;
         accumulate_t<T>* row = packed + rows.offset(at - first);
         for (std::int64_t k = 0; k < channels; k += together) {
-            together = std::min(channels - k, most);
-            const bool in_turn = are_streams && together == most;
+            const bool in_turn = are_streams && channels - k >= target.side_by_side_rows;
+            together = in_turn ? target.side_by_side_rows : pairs ? std::min(channels - k, paired) : 1;
             const T* from = src + run.offset + k * channel_step;
             // No CPU fetches ahead from channel to channel.
             for (std::int64_t x = 0; x < run.count && step == 1 && !in_turn; x += simd::line_elements<T>)
@@ -129,17 +130,16 @@ GRADKERN_NOINLINE void pack_pixels(const T* src, pixel_walk walk, std::int64_t c
                     simd::prefetch(from, next * channel_step + x);
             accumulate_t<T>* to = row;
             for (std::int64_t left = run.count, place = first; left > 0; to += rows.step, place = 0) {
-                std::int64_t piece = std::min(left, rows.segment - place);
+                const std::int64_t piece = std::min(left, rows.segment - place);
                 left -= piece;
-                accumulate_t<T>* at_place = to + place;
                 if constexpr (has_rows_side_by_side<T>) {
-                    for (; in_turn && piece >= positions_in_turn<T>; piece -= positions_in_turn<T>) {
-                        pack_rows_in_turn(from, channel_step, at_place, rows.pitch);
-                        from += positions_in_turn<T>;
-                        at_place += positions_in_turn<T>;
+                    if (in_turn) {
+                        pack_rows_in_turn(from, piece, channel_step, to + place, rows.pitch);
+                        from += piece;
+                        continue;
                     }
                 }
-                if (piece > 0) pack_pixel_rows(from, step, piece, channel_step, together, pairs, at_place, rows.pitch);
+                pack_pixel_row(from, step, piece, channel_step, together, pairs, to + place, rows.pitch);
                 from += piece * step;
             }
             row += rows.pitch * (pairs ? shape::ceil_div(together, 2) : together);
