@@ -42,7 +42,7 @@ static_assert(most_buffered_sums >= std::max(12, 3 * image_vectors) * simd::lane
               most_buffered_sums >= tile_rows * tile_lanes);
 
 /// Panels and the most of them that a task has. Those of several groups read other activations: one a task.
-constexpr void choose_pixel_panels(panel_plan& g, const conv_problem& p) noexcept {
+GRADKERN_COLD constexpr void choose_pixel_panels(panel_plan& g, const conv_problem& p) noexcept {
     g.panels = make_weight_panels(p, lane_inputs::broadcast, broadcast_numbers(p), 1);
     g.panel_channels = p.out_channels <= wide_tile_rows ? wide_tile_rows : tile_rows;
     g.group_panels = shape::ceil_div(p.out_channels, g.panel_channels);
