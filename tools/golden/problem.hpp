@@ -9,9 +9,9 @@
 // indices) is computed if it has a shape or stands in `outputs`. `values`, `made_by` and `hashes` are those of generated
 // suites.
 //
-// `"options": {"output": "accumulate", "summation": "per_image"}` are members of plan_options. An output that accumulates has
-// an input of its type and shape, its value before the call: previous_diff_weights for diff_weights. Gradients per image have
-// an axis of N images before those of one image.
+// `"options": {"output": "accumulate", "summation": "per_image"}` are members of plan_options, as are `precision` and `algorithm`.
+// An output that accumulates has an input of its type and shape, its value before the call: previous_diff_weights for
+// diff_weights. Gradients per image have an axis of N images before those of one image.
 #pragma once
 
 #include <array>

@@ -83,7 +83,7 @@ struct weight_gradient_blocks {
 
 /// Neighbouring channels that max pools walk together where they read them in place: the hardware does not prefetch parts of pixels.
 struct pool_panels {
-    std::int64_t channels = 128;           ///< at least that many, where a form may have more
+    std::int64_t channels = 128;           ///< of a panel; forms with a number of their own may take more:
     std::int64_t compared_channels = 128;  ///< forward, at most
     std::int64_t gathered_channels = 128;  ///< of the gather form, at most: it keeps the maxima of some lines
 };

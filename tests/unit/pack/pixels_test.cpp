@@ -135,7 +135,6 @@ TEST(points, rows_of_several_lines_of_the_cache_are_packed) {
     random_source random("points.lines");
     for (const std::int64_t c : {3, 4, 5, 9})
         for (const tensor& t : tensors(2, c, 1, 20, 70)) {  // rows of more than half a page
-
             SCOPED_TRACE("c " + std::to_string(c) + ", row stride " + std::to_string(t.stride[3]));
             for (const std::int64_t first : {std::int64_t{0}, t.pixels() / 3})
                 for (const std::int64_t segment : {0, 8, 16, 24, 40, 64}) {

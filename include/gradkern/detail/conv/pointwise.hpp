@@ -56,12 +56,11 @@ struct pointwise_path {
         if (p.groups > 1 || p.out_channels == 0) return false;
         if (leaves_lanes_empty(p)) return true;
         if (p.in[1] == 1 || p.out[1] == 1) return false;  // nothing to transpose
-        if (p.pixels() < p.real.lanes || p.in_channels > p.real.in_memory_of(most_packed_floats) / segment_of(p))
-            return false;
+        const std::int64_t block = p.real.in_memory_of(most_packed_floats) / std::max<std::int64_t>(p.in_channels, 1);
+        if (p.pixels() < p.real.lanes || block < segment_of(p)) return false;
         if (reads_weights_in_place(p)) return true;
         // Packing weights for each block takes longer than transposing few activations, and than blocks of few pixels.
         const bool few_weights = std::min(p.in_channels, p.out_channels) < p.real.lanes;
-        const std::int64_t block = p.real.in_memory_of(most_packed_floats) / std::max<std::int64_t>(p.in_channels, 1);
         return block >= p.real.in_memory_of(target.least_packed_pixels) &&
                (few_weights || p.pixels() >= 64 * p.real.lanes);
     }

@@ -33,13 +33,16 @@ inline constexpr std::array<path, 9> paths{{
 /// decide. Where both sides are copied, more channels in the lanes take less time (0.75 to 0.97; 11 layers, Zen 3).
 [[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
-    // vectors of products, and numbers to transpose
+    // vectors of products, and numbers to transpose: some times the channels of the largest tensor pass 63 bits
     const auto work = [&](std::int64_t channels, std::int64_t channel_step, std::int64_t others) {
-        return (channel_step == 1 ? 0 : target.cost.transposed_value * channels) +
-               panel_vectors(channels, panel_lanes(channels, false, p.real.lanes), p.real.lanes) * others;
+        const std::int64_t each = channel_step == 1 ? 0 : target.cost.transposed_value;
+        const std::int64_t vectors =
+            panel_vectors(channels, panel_lanes(channels, false, p.real.lanes), p.real.lanes) * others;
+        return static_cast<std::uint64_t>(each) * static_cast<std::uint64_t>(channels) +
+               static_cast<std::uint64_t>(vectors);
     };
-    const std::int64_t as_given = work(p.small_channels, p.small[1], p.large_channels);
-    const std::int64_t swapped = work(p.large_channels, p.large[1], p.small_channels);
+    const std::uint64_t as_given = work(p.small_channels, p.small[1], p.large_channels);
+    const std::uint64_t swapped = work(p.large_channels, p.large[1], p.small_channels);
     if (p.copies_pixels() && p.large_channels > p.small_channels) return swapped <= as_given;
     return swapped < as_given - as_given / 10;
 }
