@@ -36,6 +36,10 @@ struct convolution_attributes {
     extents diff_src_shape{};      ///< backward data: full shape of the result in data_format order ("dst_shape" in the
                                    ///< ConvolutionBackwardData document)
     extents diff_weights_shape{};  ///< backward weights: full shape of the result in weights_format order
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const convolution_attributes&,
+                                                      const convolution_attributes&) noexcept = default;
 };
 
 /// Attributes of conv_transpose, conv_transpose_backward_data and conv_transpose_backward_weights.
@@ -54,11 +58,19 @@ struct conv_transpose_attributes {
     extents dst_shape{};           ///< forward: full shape of dst in data_format order
     extents diff_src_shape{};      ///< backward data: full shape of the result in data_format order
     extents diff_weights_shape{};  ///< backward weights: full shape of the result in weights_format order
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const conv_transpose_attributes&,
+                                                      const conv_transpose_attributes&) noexcept = default;
 };
 
 /// Attributes of bias_backward, for both families.
 struct bias_attributes {
     gradkern::data_format data_format = gradkern::data_format::nxc;  ///< order of diff_dst
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const bias_attributes&,
+                                                      const bias_attributes&) noexcept = default;
 };
 
 /// Attributes of avg_pool and avg_pool_backward.
@@ -76,6 +88,10 @@ struct avg_pool_attributes {
     gradkern::data_format data_format = gradkern::data_format::nxc;  ///< order of src and dst
     extents diff_src_shape{};  ///< backward: full shape of the result in data_format order ("input_shape" in the
                                ///< AvgPoolBackprop document)
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const avg_pool_attributes&,
+                                                      const avg_pool_attributes&) noexcept = default;
 };
 
 /// Attributes of lp_pool and lp_pool_backward, whose p is 2.
@@ -88,6 +104,10 @@ struct lp_pool_attributes {
     gradkern::auto_pad auto_pad = gradkern::auto_pad::none;                  ///< rule F (shape/padding.hpp)
     gradkern::rounding_type rounding_type = gradkern::rounding_type::floor;  ///< ignored for the sizes of same_*
     gradkern::data_format data_format = gradkern::data_format::nxc;          ///< order of src and dst
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const lp_pool_attributes&,
+                                                      const lp_pool_attributes&) noexcept = default;
 };
 
 /// What the index of a maximum counts from. s is the offset of an element in its plane (storage_order), P the number of
@@ -126,6 +146,10 @@ struct max_pool_attributes {
     gradkern::data_format data_format = gradkern::data_format::nxc;          ///< order of src and dst
     gradkern::index_base index_base = gradkern::index_base::tensor;          ///< of the indices that max_pool writes
     gradkern::storage_order storage_order = gradkern::storage_order::row_major;  ///< of the same
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const max_pool_attributes&,
+                                                      const max_pool_attributes&) noexcept = default;
 };
 
 /// Attributes of max_pool_backward_from_indices.
@@ -134,6 +158,10 @@ struct max_pool_indices_attributes {
     gradkern::index_base index_base = gradkern::index_base::tensor;              ///< what indices count from
     gradkern::storage_order storage_order = gradkern::storage_order::row_major;  ///< how they count in a plane
     extents diff_src_shape{};  ///< full shape of the result in data_format order
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const max_pool_indices_attributes&,
+                                                      const max_pool_indices_attributes&) noexcept = default;
 };
 
 GRADKERN_NAMESPACE_END

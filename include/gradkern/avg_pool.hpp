@@ -72,7 +72,7 @@ protected:
     template <class T, shape::side Outputs>
     [[nodiscard]] status execute(const T* in, T* out, std::span<std::byte> workspace,
                                  executor_ref executor) const noexcept {
-        const status s = check_run(op_, {{&in_, in}, {&out_, out}}, workspace.size(), workspace_bytes(1));
+        const status s = check_run(op_, {{&in_, in}, {&out_, out}}, workspace, workspace_bytes(1));
         if (!s) return s;
         if constexpr (takes_elements<T>) avg_pool::run_plan<T, Outputs>(plan_, in, out, workspace, executor);
         return {};

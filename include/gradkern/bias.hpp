@@ -107,7 +107,7 @@ public:
     [[nodiscard]] status run(const T* diff_dst, G* diff_bias, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
         const status s = detail::check_run("bias_backward", {{&diff_dst_, diff_dst}, {&diff_bias_, diff_bias}},
-                                           workspace.size(), workspace_bytes(1));
+                                           workspace, workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T, G>) detail::run_bias(plan_, diff_dst, diff_bias, workspace, executor);
         return {};

@@ -9,7 +9,8 @@
 // type of the first tensor is none of the enumerators (got: its data_type), or if another tensor has a different type (got:
 // its data_type, expected: that of the first tensor). As in the typed forms, some tensors may be f32 when the first one has 16
 // bits: a bias, the gradients of weights and bias, the result of a convolution or of its data gradient, and the weights of
-// one whose result is f32 (else got: the type of the result, expected: f32). Without layout a result has the type of the inputs.
+// one whose result is f32 (else got: the type of the result, expected: f32). The type of a result is given even where its
+// layout is inferred: `{}` says f32. Without layout the result of a convolution or of its data gradient has the type of the inputs.
 // The two gradients of one call have the same type (got: that of diff_bias, expected: that of diff_weights). The type of a bias
 // without layout (an absent one) is ignored. The indices of max pools are std::int64_t, too.
 //
@@ -24,9 +25,10 @@
 // Or pass the same memory to the call: `avg_pool(src, attributes, dst, {.workspace = scratch, .executor = pool})`.
 //
 // gradkern.hpp does not include this header, because these functions are not templates. Every translation unit that
-// includes it compiles the plans of every operator for every type, which takes a second or two more than gradkern.hpp. A
-// translation unit that calls an operator also compiles its kernels for four types, convolutions for four mixtures of them,
-// too. Include it only where types are dispatched at run time.
+// includes it compiles the plans of every operator for every type, which takes twice as long as gradkern.hpp. A translation unit
+// that calls an operator also compiles its kernels for four types, convolutions for four mixtures of them, too: with ten
+// operators that is a minute or two. Include it only where types are dispatched at run time, best in one file. The compiled
+// library (docs/runtime.md) has the same operators and compiles nothing.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +76,9 @@ struct dynamic_layout {
     // NOLINTNEXTLINE(google-explicit-constructor): a view has a layout
     GRADKERN_PER_ISA constexpr dynamic_layout(const const_dynamic_view& view) noexcept
         : type(view.type), layout(view.layout) {}
+
+    /// Whether type and layout are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const dynamic_layout&, const dynamic_layout&) noexcept = default;
 };
 
 GRADKERN_NAMESPACE_END

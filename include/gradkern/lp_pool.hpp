@@ -87,8 +87,7 @@ public:
     /// overlap the input. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        const status s =
-            detail::check_run("lp_pool", {{&src_, src}, {&dst_, dst}}, workspace.size(), workspace_bytes(1));
+        const status s = detail::check_run("lp_pool", {{&src_, src}, {&dst_, dst}}, workspace, workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             detail::lp_pool::run_plan<shape::side::small, T>(this->plan_, {src}, dst, workspace, executor);
@@ -178,7 +177,7 @@ public:
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run("lp_pool_backward",
                                            {{&src_, src}, {&dst_, dst}, {&diff_dst_, diff_dst}, {&diff_src_, diff_src}},
-                                           workspace.size(), workspace_bytes(1));
+                                           workspace, workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             detail::lp_pool::run_plan<shape::side::large, T>(this->plan_, {src, dst, diff_dst}, diff_src, workspace,

@@ -100,8 +100,8 @@ public:
     /// overlap an output. Errors: null_pointer, invalid_argument (overlap), workspace_too_small (bytes).
     [[nodiscard]] status run(const T* src, T* dst, std::int64_t* indices = nullptr, std::span<std::byte> workspace = {},
                              executor_ref executor = {}) const noexcept {
-        const status s = detail::check_run("max_pool", {{&src_, src}, {&dst_, dst}, {&indices_, indices}},
-                                           workspace.size(), workspace_bytes(1), 2);
+        const status s = detail::check_run("max_pool", {{&src_, src}, {&dst_, dst}, {&indices_, indices}}, workspace,
+                                           workspace_bytes(1), 2);
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             detail::with_plan(this->paths_, [&](const auto& path) {
@@ -198,7 +198,7 @@ public:
                              executor_ref executor = {}) const noexcept {
         const status s =
             detail::check_run("max_pool_backward", {{&src_, src}, {&diff_dst_, diff_dst}, {&diff_src_, diff_src}},
-                              workspace.size(), workspace_bytes(1));
+                              workspace, workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             detail::with_plan(this->paths_, [&](const auto& path) {
@@ -316,7 +316,7 @@ public:
     [[nodiscard]] status run(const T* diff_dst, const std::int64_t* indices, T* diff_src,
                              std::span<std::byte> workspace = {}, executor_ref executor = {}) const noexcept {
         const status s = detail::check_run(op, {{&diff_dst_, diff_dst}, {&indices_, indices}, {&diff_src_, diff_src}},
-                                           workspace.size(), workspace_bytes(1));
+                                           workspace, workspace_bytes(1));
         if (!s) return s;
         if constexpr (detail::takes_elements<T>)
             return detail::max_pool_indices::run(op, plan_, diff_dst, indices, diff_src, workspace, executor);

@@ -169,8 +169,8 @@ enum class summation : std::uint8_t {
     return "joint, image_by_image or per_image";
 }
 
-/// Options of a plan. None of them changes the shape of a tensor; with summation::per_image there are N of some. A value that is no enumerator is invalid_argument, reported after errors
-/// of shapes.
+/// Options of a plan. None of them changes the shape of a tensor; with summation::per_image there are N of some. A value that is no
+/// enumerator is invalid_argument, reported after errors of shapes.
 struct plan_options {
     output_mode output = output_mode::overwrite;             ///< overwrite or accumulate
     gradkern::precision precision = precision::strict;       ///< numerical contract
@@ -178,6 +178,9 @@ struct plan_options {
     gradkern::index_check index_check = index_check::first;  ///< when indices are checked
     scratch_use scratch = scratch_use::fast;                 ///< how much workspace the plan needs
     gradkern::summation summation = summation::joint;        ///< how gradients of weights and bias sum over the batch
+
+    /// Whether all members are equal: for a cache of plans.
+    GRADKERN_PER_ISA friend constexpr bool operator==(const plan_options&, const plan_options&) noexcept = default;
 };
 
 /// Options of a one-call operator: those of the plan, scratch memory and threads. A call that fails with

@@ -141,7 +141,7 @@ struct error {
     }
 
 private:
-    /// ": got 0 entries, expected 2, to match src: one per spatial axis"
+    /// ": got 0 entries, expected 2, to match src: one for each spatial axis"
     GRADKERN_PER_ISA constexpr void write_numbers(text_writer& out) const noexcept {
         // `why` holds the accepted words, instead of a number.
         const bool is_list = !why.empty() && (what == quantity::word || relation == expectation::none);

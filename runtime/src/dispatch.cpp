@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <string>
 #include <string_view>
@@ -63,6 +64,36 @@ gradkern_error make_error(gradkern_code code, const char* argument, std::string_
     copy_text("gradkern: " + std::string(argument) + ": " + std::string(why), e.message, sizeof e.message);
     return e;
 }
+/// The error of a tensor with more axes than a gradkern_tensor has, or fewer than none.
+gradkern_error make_rank_error(const gradkern_problem& problem, int tensor) {
+    static constexpr const char* operators[] = {"convolution",
+                                                "convolution_backward_data",
+                                                "convolution_backward_weights",
+                                                "conv_transpose",
+                                                "conv_transpose_backward_data",
+                                                "conv_transpose_backward_weights",
+                                                "bias_backward",
+                                                "avg_pool",
+                                                "avg_pool_backward",
+                                                "lp_pool",
+                                                "lp_pool_backward",
+                                                "max_pool",
+                                                "max_pool_backward",
+                                                "max_pool_backward_from_indices"};
+    static_assert(std::size(operators) == GRADKERN_MAX_POOL_BACKWARD_FROM_INDICES + 1);
+    const std::string op = operators[problem.op];
+    const std::int32_t rank = problem.tensors[tensor].rank;
+    gradkern_error e{};
+    e.code = GRADKERN_UNSUPPORTED;
+    e.axis = tensor;
+    e.got = rank;
+    e.expected = rank < 0 ? 0 : 5;
+    copy_text(op, e.op, sizeof e.op);
+    copy_text("tensors", e.argument, sizeof e.argument);
+    copy_text(op + ": tensors[" + std::to_string(tensor) + "]: got rank " + std::to_string(rank) + ", expected 0 to 5",
+              e.message, sizeof e.message);
+    return e;
+}
 /// Hands an error to a caller whose struct may be older, and returns its code.
 int give(const gradkern_error& e, gradkern_error* error, std::size_t size) {
     if (error != nullptr) std::memcpy(error, &e, std::min(size, sizeof e));
@@ -80,8 +111,8 @@ gradkern_error read_problem(const gradkern_problem* from, gradkern_problem& to) 
     std::memcpy(&to, from, from->size);
     if (to.op < 0 || to.op > GRADKERN_MAX_POOL_BACKWARD_FROM_INDICES)
         return make_error(GRADKERN_UNSUPPORTED, "op", "there is no operator of this number");
-    for (const gradkern_tensor& t : to.tensors)
-        if (t.rank < 0 || t.rank > 5) return make_error(GRADKERN_UNSUPPORTED, "tensors", "a rank is not 0 to 5");
+    for (int i = 0; i < 4; ++i)
+        if (to.tensors[i].rank < 0 || to.tensors[i].rank > 5) return make_rank_error(to, i);
     if (chosen().kernels == nullptr)
         return make_error(GRADKERN_UNSUPPORTED, "GRADKERN_ISA",
                           chosen().wanted.empty()

@@ -73,7 +73,7 @@ COMPOUND = {"+=": "-=", "-=": "+="}
 
 # A parenthesis after one of these words, or a statement with one of them, belongs to the compiler.
 COMPILE_TIME = {"constexpr", "static_assert", "using", "requires", "sizeof", "decltype", "noexcept", "alignas",
-                "alignof", "case", "GRADKERN_ASSERT", "typedef", "static"}
+                "alignof", "case", "typedef", "static"}
 # Words before a parenthesised head that a statement follows.
 HEADS = {"if", "for", "while", "switch", "catch"}
 # Calls whose absence cannot change a result.

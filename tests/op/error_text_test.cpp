@@ -55,10 +55,12 @@ const gk::avg_pool_attributes pool{.kernel = {2}, .strides = {2}};
 // ----------------------------------------------------------------------------------------------------------- the texts
 
 TEST(error_text, lists_ranks_and_strides_are_counted) {
-    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 1}, {3, 3, 1, 2}, {.dilations = {1, 1}})),
-              "convolution: strides: got 0 entries, expected 2 (invalid_argument)");
-    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 1}, {3, 3, 1, 2}, with(conv, [](auto& a) { a.pads_end = {0}; }))),
-              "convolution: pads_end: got 1 entry, expected 2 (invalid_argument)");
+    EXPECT_EQ(
+        text(gk::infer_convolution({1, 5, 5, 1}, {3, 3, 1, 2}, {.dilations = {1, 1}})),
+        "convolution: strides: got 0 entries, expected 2, to match src: one for each spatial axis (invalid_argument)");
+    EXPECT_EQ(
+        text(gk::infer_convolution({1, 5, 5, 1}, {3, 3, 1, 2}, with(conv, [](auto& a) { a.pads_end = {0}; }))),
+        "convolution: pads_end: got 1 entry, expected 2, to match src: one for each spatial axis (invalid_argument)");
     EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 1, 1, 1}, {3, 3, 1, 2}, conv)),
               "convolution: src: got rank 6, expected at most 5 (unsupported)");
     EXPECT_EQ(text(gk::infer_convolution({1, 5}, {3, 3, 1, 2}, conv)),
@@ -173,7 +175,7 @@ TEST(error_text, sizes_name_the_rule_and_where_it_comes_from) {
     EXPECT_EQ(text(gk::infer_convolution({1, 5, 2, 1}, {3, 3, 1, 2}, conv)),
               "convolution: src[2]: got 2, expected at least 3: the size with its padding must hold the effective "
               "kernel, (kernel - 1) * dilation + 1 (invalid_shape)");
-    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 4}, {3, 3, 5, 4}, conv)),
+    EXPECT_EQ(text(gk::infer_convolution({1, 6, 6, 4}, {3, 3, 5, 4}, conv)),
               "convolution: src[3]: got 4, expected 5, to match weights (invalid_shape)");
     EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 5}, {3, 3, 5, 4}, with(conv, [](auto& a) { a.groups = 2; }))),
               "convolution: src[3]: got 5, expected 10, to match weights: the channels of one group, times the number "
@@ -255,6 +257,32 @@ TEST(error_text, weights_in_the_other_format_are_named) {
               "Convolution: weights" + as_oix);
     // A front end whose weights have one format has no other one to name.
     EXPECT_EQ(text(ort::infer_ConvGrad({1, 2, 3, 3}, {1, 1, 5, 5}, {3, 3, 1, 2}, {})).find("weights_format"),
+              std::string::npos);
+}
+
+// So are a data_format and groups that were forgotten.
+TEST(error_text, channels_that_fit_another_attribute_say_so) {
+    const std::string as_ncx = "its channels would fit as data_format ncx (invalid_shape)";
+    EXPECT_EQ(text(gk::infer_convolution({1, 3, 5, 5}, {3, 3, 3, 2}, conv)),
+              "convolution: src[3]: got 5, expected 3, to match weights: " + as_ncx);
+    EXPECT_EQ(text(gk::infer_convolution_backward_data({1, 2, 6, 6}, {3, 3, 3, 2}, conv)),
+              "convolution_backward_data: diff_dst[3]: got 6, expected 2, to match weights: " + as_ncx);
+    EXPECT_EQ(text(gk::infer_conv_transpose({1, 4, 7}, {3, 4, 5}, transposed)),
+              "conv_transpose: src[2]: got 7, expected 4, to match weights: " + as_ncx);
+    const auto ncx = with(conv, [](auto& a) { a.data_format = gk::data_format::ncx; });
+    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 3}, {3, 3, 3, 2}, ncx)),
+              "convolution: src[1]: got 5, expected 3, to match weights: its channels would fit as data_format nxc "
+              "(invalid_shape)");
+    const std::string of_groups = "groups is 1: weights of more groups have the channels of one (invalid_shape)";
+    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 6}, {3, 3, 2, 9}, conv)),
+              "convolution: src[3]: got 6, expected 2, to match weights: " + of_groups);
+    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 6}, {3, 3, 4, 9}, conv)),
+              "convolution: src[3]: got 6, expected 4, to match weights (invalid_shape)");
+    // Channels of the small side have all groups: no number of groups would fit.
+    EXPECT_EQ(text(gk::infer_convolution_backward_data({1, 6, 6, 4}, {3, 3, 3, 2}, conv)),
+              "convolution_backward_data: diff_dst[3]: got 4, expected 2, to match weights (invalid_shape)");
+    // A front end of one format has no other one to name.
+    EXPECT_EQ(text(ort::infer_ConvGrad({1, 2, 3, 3}, {1, 5, 5, 3}, {2, 3, 3, 3}, {})).find("data_format"),
               std::string::npos);
 }
 

@@ -145,7 +145,13 @@ static void mistakes(void) {
     p.data_format = GRADKERN_NXC;
     p.tensors[0].rank = 6;
     expect(gradkern_plan_create(&p, &plan, &error, sizeof error) == GRADKERN_UNSUPPORTED, "six axes");
+    expect(strcmp(error.message, "avg_pool: tensors[0]: got rank 6, expected 0 to 5") == 0, error.message);
+    expect(strcmp(error.op, "avg_pool") == 0 && error.axis == 0 && error.got == 6 && error.expected == 5, "the rank");
     p.tensors[0].rank = 4;
+    p.pads_begin.count = -1;
+    expect(gradkern_plan_create(&p, &plan, &error, sizeof error) == GRADKERN_INVALID_ARGUMENT, "fewer pads than none");
+    expect(strcmp(error.argument, "pads_begin") == 0 && error.got == -1, error.message);
+    p.pads_begin = gradkern_list_of(2, none);
     p.size = 4000;
     expect(gradkern_plan_create(&p, &plan, &error, sizeof error) == GRADKERN_INVALID_ARGUMENT,
            "a struct of another version");

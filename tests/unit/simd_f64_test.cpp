@@ -81,7 +81,6 @@ TEST(simd_f64, arithmetic_is_ieee_in_every_lane) {
         const vec vb = from_array(b);
         const vec vc = from_array(c);
         const doubles sum = to_array(simd::add(va, vb));
-        const doubles difference = to_array(simd::sub(va, vb));
         const doubles product = to_array(simd::mul(va, vb));
         const doubles quotient = to_array(simd::div(va, vb));
         const doubles root = to_array(simd::sqrt(va));
@@ -89,15 +88,12 @@ TEST(simd_f64, arithmetic_is_ieee_in_every_lane) {
         const doubles fused = to_array(simd::fma(va, vb, vc));
         const doubles separate = to_array(simd::add(simd::mul(va, vb), vc));
         const doubles spread = to_array(simd::fma_broadcast(a.data(), vb, vc));
-        const doubles less = to_array(simd::min(va, vb));
-        const doubles more = to_array(simd::max(va, vb));
         for (std::size_t i = 0; i < count; ++i) {
             volatile double rounded_product = a[i] * b[i];  // neither contracted nor folded
             const double two_roundings = rounded_product + c[i];
             volatile double first_product = a[0] * b[i];
             const double first_rounded = first_product + c[i];
             ASSERT_TRUE(same_bits(sum[i], a[i] + b[i])) << a[i] << ' ' << b[i];
-            ASSERT_TRUE(same_bits(difference[i], a[i] - b[i])) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(product[i], rounded_product)) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(quotient[i], a[i] / b[i])) << a[i] << ' ' << b[i];
             ASSERT_TRUE(same_bits(root[i], std::sqrt(a[i]))) << a[i];
@@ -108,8 +104,6 @@ TEST(simd_f64, arithmetic_is_ieee_in_every_lane) {
             ASSERT_TRUE(same_bits(spread[i], simd::is_fused ? std::fma(a[0], b[i], c[i]) : first_rounded))
                 << a[0] << ' ' << b[i] << ' ' << c[i];
             ASSERT_TRUE(same_bits(simd::fma(a[i], b[i], c[i]), fused[i])) << a[i] << ' ' << b[i] << ' ' << c[i];
-            ASSERT_EQ(bits_of(less[i]), bits_of(a[i] < b[i] ? a[i] : b[i])) << a[i] << ' ' << b[i];
-            ASSERT_EQ(bits_of(more[i]), bits_of(a[i] > b[i] ? a[i] : b[i])) << a[i] << ' ' << b[i];
         }
     }
 }

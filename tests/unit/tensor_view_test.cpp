@@ -14,6 +14,7 @@
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/convolution.hpp>
+#include <gradkern/options.hpp>
 #include <gradkern/shape.hpp>
 #include <gradkern/tensor_view.hpp>
 
@@ -27,6 +28,16 @@ static_assert(gk::extents{1, 2} != gk::extents{1, 2, 0});
 static_assert(gk::extents::filled(3, 7) == gk::extents{7, 7, 7});
 static_assert(gk::extents{1, 2, 3, 4, 5, 6}.rank() == 6, "longer lists are counted");
 static_assert(gk::extents{1, 2, 3, 4, 5, 6}.values().size() == gk::extents::capacity, "and not kept");
+static_assert(gk::convolution_attributes{.strides = {1, 1}} == gk::convolution_attributes{.strides = {1, 1}});
+static_assert(gk::convolution_attributes{.strides = {1, 1}} != gk::convolution_attributes{.strides = {1, 2}});
+static_assert(gk::convolution_attributes{.groups = 2} != gk::convolution_attributes{});
+static_assert(gk::conv_transpose_attributes{.dst_shape = {1}} != gk::conv_transpose_attributes{});
+static_assert(gk::bias_attributes{.data_format = gk::data_format::ncx} != gk::bias_attributes{});
+static_assert(gk::avg_pool_attributes{.divisor_override = 0} != gk::avg_pool_attributes{}, "0 is not the same as none");
+static_assert(gk::lp_pool_attributes{.kernel = {2}} != gk::lp_pool_attributes{.kernel = {2, 2}});
+static_assert(gk::max_pool_attributes{.ignore_nan = true} != gk::max_pool_attributes{});
+static_assert(gk::max_pool_indices_attributes{} == gk::max_pool_indices_attributes{});
+static_assert(gk::plan_options{.output = gk::output_mode::accumulate} != gk::plan_options{});
 static_assert(gk::tensor_layout{}.empty() && gk::tensor_layout{1, 2, 3}.is_dense());
 static_assert(std::is_convertible_v<gk::tensor_view<float>, gk::tensor_view<const float>>);
 static_assert(!std::is_convertible_v<gk::tensor_view<const float>, gk::tensor_view<float>>);

@@ -2,7 +2,7 @@
 #define GRADKERN_DETAIL_CONFIG_HPP
 
 /// \file
-/// \brief Every macro of the library: attributes, assertions and the two inline namespaces.
+/// \brief Every macro of the library: attributes and the two inline namespaces.
 ///
 /// Two inline namespaces and a tag keep differently compiled objects apart without keeping their users apart. Of an inline function
 /// that two objects define, the linker keeps one body, and it may hold instructions that the other object must not run:
@@ -28,7 +28,6 @@
 /// - `GRADKERN_TUNE=cpu`: the CPU that sizes of blocks and prefetches are chosen for (generic, cascade_lake, ice_lake,
 ///   sapphire_rapids, granite_rapids, zen3, zen4, zen5): speed only, never a bit of a result, and no instruction that others lack.
 ///   Without the macro it is the CPU that the compiler was told to tune for, where that is one of these, else generic.
-/// - `GRADKERN_ENABLE_ASSERT`: check the library's own invariants, and trap when one is broken.
 ///
 /// What the library needs of a compiler and its options, and the macros that allow more, are in detail/requirements.hpp.
 
@@ -142,18 +141,6 @@
 #if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
 #define GRADKERN_DETAIL_SANITIZED
 #endif
-#endif
-
-// ---------------------------------------------------------------------------------------------------------------------- assertions
-
-/// For invariants of the library itself; what callers pass is checked in every build and answered by an error value.
-#if !defined(GRADKERN_ENABLE_ASSERT)
-#define GRADKERN_ASSERT(condition) static_cast<void>(sizeof(!(condition)))
-#elif defined(__GNUC__) || defined(__clang__)
-#define GRADKERN_ASSERT(condition) ((condition) ? static_cast<void>(0) : __builtin_trap())
-#else
-#include <cstdlib>
-#define GRADKERN_ASSERT(condition) ((condition) ? static_cast<void>(0) : std::abort())
 #endif
 
 // ------------------------------------------------------------------------------------------------ instruction set, as one identifier
@@ -404,11 +391,6 @@
 #else
 #define GRADKERN_DETAIL_ISA_SANITIZED
 #endif
-#if defined(GRADKERN_ENABLE_ASSERT)
-#define GRADKERN_DETAIL_ISA_ASSERT _assert
-#else
-#define GRADKERN_DETAIL_ISA_ASSERT
-#endif
 #if defined(GRADKERN_SIMD_EMULATE_LANES)
 #define GRADKERN_DETAIL_ISA_OVERRIDE GRADKERN_DETAIL_JOIN2(_lanes, GRADKERN_SIMD_EMULATE_LANES)
 #elif defined(GRADKERN_SIMD_ARCH)
@@ -425,7 +407,7 @@
                           GRADKERN_DETAIL_512_NAME, GRADKERN_DETAIL_512_MORE, GRADKERN_DETAIL_ISA_VECTORS, , )
 #define GRADKERN_DETAIL_CHOICE_NAME                                                                        \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_OVERRIDE, GRADKERN_DETAIL_ISA_DOT, GRADKERN_DETAIL_ISA_MATH, \
-                          GRADKERN_DETAIL_ISA_SANITIZED, GRADKERN_DETAIL_ISA_ASSERT, GRADKERN_DETAIL_ISA_TUNE, , )
+                          GRADKERN_DETAIL_ISA_SANITIZED, GRADKERN_DETAIL_ISA_TUNE, , , )
 #define GRADKERN_DETAIL_ISA_NAME                                                                       \
     GRADKERN_DETAIL_JOIN8(GRADKERN_DETAIL_ISA_BASE, GRADKERN_DETAIL_X86_NAME, GRADKERN_DETAIL_ISA_ARM, \
                           GRADKERN_DETAIL_ISA_ARM_SCALAR, GRADKERN_DETAIL_ISA_MORE, GRADKERN_DETAIL_CHOICE_NAME, , )

@@ -17,11 +17,10 @@
 /// | `load_partial(p, n)`, `store_partial(p, v, n)` | the first n lanes, the others +0 or left alone; nothing at or behind `p + n` is touched |
 /// | `fma(a, b, c)` | `a * b + c` |
 /// | `fma_broadcast(p, b, c)` | `*p * b + c` |
-/// | `add sub mul div` | a product is never contracted with a later sum, whatever the compiler's flags |
+/// | `add mul div` | a product is never contracted with a later sum, whatever the compiler's flags |
 /// | `sqrt(a)` | the root, rounded once |
 /// | `div_whole(a, d, r)` | `a / d`, where d is a whole number below 2^20 and r is `1 / d`; where r is a NaN, d may be anything |
 /// | `keep(a)` | `a`, in a register: a compiler does not read it from memory again for each use |
-/// | `min(a, b)`, `max(a, b)` | `a < b ? a : b`, `a > b ? a : b`: the second operand where one is a NaN, or for zeros of both signs |
 /// | `greater(a, b)`, `is_nan(a)` | a `mask`: one truth a lane |
 /// | `equal_bits(a, b)` | a `mask`: whether the lanes' bits are the same |
 /// | `add_bits(a, b)` | the sum of the lanes' bits, as integers of 32 bits, of doubles of 64 |

@@ -75,9 +75,10 @@ struct weight_gradient_blocks {
     std::int64_t channels_in_place = 0;     ///< 1x1: of the large side, at most, where close pixels are not packed
     /// 1x1 in NXC, beyond L2: whether pixels are copied, and those of the next chunk prefetched to L2 meanwhile.
     bool copies_pixels = false;
-    std::int64_t sums_of_taps = 64 << 10;         ///< sums of a task whose rows are taps: of one group,
-    std::int64_t sums_of_group_taps = 4 << 10;    ///< across groups, which stay in L1,
-    std::int64_t sums_of_shared_taps = 16 << 10;  ///< and where lanes share the numbers of their group
+    // Sums of a task whose rows are taps:
+    std::int64_t sums_of_taps = 64 << 10;         ///< lanes of one group
+    std::int64_t sums_of_group_taps = 4 << 10;    ///< lanes across groups: they stay in L1
+    std::int64_t sums_of_shared_taps = 16 << 10;  ///< lanes that share the numbers of their group
     std::int64_t most_packed = 1024 << 10;        ///< packed lines of a chunk there, at most
 };
 
@@ -125,7 +126,7 @@ struct cpu_quirks {
     /// Whether rows on many pages, some vectors of each, are read as fast as they are copied.
     bool fast_far_reads = false;
     /// Whether tiles of two vectors load half of the broadcast numbers once for each vector, as operands of multiply-adds: fewer
-    /// instructions for CPUs that issue four a cycle; others wait for so many loads (4 to 7 %).
+    /// instructions for CPUs that issue four a cycle; others wait for so many loads (4 to 7 %). Read with AVX-512 alone.
     bool reload_broadcasts = false;
     /// Whether tiles wait for lines of the last cache. It pays to copy what they read piece by piece (dense_path: 0.63 to 1.06 of the time on
     /// a Zen 3), and to prefetch short depthwise windows and short pixels of 1x1 kernels (0.54 to 1.0). A Sapphire Rapids with AVX2 does not wait
@@ -202,8 +203,6 @@ struct machine {
     m.quirk.waits_for_last_level = cpu == GRADKERN_DETAIL_CPU_zen3;
 #if defined(__AVX512F__)
     m.quirk.reload_broadcasts = cpu == GRADKERN_DETAIL_CPU_cascade_lake;
-#else
-    m.quirk.reload_broadcasts = true;
 #endif
     return m;
 }

@@ -81,22 +81,26 @@ public:
         require(got >= expected, code, argument, index, got, expectation::at_least, expected, say);
     }
     /// Records a failure with a reason instead of numbers.
-    constexpr void require_that(bool holds, errc code, std::string_view argument, std::string_view why) noexcept {
+    GRADKERN_COLD constexpr void require_that(bool holds, errc code, std::string_view argument,
+                                              std::string_view why) noexcept {
         if (!holds) record(code, argument, -1, 0, expectation::none, 0, {.why = why});
     }
 
     /// Check 0: spatial rank 1, 2 or 3, from the first data input.
-    constexpr void spatial_rank(std::string_view argument, const extents& first_input) noexcept {
+    GRADKERN_COLD constexpr void spatial_rank(std::string_view argument, const extents& first_input) noexcept {
         const auto rank = static_cast<std::int64_t>(first_input.rank());
+        first_input_ = argument;
         constexpr remark ranks{.what = quantity::rank};
         require(rank >= 3, errc::unsupported, argument, -1, rank, expectation::at_least, 3, ranks);
         require(rank <= 5, errc::unsupported, argument, -1, rank, expectation::at_most, 5, ranks);
     }
     /// Check 1: an attribute vector has one entry per axis, or none where it has a default.
-    constexpr void length(std::string_view argument, const extents& v, std::size_t r, bool required) noexcept {
+    GRADKERN_COLD constexpr void length(std::string_view argument, const extents& v, std::size_t r,
+                                        bool required) noexcept {
         if (v.empty() && !required) return;
         require_equal(errc::invalid_argument, argument, -1, static_cast<std::int64_t>(v.rank()),
-                      static_cast<std::int64_t>(r), {.what = quantity::entries});
+                      static_cast<std::int64_t>(r),
+                      {.what = quantity::entries, .other = first_input_, .why = "one for each spatial axis"});
     }
     /// Check 1: an enumerator that exists.
     template <class E>
@@ -114,12 +118,13 @@ public:
                 {.what = quantity::word, .why = words});
     }
     /// Check 2: every entry is at least `minimum`.
-    constexpr void entries(std::string_view argument, const extents& v, std::int64_t minimum) noexcept {
+    GRADKERN_COLD constexpr void entries(std::string_view argument, const extents& v, std::int64_t minimum) noexcept {
         for (std::size_t i = 0; i < v.values().size(); ++i)
             require_at_least(errc::invalid_argument, argument, static_cast<int>(i), v[i], minimum);
     }
     /// Check 3, or 4 for a shape that is not a tensor's: the right number of axes.
-    constexpr void rank(errc code, std::string_view argument, const extents& v, std::size_t expected) noexcept {
+    GRADKERN_COLD constexpr void rank(errc code, std::string_view argument, const extents& v,
+                                      std::size_t expected) noexcept {
         require_equal(code, argument, -1, static_cast<std::int64_t>(v.rank()), static_cast<std::int64_t>(expected),
                       {.what = quantity::rank});
     }
@@ -140,11 +145,13 @@ public:
                              i >= space && i < space + r ? 1 : 0);
     }
     /// Check 5: a size that was computed without overflow. `what`: how the size is computed.
-    constexpr void fits(std::string_view argument, int index, const checked& c, std::string_view what) noexcept {
+    GRADKERN_COLD constexpr void fits(std::string_view argument, int index, const checked& c,
+                                      std::string_view what) noexcept {
         if (!c.ok()) record(errc::overflow, argument, index, 0, expectation::none, 0, {.why = what});
     }
     /// Check 5: elements and bytes of a dense tensor, as if none of its sizes were 0.
-    constexpr void volume(std::string_view argument, const extents& v, std::int64_t element_bytes) noexcept {
+    GRADKERN_COLD constexpr void volume(std::string_view argument, const extents& v,
+                                        std::int64_t element_bytes) noexcept {
         checked bytes(element_bytes);
         for (const std::int64_t e : v.values()) bytes *= std::max<std::int64_t>(e, 1);
         fits(argument, -1, bytes, "its size in bytes exceeds 63 bits");
@@ -210,6 +217,7 @@ private:
     }
 
     gradkern::error error_{};
+    std::string_view first_input_{members::no_text, members::no_text};
 };
 
 /// An error with a reason instead of numbers.

@@ -347,6 +347,21 @@ GRADKERN_COLD constexpr void check_reach(operator_checks& checks, const convolut
     }
 }
 
+/// What would make channels of a tensor match `expected`, where it can be told; else `rule`. `in_groups`: its groups share them out.
+[[nodiscard]] GRADKERN_COLD constexpr std::string_view channel_hint(const convolution_request& q, const extents& shape,
+                                                                    std::int64_t expected, bool in_groups,
+                                                                    std::string_view rule) noexcept {
+    if (!q.has_weights_format) return rule;  // nor a choice of data_format
+    const std::size_t r = shape.rank() - 2;
+    const bool is_ncx = q.data_format == data_format::ncx;
+    if (shape[channel_index(is_ncx ? data_format::nxc : data_format::ncx, r)] == expected)
+        return is_ncx ? "its channels would fit as data_format nxc" : "its channels would fit as data_format ncx";
+    const std::int64_t got = shape[channel_index(q.data_format, r)];
+    if (in_groups && q.groups == 1 && expected > 0 && got > 0 && got % expected == 0)
+        return "groups is 1: weights of more groups have the channels of one";
+    return rule;
+}
+
 /// Check 6: batch and channels. `large_channels`: of all groups.
 GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convolution_request& q, std::size_t r,
                                             const filter_channels& filter, const checked& large_channels) noexcept {
@@ -364,10 +379,12 @@ GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convo
                    filter.full, expectation::multiple_of, q.groups, {.why = "the number of groups must divide it"});
     if (!q.small.empty())
         checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(at), q.small[at], filter.full,
-                             {.other = q.weights_name});
+                             {.other = q.weights_name, .why = channel_hint(q, q.small, filter.full, false, "")});
     if (!q.large.empty())
         checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(at), q.large[at],
-                             large_channels.value(), {.other = q.weights_name, .why = per_group_rule(q.groups)});
+                             large_channels.value(),
+                             {.other = q.weights_name,
+                              .why = channel_hint(q, q.large, large_channels.value(), true, per_group_rule(q.groups))});
     if (!q.bias.empty())
         checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0],
                              q.transposed ? large_channels.value() : filter.full,

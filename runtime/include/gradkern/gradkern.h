@@ -145,7 +145,7 @@ typedef struct gradkern_tensor {
     int32_t type;         ///< gradkern_type
     int32_t rank;         ///< number of axes; 0: absent
     int64_t shape[5];     ///< sizes of the axes
-    int32_t has_strides;  ///< 0: dense, row-major
+    int32_t has_strides;  ///< 0: dense, row-major; else `strides` are read
     int32_t reserved;     ///< 0
     int64_t strides[5];   ///< of the axes, in elements
 } gradkern_tensor;
@@ -167,16 +167,16 @@ typedef struct gradkern_problem {
     gradkern_list output_padding;      ///< elements of the larger side that no window needs
     int64_t groups;                    ///< of channels
     int32_t rounding;                  ///< gradkern_rounding
-    int32_t exclude_pad;               ///< 0 or 1: divide by the taps inside the input alone
-    int32_t has_divisor_override;      ///< 0 or 1
-    int32_t ignore_nan;                ///< 0 or 1: a NaN loses against every number
+    int32_t exclude_pad;               ///< not 0: divide by the taps inside the input alone
+    int32_t has_divisor_override;      ///< not 0: divisor_override is read
+    int32_t ignore_nan;                ///< not 0: a NaN loses against every number
     int64_t divisor_override;          ///< replaces the divisor of every window
     int32_t index_base;                ///< gradkern_index_base
-    int32_t indices_are_column_major;  ///< 0 or 1
+    int32_t indices_are_column_major;  ///< not 0: column after column of a plane, as storage_order = 1 of ONNX
     int32_t output;                    ///< gradkern_output
     int32_t precision;                 ///< gradkern_precision
     int32_t summation;                 ///< gradkern_summation
-    int32_t least_scratch;             ///< 0 or 1: as little workspace as possible
+    int32_t least_scratch;             ///< not 0: as little workspace as possible
     const char* algorithm;             ///< a name that gradkern_plan_describe prints; null: the fastest
 } gradkern_problem;
 

@@ -157,8 +157,8 @@ TYPED_TEST(micro_line, phases_are_interleaved_separated_and_repeated) {
     for (const std::int64_t n : lengths()) {
         const random_line<float> even(n, "micro_line.even");
         const random_line<float> odd(n, "micro_line.odd");
-        const test_tensor<TypeParam> both({2 * n});
-        const test_tensor<TypeParam> expected({2 * n});
+        const test_tensor<float> both({2 * n});
+        const test_tensor<float> expected({2 * n});
         gk::detail::interleave_two(even.data(), odd.data(), n, both.data());
         for (std::int64_t i = 0; i < 2 * n; ++i) expected.set(i, (i % 2 == 0 ? even : odd).value(i / 2));
         EXPECT_TRUE(both.equals(expected)) << n;

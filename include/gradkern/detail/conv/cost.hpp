@@ -38,8 +38,8 @@ struct conv_counts {
     return n;
 }
 
-/// Output channels of a group in the lanes. Packing is left out: it is none in NXC, and in NCX lines cost narrow_output as much. There
-/// outputs are transposed.
+/// Output channels of a group in the lanes. Packing is not counted: NXC needs none, and in NCX it costs as much as the lines of
+/// narrow_output. NCX transposes outputs, too.
 [[nodiscard]] GRADKERN_COLD constexpr double cost_of_dense(const conv_problem& p) noexcept {
     const std::int64_t width = panel_lanes(p.out_channels, false, p.real.lanes);
     const std::int64_t rest = p.out_channels % width;

@@ -145,8 +145,7 @@ inline void transpose_columns(const narrow_output_plan& g, const Real* packed, c
     }
 }
 
-/// One panel over the packed lines `read` of a box, all columns of a class after the other: what a row reads of one is soon gone from
-/// L1 in any order. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one column
+/// One panel over the packed lines `read` of a box, class by class of columns: L1 holds no row in any order. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one column
 /// reads.
 template <class Real>
 GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_panel<Real>& panel, const Real* packed,

@@ -170,8 +170,8 @@ protected:
 
     [[nodiscard]] status execute(const Src* in, const Weights* weights, const Bias* bias, Dst* out,
                                  std::span<std::byte> workspace, executor_ref executor) const noexcept {
-        const status s = check_run(op_, {{&in_, in}, {&weights_, weights}, {&bias_, bias}, {&out_, out}},
-                                   workspace.size(), workspace_bytes(1));
+        const status s = check_run(op_, {{&in_, in}, {&weights_, weights}, {&bias_, bias}, {&out_, out}}, workspace,
+                                   workspace_bytes(1));
         if (!s) return s;
         if constexpr (takes_convolution<Src, Weights, Dst> && takes_elements<Bias>)
             run_conv(plan_, conv_call<Src, Weights, Dst>{in, weights, bias_.empty() ? nullptr : bias, out, {}},

@@ -9,8 +9,8 @@
 //     part       at most 576 terms (order/summation.hpp)
 //     K segment  (block of 64 channels, tap), channels innermost
 //
-// Where windows slide: class of planes > class of rows > line > tile of neighbouring columns > panel. The element type is
-// numbers and functions here, but where operands are packed: the loops are compiled once.
+// Where windows slide: class of planes > class of rows > line > tile of neighbouring columns > panel. Element types are
+// sizes and function pointers here, so that the loops are compiled once; packing alone is a template on them.
 #pragma once
 
 #include <algorithm>
@@ -306,13 +306,10 @@ private:
                 call.lanes = t_.in_16bit
                                  ? native_16bit_lanes
                                  : kernel_vectors(used, narrow_vectors, simd::lanes_of<Real>) * simd::lanes_of<Real>;
+                sliding_(call);
             } else {
                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
                     rows[i] = at(reads_ ? first + from[i] : 0);
-            }
-            if (g_.slides) {
-                sliding_(call);
-            } else {
                 t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
             }
             if (panel_by_panel) output_.flush();

@@ -68,7 +68,7 @@ struct weight_panels {
     [[nodiscard]] constexpr std::int64_t lane_channels(const conv_equation& e) const noexcept {
         return across_groups() ? e.total_out_channels() : e.out_channels;
     }
-    /// Groups of eight: packed weights of two vectors are in the order of their sums (register_tile.hpp), half of the
+    /// Groups of eight: packed weights of two vectors are in the order of their sums (micro/group_terms.hpp), half of the
     /// outputs of each group and then the others.
     [[nodiscard]] constexpr bool splits_groups(const conv_equation& e) const noexcept {
         return inputs == lane_inputs::broadcast_in_group && e.in_channels == 8;

@@ -1,7 +1,9 @@
 // The next chunk of 1x1 kernels in NXC, prefetched while tiles compute the one before: such kernels read each number for few products.
-// The hardware does not prefetch short runs that lie apart. (next_chunk_ahead in dense.hpp does it where tiles read in place.)
+// The hardware does not prefetch short runs that lie apart. (With AVX-512 next_chunk_ahead in dense.hpp does it
+// where tiles read in place.)
 //
-//   gains      f32, Zen 3, AVX2, g++ 12 -O3: 1.0 to 1.5, 1.10 in the mean of 49 layers of the zoo. 1x1 in NCX lost 0.93
+//   gains      f32, Zen 3, AVX2, g++ 12 -O3: 1.0 to 1.5, 1.10 in the mean of 49 layers of the zoo. In
+//              NCX times grew to 1.07
 //   delete     when L2 has the next chunk without it
 #pragma once
 

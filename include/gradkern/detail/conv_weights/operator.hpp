@@ -177,7 +177,7 @@ protected:
                                                    executor_ref executor) const noexcept {
         const status s = check_run(
             op_, {{&large_, large}, {&small_, small}, {&diff_weights_, diff_weights}, {&diff_bias_, diff_bias}},
-            workspace.size(), workspace_bytes(1), 2);
+            workspace, workspace_bytes(1), 2);
         if (!s) return s;
         if constexpr (takes_elements<T, G>) {
             conv_weights::run(plan_, large, small, diff_weights, workspace, executor);

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/across_groups.hpp>
 #include <gradkern/detail/conv_weights/dense.hpp>
@@ -42,8 +43,7 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& m
             f(sum + panel * p.panel_sums() + t.shared_lanes_of(p, panel), t.lanes_of(p, panel),
               to + panel * p.panel_width * p.weights[0]);
     };
-    const bool taps_contiguous =
-        p.weights[4] == 1 && (kh == 1 || p.weights[3] == kw) && (p.axes[0].kernel == 1 || p.weights[2] == kw * kh);
+    const bool taps_contiguous = p.weights[4] == 1 && is_one_line(p.weights, {p.axes[0].kernel, kh, kw});
     if (taps_contiguous && p.weights[0] != 1 && !p.rows_are_taps()) {
         // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
         const bool one_row = p.weights[1] == p.taps();

@@ -37,12 +37,10 @@ inline constexpr std::int64_t most_gathered = simd::lanes * 3 / 2;
 
 /// Where sums are written: to diff_src, or to scratch, from which they are unpacked.
 enum class gathered_sums : std::uint8_t { in_place, unpacked };
-/// Whether src and diff_src, larger than L2, are prefetched.
-enum class prefetch_slices : std::uint8_t { none, ahead };
 
 struct gather_form_plan : gradient_plan {
     gathered_sums sums = gathered_sums::unpacked;
-    prefetch_slices prefetch_next = prefetch_slices::none;
+    prefetch prefetch_next = prefetch::none;
     std::int64_t kept_slices = 1;       // of windows, whose results are kept for all pixels that they reach
     std::int64_t kept_lines = 1;        // of a slice
     std::int64_t kept_windows = 0;      // of a line
@@ -82,8 +80,7 @@ struct gather_form_plan : gradient_plan {
     if (g.tasks() == 0) return g;
     box = {g.boxes.box(0), g.boxes.box(1), g.boxes.box(2)};
     if (g.diff_src[1] == 1 && g.output == output_mode::overwrite) g.sums = gathered_sums::in_place;
-    if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / p.real.bytes)
-        g.prefetch_next = prefetch_slices::ahead;
+    if (p.batch * p.channels * p.plane() > target.cache.tensor_in_l2 / p.real.bytes) g.prefetch_next = prefetch::ahead;
     if (g.slide < 2) g.kept_slices = reads_at_most(p.axes[g.slide], shape::side::large, 1);
     if (g.slide == 0) g.kept_lines = reads_at_most(p.axes[1], shape::side::large, box[1]);
     g.kept_windows = reads_at_most(p.axes[2], shape::side::large, box[2]);
@@ -172,8 +169,7 @@ private:
         const std::int64_t columns = box_.last[2] - box_.first[2];
         std::array<std::int64_t, 3> at{d, h, box_.first[2]};
         at[slide] += slide < 2 ? plan_.axes[slide].kernel : columns;
-        if (plan_.prefetch_next == prefetch_slices::none || columns <= 1 || at[slide] >= plan_.axes[slide].large)
-            return {};
+        if (plan_.prefetch_next == prefetch::none || columns <= 1 || at[slide] >= plan_.axes[slide].large) return {};
         return {source, at[0] * plan_.src[2] + at[1] * plan_.src[3] + at[2] * plan_.src[4], plan_.src[4]};
     }
 

@@ -148,7 +148,7 @@ constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout 
         const std::int64_t floats = 2 * w.axes[0].kernel * kernel * w.columns * w.panel_width;
         slice_layout with_rows = slice;
         const std::int64_t at_rows = with_rows.reserve(floats, w.real.bytes);
-        // What runs without a workspace of the caller's goes on doing so.
+        // A plan that fits the workspace on the stack must fit it with these rows, too.
         const bool same_call = slice.bytes() > stack_slice || with_rows.bytes() <= stack_slice;
         if (floats <= w.real.in_memory_of(2 * max_scratch) && same_call) {
             w.at_rows = at_rows;

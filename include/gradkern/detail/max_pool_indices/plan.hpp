@@ -55,7 +55,7 @@ struct plan : tensors {
     std::int64_t block = 1;  // pixels
     std::int64_t blocks = 0;
     std::int64_t buffered = 1;   // pixels of a block whose sums are kept at a time
-    std::int64_t look_back = 0;  // see index_findings; a plane where nobody has measured it
+    std::int64_t look_back = 0;  // see index_findings; a whole plane where it was not measured
     std::int64_t capacity = 0;   // sums in a slice of the workspace
     std::int64_t slice_bytes = 0;
 

@@ -72,36 +72,21 @@ struct shuffles_of {
     }
 };
 
-/// Stores such a vector of sums as elements of any type: a line that were first written as sums would be read again before
-/// it has left the CPU's queue of stores, by loads that take from two of them.
-template <element Out>
-GRADKERN_ALWAYS_INLINE void store_rounded(Out* p, const typename shuffles_of<accumulate_t<Out>>::vector& v) noexcept {
-    using shuffles = shuffles_of<accumulate_t<Out>>;
-    alignas(sizeof v) accumulate_t<Out> numbers[shuffles::width];
-    shuffles::store(numbers, v);
-    if constexpr (shuffles::width == simd::wide_lanes<Out>) {
-        simd::store_narrow(p, simd::load(numbers));
-    } else {
-        simd::narrow(numbers, p, shuffles::width);
-    }
-}
-
-/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n, rounded. (Elements may be written twice, with the same value.)
-template <element Out>
-inline void interleave_two(const accumulate_t<Out>* even, const accumulate_t<Out>* odd, std::ptrdiff_t n,
-                           Out* out) noexcept {
+/// out[2 * i] = even[i], out[2 * i + 1] = odd[i] for i < n. (Elements may be written twice, with the same value.)
+template <class Real>
+inline void interleave_two(const Real* even, const Real* odd, std::ptrdiff_t n, Real* out) noexcept {
     std::ptrdiff_t i = 0;
-    using s = shuffles_of<accumulate_t<Out>>;
+    using s = shuffles_of<Real>;
     for (; i < n && n >= s::width; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const typename s::vector a = s::load(even + i);
         const typename s::vector b = s::load(odd + i);
-        store_rounded(out + 2 * i, s::template interleaved<0>(a, b, typename s::indices{}));
-        store_rounded(out + 2 * i + s::width, s::template interleaved<s::width / 2>(a, b, typename s::indices{}));
+        s::store(out + 2 * i, s::template interleaved<0>(a, b, typename s::indices{}));
+        s::store(out + 2 * i + s::width, s::template interleaved<s::width / 2>(a, b, typename s::indices{}));
     }
     for (; i < n; ++i) {
-        store_element(out + 2 * i, even[i]);
-        store_element(out + 2 * i + 1, odd[i]);
+        out[2 * i] = even[i];
+        out[2 * i + 1] = odd[i];
     }
 }
 

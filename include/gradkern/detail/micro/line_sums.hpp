@@ -126,13 +126,8 @@ public:
         own::fill_n(totals, n, 0.0);
     }
     template <class Real>
-    void add(const Real* part) noexcept {
-        add(part, 0, n_);
-    }
-    /// Adds to the totals [at, at + n) alone.
-    template <class Real>
-    GRADKERN_NOINLINE void add(const Real* part, std::ptrdiff_t at, std::ptrdiff_t n) noexcept {
-        for (std::ptrdiff_t x = 0; x < n; ++x) totals_[at + x] += static_cast<double>(part[x]);
+    GRADKERN_NOINLINE void add(const Real* part) noexcept {
+        for (std::ptrdiff_t x = 0; x < n_; ++x) totals_[x] += static_cast<double>(part[x]);
     }
     template <class Real>
     GRADKERN_NOINLINE void round_to(Real* out) const noexcept {

@@ -35,7 +35,6 @@ struct lines_call_of {
     std::ptrdiff_t c_row = 0;
     std::uint32_t inside = 0;  ///< a bit for each line from the first on
 };
-using lines_call = lines_call_of<float>;
 template <class Real>
 using lines_function_of = void (*)(const lines_call_of<Real>&) noexcept;
 

@@ -102,7 +102,7 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, 
             }
         }
     }
-    // The eight terms an iteration that clang likes spill, too (60 GF/s).
+    // clang would unroll this loop eight times, which spills (60 GF/s).
     std::ptrdiff_t at = 0;
     GRADKERN_NO_UNROLL
     for (; left != 0; --left, at += a_step, b += b_step) {

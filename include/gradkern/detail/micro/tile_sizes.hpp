@@ -57,7 +57,7 @@ inline constexpr int native_16bit_vectors = simd::lanes < 16 ? 2 : 1;
 inline constexpr int native_16bit_rows = 8 / native_16bit_vectors;
 inline constexpr std::ptrdiff_t native_16bit_lanes = native_16bit_vectors * simd::lanes;
 
-// Tiles of a single vector have a sum a row: as many as a CPU has multiply-adds under way, and few calls. AVX-512 has as many.
+// Tiles of a single vector have one sum a row. 12 rows with 16 registers, narrow_rows with 32, keep the units for multiply-adds busy.
 inline constexpr int single_vector_rows = narrow_rows < 8 ? 12 : narrow_rows;
 
 // Tiles of groups keep a vector of numbers for each row beside its sums, of which there are eight with 16 registers, as many as a
@@ -70,8 +70,8 @@ inline constexpr int most_rows = std::max({tile_rows, narrow_rows, single_vector
 inline constexpr int most_sliding_rows = target.tile.sliding_rows;
 inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
 
-/// Kernels are what takes longest to compile: there are those for each `row_unit` rows, and the last row is computed again in
-/// place of what is left of one. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
+/// Kernels take longest to compile, so there are those for multiples of row_unit rows alone: one with too many rows computes its last
+/// row again. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
 /// vector, which serve what is left of wider ones.
 template <operand A>
 inline constexpr int row_unit = is_native_16bit<A> ? native_16bit_rows / 2

@@ -1,5 +1,4 @@
-// What all register tiles share: the sums in registers, the loop over the tiles of a call and over its segments, prefetches, and
-// how results leave. The files of terms (row_terms.hpp, group_terms.hpp, outer_terms.hpp) add their products. Everything but what
+// What all register tiles share: the sums in registers, offsets of the tiles of a call, prefetches, and stores of results. The files of terms (row_terms.hpp, group_terms.hpp, outer_terms.hpp) add their products. Everything but what
 // 16-bit rows seldom need is inlined into the kernels.
 #pragma once
 

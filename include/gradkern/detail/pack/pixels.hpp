@@ -68,7 +68,8 @@ struct pixel_rows {
     return {positions, pitch, 0};
 }
 
-/// Packs `count` positions, `step` elements apart, of one channel, or of a pair of bf16 channels. `together`: of so many channels.
+/// Packs `count` positions, `step` elements apart, of `together` channels: one, or more
+/// where they are packed in pairs.
 template <class T>
 void pack_pixel_row(const T* from, std::int64_t step, std::int64_t count, std::int64_t channel_step,
                     std::int64_t together, bool pairs, accumulate_t<T>* to, std::int64_t pitch) noexcept {

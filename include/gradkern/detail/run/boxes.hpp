@@ -107,13 +107,13 @@ private:
     return b.images() * b.box(0) * b.box(1) * b.box(2);
 }
 
-/// Whether workers have so many tasks each that what the last of them wait for is little.
+/// Whether each worker has so many tasks that the uneven end costs little.
 [[nodiscard]] constexpr bool has_many_tasks(std::int64_t tasks, std::int64_t workers) noexcept {
     return tasks >= 8 * workers;
 }
 
-/// Calls f(boxes) for these boxes cut to one task, two tasks ... for each of so many workers, but to no less than `least` positions. Each
-/// box is some tasks.
+/// Calls f(boxes) for these boxes cut so that each worker has about one task, two, three ..., none below `least` positions. A box is
+/// `tasks` tasks.
 template <class F>
 constexpr void for_smaller_boxes(const box_grid& boxes, std::int64_t tasks, std::int64_t workers, std::int64_t least,
                                  const F& f) noexcept {

@@ -26,10 +26,10 @@ namespace detail {
     return shape::error_because(errc::invalid_argument, op, "plan", "was never made");
 }
 /// The checks of every run, all in constant time: that it was planned at all, pointers, outputs apart from inputs and from one
-/// another, workspace size. The first of `tensors` has a name in every plan that was made; the last `outputs` are written.
+/// another, workspace size, workspace apart from tensors. The first of `tensors` has a name in every plan that was made; the last `outputs` are written.
 [[nodiscard]] GRADKERN_NOINLINE inline status check_run(std::string_view op,
                                                         std::initializer_list<placed_tensor> tensors,
-                                                        std::size_t workspace, std::size_t needed,
+                                                        std::span<std::byte> workspace, std::size_t needed,
                                                         std::ptrdiff_t outputs = 1) noexcept {
     if (tensors.begin()->memory->name.empty()) return never_planned(op);
     for (const placed_tensor& t : tensors)
@@ -40,16 +40,20 @@ namespace detail {
             if (share_bytes(*out, *t))
                 return shape::error_because(errc::invalid_argument, op, out->memory->name, "shares memory with",
                                             t->memory->name);
-    if (workspace < needed) {
+    if (workspace.size() < needed) {
         return error{errc::workspace_too_small,
                      op,
                      "workspace",
                      -1,
-                     static_cast<std::int64_t>(workspace),
+                     static_cast<std::int64_t>(workspace.size()),
                      static_cast<std::int64_t>(needed),
                      expectation::at_least,
                      quantity::bytes};
     }
+    const auto first = reinterpret_cast<std::uintptr_t>(workspace.data());
+    for (const placed_tensor& t : tensors)
+        if (t.meets(first, first + workspace.size()) && meeting_workspace_shares_bytes(t, workspace))
+            return shape::error_because(errc::invalid_argument, op, "workspace", "shares memory with", t.memory->name);
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include <gradkern/detail/config.hpp>
@@ -48,13 +49,6 @@ struct tensor_memory {
         high += bytes;
         element_bytes = bytes;
     }
-    /// `bytes` that all belong to it.
-    [[nodiscard]] static constexpr tensor_memory of_bytes(std::string_view name, std::int64_t bytes) noexcept {
-        tensor_memory m;
-        m.name = name;
-        m.high = m.element_bytes = bytes;
-        return m;
-    }
     [[nodiscard]] constexpr bool empty() const noexcept { return low == high; }
 };
 
@@ -68,6 +62,10 @@ struct placed_tensor {
     }
     [[nodiscard]] std::uintptr_t last() const noexcept {
         return reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(memory->high);
+    }
+    /// Whether its range of addresses meets [begin, end).
+    [[nodiscard]] GRADKERN_NOINLINE bool meets(std::uintptr_t begin, std::uintptr_t end) const noexcept {
+        return std::max(begin, first()) < std::min(end, last());
     }
 };
 
@@ -162,11 +160,17 @@ private:
     const std::uintptr_t distance = reinterpret_cast<std::uintptr_t>(a.data) - reinterpret_cast<std::uintptr_t>(b.data);
     return shared_bytes(*a.memory, *b.memory).at(static_cast<std::int64_t>(distance));
 }
+/// Whether a tensor and `workspace`, whose ranges of addresses meet, share a byte: it may lie in the gaps of a strided one.
+[[nodiscard]] GRADKERN_COLD inline bool meeting_workspace_shares_bytes(const placed_tensor& t,
+                                                                       std::span<std::byte> workspace) noexcept {
+    tensor_memory bytes;
+    bytes.high = bytes.element_bytes = static_cast<std::int64_t>(workspace.size());
+    return meeting_tensors_share_bytes({&bytes, workspace.data()}, t);
+}
 /// Whether two tensors share a byte: exactly where their steps are equal or nest, else true where they may. In constant
 /// time.
 [[nodiscard]] inline bool share_bytes(const placed_tensor& a, const placed_tensor& b) noexcept {
-    if (a.memory->empty() || b.memory->empty()) return false;
-    return a.first() < b.last() && b.first() < a.last() && meeting_tensors_share_bytes(a, b);
+    return a.meets(b.first(), b.last()) && meeting_tensors_share_bytes(a, b);
 }
 
 }  // namespace detail

@@ -67,12 +67,6 @@ template <class Real>
 }
 
 template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> sub(vec_of<Real> a, vec_of<Real> b) noexcept {
-    for (std::ptrdiff_t i = 0; i < lanes_of<Real>; ++i) a.lane[i] -= b.lane[i];
-    return a;
-}
-
-template <class Real>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> mul(vec_of<Real> a, vec_of<Real> b) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes_of<Real>; ++i) a.lane[i] *= b.lane[i];
     GRADKERN_DETAIL_OPAQUE(a);
@@ -88,18 +82,6 @@ template <class Real>
 template <class Real>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> sqrt(vec_of<Real> a) noexcept {
     for (std::ptrdiff_t i = 0; i < lanes_of<Real>; ++i) a.lane[i] = own::sqrt(a.lane[i]);
-    return a;
-}
-
-template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> min(vec_of<Real> a, vec_of<Real> b) noexcept {
-    for (std::ptrdiff_t i = 0; i < lanes_of<Real>; ++i) a.lane[i] = a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i];
-    return a;
-}
-
-template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> max(vec_of<Real> a, vec_of<Real> b) noexcept {
-    for (std::ptrdiff_t i = 0; i < lanes_of<Real>; ++i) a.lane[i] = a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i];
     return a;
 }
 

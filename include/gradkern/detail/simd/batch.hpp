@@ -68,10 +68,6 @@ template <class Real>
     return a + b;
 }
 template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> sub(vec_of<Real> a, vec_of<Real> b) noexcept {
-    return a - b;
-}
-template <class Real>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> div(vec_of<Real> a, vec_of<Real> b) noexcept {
 #if defined(__aarch64__) && !XSIMD_WITH_SVE
     return registers::div(a, b);
@@ -155,16 +151,6 @@ template <class Real>
 template <class Real>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> keep(vec_of<Real> a) noexcept {
     return registers::opaque(a);
-}
-
-template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> min(vec_of<Real> a, vec_of<Real> b) noexcept {
-    return registers::min(a, b);
-}
-
-template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> max(vec_of<Real> a, vec_of<Real> b) noexcept {
-    return registers::max(a, b);
 }
 
 template <class Real>
@@ -312,15 +298,6 @@ template <class Real>
     } else {
         return mul(a, b) + c;
     }
-}
-
-template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> min(vec_of<Real> a, vec_of<Real> b) noexcept {
-    return xsimd::select(a < b, a, b);
-}
-template <class Real>
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec_of<Real> max(vec_of<Real> a, vec_of<Real> b) noexcept {
-    return xsimd::select(a > b, a, b);
 }
 
 template <class Real>

@@ -51,21 +51,6 @@ GRADKERN_ALWAYS_INLINE float32x4_t div_whole(float32x4_t a, float32x4_t d, float
     return vdivq_f32(a, d);
 }
 
-// By comparison: FMIN and FMAX return a NaN where the others return their second operand.
-GRADKERN_ALWAYS_INLINE float32x4_t min(float32x4_t a, float32x4_t b) noexcept {
-    return vbslq_f32(vcltq_f32(a, b), a, b);
-}
-GRADKERN_ALWAYS_INLINE float32x4_t max(float32x4_t a, float32x4_t b) noexcept {
-    return vbslq_f32(vcgtq_f32(a, b), a, b);
-}
-
-GRADKERN_ALWAYS_INLINE float64x2_t min(float64x2_t a, float64x2_t b) noexcept {
-    return vbslq_f64(vcltq_f64(a, b), a, b);
-}
-GRADKERN_ALWAYS_INLINE float64x2_t max(float64x2_t a, float64x2_t b) noexcept {
-    return vbslq_f64(vcgtq_f64(a, b), a, b);
-}
-
 /// The first n (0 or 1) lanes of f64, zero above.
 GRADKERN_ALWAYS_INLINE float64x2_t load_first(const double* source, std::ptrdiff_t n, float64x2_t) noexcept {
     const float64x2_t zeros = vdupq_n_f64(0.0);

@@ -86,13 +86,10 @@ public:
             [&](const auto& plan) -> aclnnStatus {
                 if constexpr (is_plan<decltype(plan)>) {
                     constexpr std::string_view op = "aclnnAvgPool2dBackward";
-                    // the workspace must not overlap a tensor either
-                    const auto scratch = detail::tensor_memory::of_bytes(
-                        "workspace", static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, INT64_MAX)));
-                    status s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}}, 0, 0);
-                    if (s)
-                        s = detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}, {&scratch, workspace}}, 0,
-                                              0);
+                    auto* const first = static_cast<std::byte*>(const_cast<void*>(workspace));
+                    const std::span<std::byte> scratch(first, static_cast<std::size_t>(bytes));
+                    const status s =
+                        detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}}, scratch, workspace_bytes(1));
                     return status_of(s);
                 }
                 return ACLNN_SUCCESS;

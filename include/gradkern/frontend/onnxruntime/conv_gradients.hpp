@@ -323,7 +323,7 @@ protected:
         const auto gx = place(dX != nullptr, dX_.memory, dX);
         const auto gw = place(dW != nullptr, dW_.memory, dW);
         const auto gb = place(dB != nullptr, dB_.memory, dB);
-        status s = detail::check_run(Family::op, {y, x, w, gx, gw, gb}, workspace.size(), workspace_bytes(1), 3);
+        status s = detail::check_run(Family::op, {y, x, w, gx, gw, gb}, workspace, workspace_bytes(1), 3);
         if (s && dX != nullptr) s = data_.run(dY, W, dX, workspace, executor);
         if (s && dW != nullptr) s = weights_.run(X, dY, dW, workspace, executor);
         if (s && dB != nullptr) s = bias_.run(dY, dB, workspace, executor);

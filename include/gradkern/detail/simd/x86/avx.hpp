@@ -57,11 +57,7 @@ GRADKERN_ALWAYS_INLINE __m256 fma_broadcast(const float* a, __m256 b, __m256 c) 
 GRADKERN_ALWAYS_INLINE __m256d fma_broadcast(const double* a, __m256d b, __m256d c) noexcept {
     return fma(_mm256_set1_pd(*a), b, c);
 }
-GRADKERN_ALWAYS_INLINE __m256 min(__m256 a, __m256 b) noexcept { return _mm256_min_ps(a, b); }
-GRADKERN_ALWAYS_INLINE __m256 max(__m256 a, __m256 b) noexcept { return _mm256_max_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 sqrt(__m256 a) noexcept { return _mm256_sqrt_ps(a); }
-GRADKERN_ALWAYS_INLINE __m256d min(__m256d a, __m256d b) noexcept { return _mm256_min_pd(a, b); }
-GRADKERN_ALWAYS_INLINE __m256d max(__m256d a, __m256d b) noexcept { return _mm256_max_pd(a, b); }
 GRADKERN_ALWAYS_INLINE __m256d sqrt(__m256d a) noexcept { return _mm256_sqrt_pd(a); }
 GRADKERN_ALWAYS_INLINE __m256 div_whole(__m256 a, __m256 d, __m256) noexcept { return _mm256_div_ps(a, d); }
 

@@ -52,11 +52,7 @@ GRADKERN_ALWAYS_INLINE __m512d fma_broadcast(const double* a, __m512d b, __m512d
     return fma(_mm512_set1_pd(*a), b, c);
 #endif
 }
-GRADKERN_ALWAYS_INLINE __m512 min(__m512 a, __m512 b) noexcept { return _mm512_maskz_min_ps(all_lanes, a, b); }
-GRADKERN_ALWAYS_INLINE __m512 max(__m512 a, __m512 b) noexcept { return _mm512_maskz_max_ps(all_lanes, a, b); }
 GRADKERN_ALWAYS_INLINE __m512 sqrt(__m512 a) noexcept { return _mm512_maskz_sqrt_ps(all_lanes, a); }
-GRADKERN_ALWAYS_INLINE __m512d min(__m512d a, __m512d b) noexcept { return _mm512_maskz_min_pd(all_f64_lanes, a, b); }
-GRADKERN_ALWAYS_INLINE __m512d max(__m512d a, __m512d b) noexcept { return _mm512_maskz_max_pd(all_f64_lanes, a, b); }
 GRADKERN_ALWAYS_INLINE __m512d sqrt(__m512d a) noexcept { return _mm512_maskz_sqrt_pd(all_f64_lanes, a); }
 
 // The product with the reciprocal, q, is off by less than 1.5 units of the 24th place, and its error e = q * d - a is

@@ -56,13 +56,9 @@ GRADKERN_ALWAYS_INLINE __m128 fma_broadcast(const float* a, __m128 b, __m128 c) 
 GRADKERN_ALWAYS_INLINE __m128d fma_broadcast(const double* a, __m128d b, __m128d c) noexcept {
     return fma(_mm_set1_pd(*a), b, c);
 }
-GRADKERN_ALWAYS_INLINE __m128 min(__m128 a, __m128 b) noexcept { return _mm_min_ps(a, b); }
-GRADKERN_ALWAYS_INLINE __m128 max(__m128 a, __m128 b) noexcept { return _mm_max_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 sqrt(__m128 a) noexcept { return _mm_sqrt_ps(a); }
-GRADKERN_ALWAYS_INLINE __m128d min(__m128d a, __m128d b) noexcept { return _mm_min_pd(a, b); }
-GRADKERN_ALWAYS_INLINE __m128d max(__m128d a, __m128d b) noexcept { return _mm_max_pd(a, b); }
 GRADKERN_ALWAYS_INLINE __m128d sqrt(__m128d a) noexcept { return _mm_sqrt_pd(a); }
-// Shorter registers are divided as quickly as quotients are looked at.
+// A division of 128 bits takes no longer than checking a product with the reciprocal.
 GRADKERN_ALWAYS_INLINE __m128 div_whole(__m128 a, __m128 d, __m128) noexcept { return _mm_div_ps(a, d); }
 
 /// The first n (0 ... 3) lanes, zero above.
