@@ -176,6 +176,39 @@ class Run(Case):
             self.run_all(name)
             self.assertEqual(self.computed("diff_bias", name=name)[2], [9, 12])
 
+    def test_headers_are_read_as_what_python_takes_them_for(self):
+        data = npy("<f4", [1, 3, 2], [1, 2, 3, 4, 5, 6])[-24:]
+        self.problem("bias_backward")
+        for text in ["{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3, 2,)}",
+                     "{'shape': (1, 3, 2), 'fortran_order': False, 'descr': '<f4'}",
+                     "{'fortran_order': False, 'shape': (1, 3, 2), 'descr': '<f4', }",
+                     '{"descr": "<f4", "fortran_order": False, "shape": (1, 3, 2), }',
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (1L, 3L, 2L), }",
+                     " {'descr':'<f4','fortran_order':False,'shape':( 1 ,3,\n2 , ) , } "]:
+            with self.subTest(text):
+                if "L" not in text.replace("False", ""):
+                    self.assertEqual(ast.literal_eval(text.strip())["shape"], (1, 3, 2))
+                self.write("p.diff_dst.npy", header_of(text) + data)
+                self.run_all()
+                self.assertEqual(self.computed("diff_bias")[2], [9, 12])
+
+    def test_headers_of_other_things_are_quoted(self):
+        head = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3, 2), }"
+        self.problem("bias_backward")
+        for old, new in [("(1, 3, 2)", "(6)"), ("(1, 3, 2)", "[1, 3, 2]"), ("(1, 3, 2)", "(1, 3 2)"), ("(1, 3, 2)", "(1, 3, 2"),
+                         ("(1, 3, 2)", "(,)"), ("(1, 3, 2)", "(1,, 3, 2)"), ("'<f4'", "[('a', '<f4')]"), ("'<f4'", "''"),
+                         ("'<f4'", "'f4\""), ("False", "0"), (", 'shape': (1, 3, 2)", ""), (", }", ", 'more': 1}"),
+                         ("}", "'descr': '<f4'}"), ("}", "} 1"), ("}", ""), ("{", "")]:
+            text = head.replace(old, new)
+            with self.subTest(text):
+                self.write("p.diff_dst.npy", header_of(text) + bytes(24))
+                said = self.call("run", "p.json", "--results", "results", code=3)
+                self.assertIn("p.diff_dst.npy: has a header that is no plain array's: " + text.strip(), said)
+        self.write("p.diff_dst.npy", header_of("\x1b[2J" * 100) + bytes(24))
+        said = self.call("run", "p.json", "--results", "results", code=3)
+        self.assertNotIn("\x1b", said)
+        self.assertLess(len(said), 400)
+
     def test_a_weight_gradient_is_that_of_rational_numbers(self):
         self.problem("convolution_backward_weights", attributes={"strides": [2], "dilations": [1], "pads_begin": [1],
                                                                  "pads_end": [0]},
