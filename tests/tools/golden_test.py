@@ -23,6 +23,7 @@ import unittest
 
 PROGRAM, LIST = "", ""
 LETTERS = {"<f4": "f", "<f2": "e", "<u2": "H", "<f8": "d", "<i8": "q"}
+PATTERNS = {"uniform", "positive", "integers", "cancelling", "near_ties", "subnormal", "non_finite", "large", "one_hot"}
 
 
 def header_of(text, version=1):
@@ -535,6 +536,16 @@ class Suite(Case):
         one = self.call("generate", "one", "--operators", "max_pool", "--types", "bf16", "--sizes", "large", "--count", 2)
         self.assertIn("2 problems", one)
         self.assertEqual(self.call("generate", "one", "--operators", "max_pool", "--count", 1, "--quiet"), "")
+
+    def test_nine_problems_of_an_operator_and_a_type_have_all_patterns(self):
+        found = {}
+        for p in self.make("--layouts", "nxc", count=9):
+            found.setdefault((p["operator"], p["type"]), []).append(p["values"]["pattern"])
+        self.assertEqual(len(found), 14 * 4)
+        for kind, patterns in found.items():
+            self.assertEqual(set(patterns), PATTERNS, kind)
+            self.assertEqual(len(patterns), 9)
+        self.assertEqual(len({tuple(found["convolution", type]) for type in ("f32", "f16", "bf16", "f64")}), 4)
 
     def test_a_list_makes_the_same_suite_again(self):
         self.make("--list", "list.json", where="a", operators="gradients", count=2)

@@ -1,5 +1,5 @@
-// Problems and inputs from a seed: the same on every machine, for good. Frozen suites are lists of what these functions
-// make: a change of any number drawn here is a new version of each of them.
+// Problems and inputs from a seed: the same on every machine. Frozen suites are lists of problems with the hashes of what
+// make_inputs makes of them: that function never changes. What generate draws may. (List 1.0 has patterns drawn at random.)
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct generate_request {
     std::uint64_t seed = 1;
 };
 
-/// Problems with shapes, attributes and recipes of their inputs.
+/// Problems with shapes, attributes and recipes of their inputs. Every operator has every pattern in every type if `count` is at
+/// least the number of patterns.
 [[nodiscard]] std::vector<problem> generate(const generate_request& request);
 
 /// The inputs of a problem with all its shapes and a recipe.
