@@ -654,7 +654,7 @@ def verdicts(opt, suite, results, crashes):
 
 def cells(rows, found):
     """What a library passes of some problems: passed / judged."""
-    judged = [found[r["name"]]["verdict"] for r in rows if found[r["name"]]["verdict"] != "skip"]
+    judged = [found[r["name"]]["verdict"] for r in rows if found[r["name"]]["verdict"] in ("pass", "fail")]
     if not judged:
         return "-"
     passed = judged.count("pass")
@@ -715,6 +715,10 @@ def report(rows, judged, lacks):
         if lines:
             yield "\n#### Failures of %s on %s\n" % (title, cpu())
             yield from table(["operator", "type", "failed, by values", "smallest example", "its worst element"], lines)
+    unjudged = collections.Counter(r["type"] for r in rows if judged["gradkern"][r["name"]]["verdict"] == "unjudged")
+    if unjudged:
+        yield "\nOf %d problems no element has a bound (%s). No cell counts them." % (
+            sum(unjudged.values()), ", ".join("%s %d" % (t, unjudged[t]) for t in types if unjudged[t]))
     for title in titles:
         if lacks.get(title):
             count = collections.Counter(lacks[title].values())

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -9,10 +10,9 @@
 namespace golden {
 namespace {
 
-/// |result - exact| / bound, 0 where nothing is promised.
+/// |result - exact| / bound of an element that has a bound.
 [[nodiscard]] double ratio_of(double result, double exact, double bound) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    if (bound == infinity) return 0;
     if (std::isnan(exact)) return std::isnan(result) ? 0 : infinity;
     if (std::isinf(exact)) return result == exact ? 0 : infinity;
     if (bound < 0) return result == std::copysign(infinity, exact) ? 0 : infinity;
@@ -25,15 +25,24 @@ namespace {
 
 verdict judge(const tensor& result, const tensor& exact, const tensor& bounds) {
     verdict v{.elements = exact.size()};
+    bool is_first = true;
     for (std::size_t i = 0; i < exact.size(); ++i) {
-        const double ratio = ratio_of(result.at(i), exact.at(i), bounds.at(i));
+        const double bound = bounds.at(i);
+        if (std::isnan(bound) || (bound < 0 && std::isfinite(bound)))
+            throw failure("a bound is " + std::to_string(bound) + ", expected 0, a positive number, inf or -inf");
+        if (bound == std::numeric_limits<double>::infinity()) {
+            ++v.without_bound;
+            continue;
+        }
+        const double ratio = ratio_of(result.at(i), exact.at(i), bound);
         if (ratio > 1) ++v.refused;
-        if (ratio > v.worst || i == 0) {
+        if (ratio > v.worst || is_first) {
             v.worst = ratio;
             v.worst_at = i;
+            is_first = false;
         }
     }
-    if (v.elements != 0) {
+    if (v.judged() != 0) {
         v.result = result.at(v.worst_at);
         v.exact = exact.at(v.worst_at);
         v.bound = bounds.at(v.worst_at);
@@ -41,19 +50,25 @@ verdict judge(const tensor& result, const tensor& exact, const tensor& bounds) {
     return v;
 }
 
-std::string text_of(const verdict& v, const std::string& name, const sizes& shape) {
-    std::string index;
-    std::size_t rest = v.worst_at;
+sizes index_of(std::size_t i, const sizes& shape) {
+    sizes index(shape.size());
     for (std::size_t axis = shape.size(); axis-- > 0;) {
         const auto n = static_cast<std::size_t>(shape[axis]);
-        index = std::to_string(rest % n) + (index.empty() ? "" : ", ") + index;
-        rest /= n;
+        index[axis] = static_cast<std::int64_t>(i % n);
+        i /= n;
     }
+    return index;
+}
+
+std::string text_of(const verdict& v, const std::string& name, const sizes& shape) {
+    std::string index = text_of(index_of(v.worst_at, shape));
+    index = index.substr(1, index.size() - 2);
     std::ostringstream text;
     text.precision(9);
     const double result = std::isnan(v.result) ? std::numeric_limits<double>::quiet_NaN() : v.result;  // without a sign
     text << name << "[" << index << "]: got " << result << ", exact " << v.exact << ", bound " << v.bound << "; "
          << v.refused << " of " << v.elements << " elements are out of bounds";
+    if (v.without_bound != 0) text << ", " << v.without_bound << " have no bound";
     return text.str();
 }
 
