@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every operator is in every list that operators must join, and every path in docs/architecture.md.
+"""Checks that every operator is in every list that operators must join, and every path in docs/architecture.md, with the number of
+layers that take it.
 
     check_operators.py [--prove] [ROOT]
 
@@ -8,6 +9,8 @@ has the same lists in words. With --prove, each name is taken out of each list i
 """
 
 import argparse
+import collections
+import json
 import pathlib
 import re
 import sys
@@ -109,6 +112,51 @@ def rows_without_words(root):
                 yield f"docs/architecture.md: {row} of {path.parent.name} is missing"
 
 
+# The engine of an operator of the golden table, by the kind of its layer, and which of its columns of numbers in docs/architecture.md.
+ENGINES = {
+    ("conv", "forward"): ("conv", 0), ("conv", "backward_data"): ("conv", 1), ("conv", "backward_weights"): ("conv_weights", 0),
+    ("avg_pool", "forward"): ("avg_pool", 0), ("avg_pool", "backward"): ("avg_pool", 1),
+    ("max_pool", "forward"): ("max_pool", 0), ("max_pool", "forward_with_indices"): ("max_pool", 0),
+    ("max_pool", "backward"): ("max_pool", 0), ("max_pool", "backward_from_indices"): ("max_pool_indices", 0),
+}
+
+
+def layers_of_rows(root):
+    """(engine, row, column) -> how many layers of the zoo take the row, by the golden table of AVX-512."""
+    zoo = json.loads((root / "tests" / "cases" / "zoo.json").read_text(encoding="utf-8"))
+    kinds = {layer["name"]: layer["kind"] for layer in (zoo["layers"] if isinstance(zoo, dict) else zoo)}
+    layers = collections.defaultdict(set)
+    for line in (root / "tests" / "choices" / "avx512.txt").read_text(encoding="utf-8").splitlines():
+        match = re.match(r"(\w+) (\w+) N\w+ [^:]*: (\w+)", line)
+        if match and match[2] != "bias_backward":
+            kind = kinds[match[1]]
+            engine, column = ENGINES[kind if kind.endswith("pool") else "conv", match[2]]
+            layers[engine, match[3], column].add(match[1])
+    return {key: len(names) for key, names in layers.items()}
+
+
+def wrong_numbers(root):
+    """Numbers in the tables of docs/architecture.md that are not those of the golden table."""
+    layers = layers_of_rows(root)
+    checked = set()
+    engine = None
+    for line in (root / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
+        heading = re.match(r"`(\w+)`[ :]", line)
+        if heading or line.startswith("#"):
+            engine = heading[1] if heading else None
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows = re.findall(r"`(\w+)`", cells[0])
+        if engine is None or not line.startswith("| `"):
+            continue
+        for column, numbers in enumerate(cells[2:]):
+            for row, number in zip(rows, re.findall(r"^\d+|(?<=, )\d+$", numbers)):
+                checked.add((engine, row, column))
+                if int(number) != layers.get((engine, row, column), 0):
+                    yield f"docs/architecture.md: {engine}, {row}: {number} instead of {layers.get((engine, row, column), 0)} layers"
+    for engine, row, column in sorted(layers.keys() - checked):
+        yield f"docs/architecture.md: {engine}, {row}: the number of layers is missing"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
@@ -119,6 +167,7 @@ def main():
     lists = [(files, pattern, purpose, texts_of(arguments.root, files)) for files, pattern, purpose in LISTS]
     problems = problems_of(operators, lists)
     problems += rows_without_words(arguments.root)
+    problems += wrong_numbers(arguments.root)
     if len(operators) < 12:
         problems.append(f"only {len(operators)} operators found")
     if arguments.prove:
