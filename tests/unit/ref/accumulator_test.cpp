@@ -113,6 +113,61 @@ TEST(accumulator, zeros_are_positive_and_nan_has_one_pattern) {
     EXPECT_TRUE(b == accumulator());
 }
 
+// Integers are exact numbers, too: 2^63 and its neighbours have no f64.
+static_assert(sum_of<float>(10) == 10.0F && sum_of<float>(-3, 10U, std::int8_t{-4}) == 3.0F);
+static_assert(sum_of<double>(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()) == -1);
+static_assert(sum_of<double>(std::numeric_limits<std::uint64_t>::max(), -0x1p64) == -1);
+
+template <class T>
+concept addend = requires(accumulator a, const T& value) {
+    a.add(value);
+};
+static_assert(addend<int> && addend<long long> && addend<unsigned short> && addend<float16> && addend<double>);
+static_assert(!addend<bool> && !addend<char> && !addend<const char*>, "no numbers");
+
+TEST(accumulator, takes_products_of_integers) {
+    constexpr auto least = std::numeric_limits<std::int64_t>::min();
+    constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+    accumulator a;
+    a.add_product(least, most);
+    a.add_product(0x1p63, 0x1p64);
+    EXPECT_EQ(a.rounded<double>(), 0x1p63) << "-2^63 (2^64 - 1) + 2^127";
+    accumulator b;
+    b.add_product(-3, 0.5F);
+    b.add_product(bfloat16(2), 5U);
+    EXPECT_EQ(b.rounded<float>(), 8.5F);
+    accumulator c;
+    c.add_product(0, inf);
+    EXPECT_TRUE(std::isnan(c.rounded<float>()));
+    accumulator d;
+    d.add_product(-2, inf);
+    EXPECT_EQ(d.rounded<float>(), -inf);
+}
+
+// As IEEE 754 divides by +0.
+TEST(accumulator, over_zero_is_infinite_or_nan) {
+    const auto over_zero = []<class T>(const T& value) {
+        accumulator a;
+        a.add(value);
+        return a.rounded_quotient<float>(0);
+    };
+    EXPECT_EQ(over_zero(3), inf);
+    EXPECT_EQ(over_zero(-0x1p-1074), -inf);
+    EXPECT_EQ(over_zero(inf), inf);
+    EXPECT_EQ(over_zero(-inf), -inf);
+    EXPECT_TRUE(std::isnan(over_zero(nan)));
+    EXPECT_EQ(bits(over_zero(0)), 0x7fc00000U);
+    EXPECT_EQ(bits(accumulator().rounded_quotient<float>(0)), 0x7fc00000U);
+    accumulator cancelled;
+    cancelled.add(7.5);
+    cancelled.add(-7.5);
+    EXPECT_TRUE(std::isnan(cancelled.rounded_quotient<double>(0)));
+    accumulator of_f16;
+    of_f16.add(-1);
+    EXPECT_EQ(of_f16.rounded_quotient<float16>(0).bits, 0xfc00U);
+}
+static_assert(std::bit_cast<std::uint32_t>(accumulator().rounded_quotient<float>(0)) == 0x7fc00000U);
+
 TEST(accumulator, the_least_product_has_quotients) {
     accumulator a;
     a.add_product(0x1p-1074, 0x1p-1074);

@@ -93,14 +93,14 @@ public:
         special_ = {};
     }
 
-    /// Adds a number.
-    template <element T>
+    /// Adds a number: an element, or an integer of up to 64 bits.
+    template <detail::number T>
     constexpr void add(const T& value) noexcept {
         add_parts(detail::parts_of(value));
     }
 
     /// Adds the product of two numbers, of any two types.
-    template <element A, element B>
+    template <detail::number A, detail::number B>
     constexpr void add_product(const A& a, const B& b) noexcept {
         const detail::parts x = detail::parts_of(a);
         const detail::parts y = detail::parts_of(b);
@@ -110,7 +110,7 @@ public:
         }
         const bool is_negative = x.is_negative != y.is_negative;
         const int exponent = x.exponent + y.exponent;
-        if constexpr (detail::format_for<A>.precision + detail::format_for<B>.precision <= 64) {
+        if constexpr (detail::precision_of<A> + detail::precision_of<B> <= 64) {
             add_magnitude(is_negative, x.significand * y.significand, exponent);
         } else {  // by halves
             constexpr std::uint64_t low = 0xffffffffU;
@@ -154,8 +154,8 @@ public:
         return detail::rounded<T>(m.is_negative, m.bits_from(exponent), exponent, !m.any_below(exponent));
     }
 
-    /// The number of T nearest to the sum divided by `divisor`, which must not be 0: rounded once, as `rounded` is. A sum of 0 gives +0, or
-    /// -0 if the divisor is negative.
+    /// The number of T nearest to the sum divided by `divisor`: rounded once, as `rounded` is. A sum of 0 gives +0, or -0 if the divisor is
+    /// negative. As in IEEE 754, a sum over 0 is infinite with the sum's sign, and 0 over 0 is a NaN.
     template <element T>
     [[nodiscard]] constexpr T rounded_quotient(std::int64_t divisor) const noexcept {
         const bool flips = divisor < 0;
@@ -166,6 +166,7 @@ public:
             return s.value<T>();
         }
         const detail::magnitude m = magnitude();
+        if (d == 0) return m.is_zero() ? detail::nan<T>() : detail::infinity<T>(m.is_negative);
         if (m.is_zero()) return detail::zero<T>(flips);
         // Long division: 64 bits at once, then bit by bit, until the quotient has 64.
         int exponent = m.leading() - 63;

@@ -2,12 +2,14 @@
 // the rounding mode nor the treatment of subnormal numbers that a thread has set reaches them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>
 #include <gradkern/half.hpp>
+#include <gradkern/tensor_view.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace ref::exact::detail {
@@ -29,6 +31,18 @@ struct format {
 }
 template <element T>
 inline constexpr format format_for = format_of(element_traits<T>::type);
+
+/// An integer of up to 64 bits; neither bool nor a character.
+template <class T>
+concept integer = std::integral<T> && sizeof(T) <= 8 && extent_value<T>;
+template <class T>
+concept number = element<T> || integer<T>;
+
+/// Bits of a significand.
+template <class T>
+inline constexpr int precision_of = 64;
+template <element T>
+inline constexpr int precision_of<T> = format_for<T>.precision;
 
 /// The unsigned integer with the bits of a T.
 template <class T>
@@ -63,6 +77,12 @@ template <element T>
         p.exponent = f.least + (biased == 0 ? 0 : static_cast<int>(biased) - 1);
     }
     return p;
+}
+
+template <integer T>
+[[nodiscard]] constexpr parts parts_of(const T& value) noexcept {
+    const auto bits = static_cast<std::uint64_t>(value);
+    return {.significand = value < 0 ? 0 - bits : bits, .is_negative = value < 0};
 }
 
 /// The pattern of a T with this sign and magnitude.
