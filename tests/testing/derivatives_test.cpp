@@ -190,6 +190,166 @@ TEST(convolutions, and_their_gradients_are_adjoint) {
     EXPECT_TRUE(gk::test::is_ok(check_adjoint<float>(of_weights, weight_gradient, w.size(), 2 * 4 * 7 * 4)));
 }
 
+/// A convolution of 8 channels, 3x3 windows and padding, of an n x n image. Its data gradient leaves the last `zeros` elements 0.
+struct large_layer {
+    gk::extents image;
+    gk::extents weights{3, 3, 8, 8};
+    gk::convolution_attributes a{.strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
+    std::vector<float> w = std::vector<float>(3 * 3 * 8 * 8);
+    std::size_t zeros = 0;
+
+    explicit large_layer(std::int64_t n) : image{1, n, n, 8} {
+        EXPECT_TRUE(gk::test::fill(gk::tensor_view(w.data(), weights), gk::test::pattern::uniform, 1, 1).ok());
+    }
+    [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(image[1] * image[2] * 8); }
+    gk::status operator()(std::span<const float> x, std::span<float> y) const {
+        return gk::convolution<float>({x.data(), image}, {w.data(), weights}, {}, a, {y.data(), image});
+    }
+    [[nodiscard]] auto backward() const {
+        return [this](std::span<const float> y, std::span<float> x) {
+            const gk::status s =
+                gk::convolution_backward_data<float>({y.data(), image}, {w.data(), weights}, a, {x.data(), image});
+            std::fill(x.end() - static_cast<std::ptrdiff_t>(zeros), x.end(), 0.0F);
+            return s;
+        };
+    }
+    [[nodiscard]] derivative_report adjoint() const { return check_adjoint<float>(*this, backward(), size(), size()); }
+    [[nodiscard]] derivative_report gradient(const gk::test::derivative_options& options) const {
+        std::vector<float> x(size());
+        EXPECT_TRUE(gk::test::fill(gk::tensor_view(x.data(), image), gk::test::pattern::uniform, 3).ok());
+        return check_gradient<float>(
+            *this,
+            [&](std::span<const float>, std::span<const float> v, std::span<float> g) { return backward()(v, g); }, x,
+            size(), options);
+    }
+};
+
+TEST(large_layers, show_a_corner_and_a_row_of_zeros_to_the_adjoint_law) {
+    for (const std::int64_t n : {32, 128, 512}) {
+        large_layer layer(n);
+        const derivative_report right = layer.adjoint();
+        EXPECT_LT(right.ratio, 0.01) << n << ": no right kernel comes near the limit";
+        layer.zeros = 8;
+        EXPECT_FALSE(layer.adjoint().ok() && n < 512) << n << ": a pixel";
+        layer.zeros = static_cast<std::size_t>(n) * 8;
+        EXPECT_FALSE(layer.adjoint().ok()) << n << ": a row";
+    }
+}
+
+TEST(large_layers, show_a_coordinate_to_finite_differences) {
+    for (const std::int64_t n : {32, 128}) {
+        large_layer layer(n);
+        const gk::test::derivative_options coordinates{.directions = 0, .coordinates = 40};
+        const derivative_report right = layer.gradient(coordinates);
+        EXPECT_TRUE(right.ok() && right.ratio < 0.01) << right;
+        EXPECT_EQ(right.checks, 40);
+        // Half of the image is 0: a random coordinate of it shows.
+        layer.zeros = layer.size() / 2;
+        const derivative_report wrong = layer.gradient(coordinates);
+        EXPECT_FALSE(wrong.ok());
+        EXPECT_GE(wrong.coordinate, static_cast<std::int64_t>(layer.size() / 2)) << wrong;
+        EXPECT_GT(wrong.ratio, 3) << "clear of the limit in an image of any of these sizes";
+    }
+    large_layer layer(32);
+    layer.zeros = 32 * 8;
+    EXPECT_FALSE(layer.gradient({}).ok()) << "a row";
+}
+
+// Rounding hides what a coordinate changes, in outputs that are large: no mistake of the gradient.
+TYPED_TEST(derivatives, may_be_smaller_than_what_rounding_shows) {
+    using T = TypeParam;
+    for (const double slope : {1e-30, 1e-12, 1e-9, 1e-7, 1e-5, 1e-3, 0.1}) {
+        const auto f = [&](std::span<const T> x, std::span<T> y) {
+            for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<T>(slope) * x[i] + T(10);
+        };
+        const auto gradient = [&](std::span<const T>, std::span<const T> v, std::span<T> g) {
+            for (std::size_t i = 0; i < v.size(); ++i) g[i] = static_cast<T>(slope) * v[i];
+        };
+        const std::vector<T> x(60, T(1));
+        for (std::uint64_t seed = 0; seed < 20; ++seed)
+            EXPECT_TRUE(gk::test::is_ok(check_gradient<T>(f, gradient, x, 60, {.seed = seed}))) << slope;
+    }
+}
+
+// Kernels that round everywhere, as those by Fourier transforms do: each output and each gradient has a little of all others.
+TEST(derivatives_with_errors_everywhere, are_right) {
+    constexpr std::size_t n = 3000;
+    const auto blur = [](std::span<const float> from, std::span<float> to, float factor) {
+        double squares = 0;
+        for (const float v : from) squares += static_cast<double>(v) * static_cast<double>(v);
+        const auto noise = static_cast<float>(std::sqrt(squares / n)) * 1e-6F;
+        for (std::size_t i = 0; i < n; ++i)
+            to[i] = (i < n / 2 ? factor * from[i] : 0.0F) + ((i * 7) % 5 < 2 ? noise : -noise);
+    };
+    const auto f = [&](std::span<const float> x, std::span<float> y) { blur(x, y, 0.5F); };
+    const auto gradient = [&](std::span<const float>, std::span<const float> v, std::span<float> g) {
+        blur(v, g, 0.5F);
+    };
+    std::vector<float> x(n);
+    for (std::size_t i = 0; i < n; ++i) x[i] = 1 + static_cast<float>(i % 13) / 8;
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        EXPECT_TRUE(gk::test::is_ok(check_gradient<float>(f, gradient, x, n, {.seed = seed})));
+        EXPECT_TRUE(gk::test::is_ok(check_adjoint<float>(f, f, n, n, {.seed = seed})));
+    }
+}
+
+// One sum of 200,000 terms, one by one in f32.
+TEST(long_sums, are_right) {
+    constexpr std::size_t n = 200'000;
+    const auto sum = [](std::span<const float> x, std::span<float> y) {
+        y[0] = 0;
+        for (const float v : x) y[0] += v;
+    };
+    const auto copy = [](std::span<const float> y, std::span<float> x) { std::fill(x.begin(), x.end(), y[0]); };
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        EXPECT_TRUE(gk::test::is_ok(check_adjoint<float>(sum, copy, n, 1, {.seed = seed})));
+        EXPECT_TRUE(gk::test::is_ok(check_adjoint<float>(copy, sum, 1, n, {.seed = seed})));
+    }
+}
+
+// Functions need not be defined far from the point.
+TEST(functions, may_fail_where_only_the_places_of_changes_are_looked_for) {
+    const auto f = [](std::span<const float> x, std::span<float> y) -> gk::status {
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            if (std::fabs(x[i]) > 0.9F) return gk::error{.code = gk::errc::invalid_argument};
+            y[i] = std::asin(x[i]);
+        }
+        return {};
+    };
+    bool wrong = false;
+    const auto gradient = [&](std::span<const float> x, std::span<const float> v, std::span<float> g) {
+        for (std::size_t i = 0; i < x.size(); ++i) g[i] = v[i] / std::sqrt(1 - x[i] * x[i]) * (wrong ? 1.1F : 1);
+    };
+    const std::vector<float> x(10, 0.5F);
+    EXPECT_TRUE(gk::test::is_ok(check_gradient<float>(f, gradient, x, 10, {.directions = 0})));
+    wrong = true;
+    EXPECT_FALSE(check_gradient<float>(f, gradient, x, 10, {.directions = 0}).ok());
+}
+
+TYPED_TEST(derivatives, of_which_none_was_checked_are_not_right) {
+    using T = TypeParam;
+    const matrix<T> a{5, 4};
+    const matrix<T> at{5, 4, true};
+    const std::vector<T> x(4, T(1));
+    const auto gradient = [&](std::span<const T>, std::span<const T> v, std::span<T> g) { at(v, g); };
+    const auto is_nothing = [](const derivative_report& r) {
+        std::ostringstream text;
+        text << r;
+        return !r.ok() && r.judged_nothing() && r.checks == 0 && text.str() == "nothing was judged\n" &&
+               !gk::test::is_ok(r);
+    };
+    EXPECT_TRUE(is_nothing(check_adjoint<T>(a, at, 4, 5, {.directions = 0})));
+    EXPECT_TRUE(is_nothing(check_adjoint<T>(a, at, 4, 5, {.directions = -3})));
+    EXPECT_TRUE(is_nothing(check_gradient<T>(a, gradient, x, 5, {.directions = 0, .coordinates = 0})));
+    EXPECT_TRUE(is_nothing(check_gradient<T>(a, gradient, x, 5, {.directions = -1, .coordinates = -1})));
+    EXPECT_EQ(check_gradient<T>(a, gradient, x, 5, {.directions = 0, .coordinates = 3}).checks, 3);
+    EXPECT_EQ(check_gradient<T>(a, gradient, x, 5, {.directions = 2, .coordinates = 99}).checks, 6);
+    EXPECT_EQ(check_adjoint<T>(a, at, 4, 5).checks, 4);
+    // No limit is finite, so nothing can exceed it.
+    EXPECT_TRUE(is_nothing(check_adjoint<T>(a, a, 4, 4, {.tolerance = std::numeric_limits<double>::infinity()})));
+    EXPECT_FALSE(check_adjoint<T>(a, at, 4, 5, {.tolerance = -1}).ok());
+}
+
 TYPED_TEST(derivatives, of_norms_are_those_of_lp_pool_backward) {
     using T = TypeParam;
     const gk::lp_pool_attributes a{.kernel = {3}, .strides = {2}};
