@@ -49,7 +49,8 @@ bool judge(std::string_view name, int last_row) {
         const test::report r =
             test::compare(tensor_view(dx.data(), diff_src), {test::operation::convolution_backward_data, layer},
                           {.weights = tensor_view(w.data(), weights), .diff_dst = tensor_view(dy.data(), diff_dst)});
-        if (!r.ok()) {
+        // The largest numbers of f32 have sums beyond its range, about which nothing is promised.
+        if (!r.ok() && !(p == test::pattern::large && r.judged_nothing())) {
             std::cout << name << ", " << test::name_of(p) << ": " << r;
             return false;
         }

@@ -51,7 +51,12 @@ struct error_terms {
 /// How far an element of a result of type T may be from the exact one. A small value; call it for every element.
 template <element T>
 class error_bound {
+    static constexpr bool is_f64 = element_traits<T>::type == data_type::f64;
+
 public:
+    /// No bound is finite if a term meets so many roundings.
+    static constexpr std::int64_t most_roundings = is_f64 ? std::int64_t{1} << 53 : 1 << 24;
+
     constexpr error_bound() noexcept = default;
     /// From its parts.
     constexpr explicit error_bound(const error_terms& e) noexcept : terms_(e) {}
@@ -88,11 +93,9 @@ public:
 
 private:
     static constexpr data_type type = element_traits<T>::type;
-    static constexpr bool is_f64 = type == data_type::f64;
     /// The unit roundoff of sums, and half the least number that they have, or of f64 the least one.
     static constexpr double unit = is_f64 ? 0x1p-53 : 0x1p-24;
     static constexpr double least = is_f64 ? 0x1p-1074 : 0x1p-150;
-    static constexpr std::int64_t most_roundings = is_f64 ? std::int64_t{1} << 53 : 1 << 24;
     /// Numbers from here on round to Inf, or are the largest one.
     static constexpr double overflow_of_sums = is_f64 ? 0x1.fffffffffffffp1023 : 0x1.ffffffp127;
     static constexpr double overflow = type == data_type::f16    ? 65520.0

@@ -101,6 +101,14 @@ def test_previous_values_count_where_results_accumulate():
         gradkern.compare(result, gradkern.convolution_backward_weights, *case.inputs, **case.keywords, accumulate=True)
 
 
+def test_roundings_that_leave_no_bound_are_refused():
+    case = cases.make("convolution")
+    result = case.expected.astype(np.float32)
+    for roundings in (-1, 2**24):
+        with pytest.raises(gradkern.Error, match="roundings"):
+            gradkern.compare(result, gradkern.convolution, *case.inputs, **case.keywords, roundings=roundings)
+
+
 def test_indices_are_judged():
     case = cases.make("max_pool")
     _, indices = case.call(gradkern, indices=True)
@@ -122,7 +130,9 @@ PATTERNS = "uniform positive integers cancelling near_ties subnormal non_finite 
 def test_results_of_all_patterns_are_right(pattern):
     x = gradkern.fill(np.empty((2, 8, 8, 3), np.float32), pattern, 1)
     w = gradkern.fill(np.empty((3, 3, 3, 4), np.float32), pattern, 2, operand=1)
-    assert gradkern.compare(gradkern.convolution(x, w, strides=(1, 1)), gradkern.convolution, x, w, strides=(1, 1))
+    report = gradkern.compare(gradkern.convolution(x, w, strides=(1, 1)), gradkern.convolution, x, w, strides=(1, 1))
+    # Nothing is promised about sums of numbers near the end of the range.
+    assert report.judged_nothing if pattern == "large" else report
 
 
 def test_there_are_no_other_patterns():

@@ -74,7 +74,8 @@ struct any_case {
         case operation::max_pool: return gk::max_pool(in.src, p.max_pool(), out, {}, o);
         case operation::max_pool_backward: return gk::max_pool_backward(in.src, in.diff_dst, p.max_pool(), out, o);
         case operation::max_pool_backward_from_indices:
-            return gk::max_pool_backward_from_indices(in.diff_dst, in.indices, p.max_pool_indices(), out, o);
+            return gk::max_pool_backward_from_indices(in.diff_dst, {c.indices.data(), in.indices.layout},
+                                                      p.max_pool_indices(), out, o);
         case operation::convolution: return gk::convolution(in.src, in.weights, in.bias, p.convolution(), out, o);
         case operation::convolution_backward_data:
             return gk::convolution_backward_data(in.diff_dst, in.weights, p.convolution(), out, o);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gradkern/testing/gtest.hpp>
@@ -50,6 +51,17 @@ TEST(rounded_to, is_the_nearest_number_with_ties_to_even) {
     EXPECT_EQ(rounded_to(gk::data_type::bf16, -1 - 0x1.001p-8), -1 - 0x1p-7);
     EXPECT_EQ(rounded_to(gk::data_type::f16, 0x1p-25), 0);
     EXPECT_EQ(rounded_to(gk::data_type::f16, 0x1.01p-25), 0x1p-24);
+    // What was rounded off before decides a tie, and nothing else.
+    EXPECT_EQ(rounded_to(gk::data_type::bf16, 1 + 0x1p-8, 0x1p-60), 1 + 0x1p-7);
+    EXPECT_EQ(rounded_to(gk::data_type::bf16, 1 + 0x1p-8, -0x1p-60), 1);
+    EXPECT_EQ(rounded_to(gk::data_type::bf16, -1 - 3 * 0x1p-8, 0x1p-60), -1 - 0x1p-7);
+    EXPECT_EQ(rounded_to(gk::data_type::bf16, 1 + 0x1.1p-8, -0x1p-60), 1 + 0x1p-7);
+    EXPECT_EQ(rounded_to(gk::data_type::bf16, 1, 0x1p-60), 1);
+    // Beyond the range.
+    EXPECT_EQ(rounded_to(gk::data_type::f16, 65519), 65504);
+    EXPECT_EQ(rounded_to(gk::data_type::f16, -65520), -infinity);
+    EXPECT_EQ(rounded_to(gk::data_type::f16, 65520, -0x1p-40), 65504);
+    EXPECT_EQ(rounded_to(gk::data_type::f32, 1e39), infinity);
     for (double v = 0.37; v < 1e4; v *= 1.0000731) {
         ASSERT_EQ(rounded_to(gk::data_type::f32, v), static_cast<double>(static_cast<float>(v)));
         const auto f = static_cast<float>(v);
@@ -200,6 +212,140 @@ TEST(roundings, may_be_those_of_the_kernel) {
         judge_products<gk::bfloat16>({gk::bfloat16(9)}, {gk::bfloat16(3)}, gk::bfloat16(3), {.roundings = 0}).ok());
     EXPECT_TRUE(judge_products<float>({9}, {3}, 3, {.roundings = 0}).ok());
     EXPECT_FALSE(judge_products<float>({std::nextafter(9.0F, 10.0F)}, {3}, 3, {.roundings = 0}).ok());
+}
+
+/// A sum of numbers of any type, against a result of another.
+template <class T, class In>
+report judge_sum(float result, const std::vector<In>& terms, const gk::test::compare_options& options = {}) {
+    const T y(result);
+    const auto n = static_cast<std::int64_t>(terms.size());
+    const gk::avg_pool_attributes a{.kernel = {n}, .strides = {1}, .divisor_override = 1};
+    return compare(gk::tensor_view(&y, {1, 1, 1}), {operation::avg_pool, a},
+                   {.src = gk::tensor_view(terms.data(), {1, n, 1})}, options);
+}
+
+/// Numbers of T around each tie, and the verdicts on them without roundings: of both neighbours only the even one is right.
+template <class T>
+void judge_ties(int fraction_bits) {
+    const float ulp = std::ldexp(1.0F, -fraction_bits);
+    for (const float sign : {1.0F, -1.0F})
+        for (int j = 0; j < 40; ++j) {
+            const float below = 1 + static_cast<float>(j) * ulp;
+            const std::vector<float> tie{sign * below, sign * ulp / 2};
+            const auto verdict = [&](float result) { return judge_sum<T>(sign * result, tie, {.roundings = 0}).ok(); };
+            EXPECT_EQ(verdict(below), j % 2 == 0) << "truncated " << j;
+            EXPECT_EQ(verdict(below + ulp), j % 2 == 1) << "rounded half away from zero " << j;
+            EXPECT_FALSE(verdict(below - ulp) || verdict(below + 2 * ulp));
+        }
+}
+TEST(without_roundings, only_the_even_neighbour_of_a_tie_is_right) {
+    judge_ties<gk::bfloat16>(7);
+    judge_ties<gk::float16>(10);
+}
+
+// The sum lies so close to a tie that rounding it to f64 first makes it one.
+TEST(without_roundings, a_value_is_rounded_once) {
+    const auto verdict = [](float result, double by) {
+        return judge_sum<gk::bfloat16>(result, std::vector<double>{1 + 0x1p-8, by}, {.roundings = 0}).ok();
+    };
+    EXPECT_TRUE(verdict(1, 0) && verdict(1, -0x1p-80) && verdict(1 + 0x1p-7F, 0x1p-80));
+    EXPECT_FALSE(verdict(1 + 0x1p-7F, 0) || verdict(1 + 0x1p-7F, -0x1p-80) || verdict(1, 0x1p-80));
+    // So is the sum of a result that accumulates: 2^-80 more than a tie, and the tie.
+    const gk::plan_options adds{.output = gk::output_mode::accumulate};
+    for (const double more : {0x1p-80, 0.0, -0x1p-80}) {
+        const std::vector<double> dy{0x1p-8, more};
+        const double before = 1;
+        const auto accumulated = [&](float result) {
+            const gk::bfloat16 y(result);
+            return compare(
+                       gk::tensor_view(&y, {1}), {operation::bias_backward, gk::bias_attributes{}, adds},
+                       {.diff_dst = gk::tensor_view(dy.data(), {1, 2, 1}), .previous = gk::tensor_view(&before, {1})},
+                       {.roundings = 0})
+                .ok();
+        };
+        EXPECT_EQ(accumulated(1), more <= 0) << more;
+        EXPECT_EQ(accumulated(1 + 0x1p-7F), more > 0) << more;
+    }
+}
+
+TEST(without_roundings, every_type_has_one_right_value) {
+    // 1/3, which no type has, and the least number of f32, which underflow may not take.
+    const auto third = [](float result) {
+        const std::vector<float> x{1, 0, 0};
+        const gk::avg_pool_attributes a{.kernel = {3}, .strides = {1}};
+        return compare(gk::tensor_view(&result, {1, 1, 1}), {operation::avg_pool, a},
+                       {.src = gk::tensor_view(x.data(), {1, 3, 1})}, {.roundings = 0})
+            .ok();
+    };
+    EXPECT_TRUE(third(1.0F / 3));
+    EXPECT_FALSE(third(std::nextafter(1.0F / 3, 0.0F)) || third(std::nextafter(1.0F / 3, 1.0F)));
+    const auto least = [](float result) {
+        return judge_products<float>({result}, {0x1p-149F}, 1, {.roundings = 0}).ok();
+    };
+    EXPECT_TRUE(least(0x1p-149F));
+    EXPECT_FALSE(least(0) || least(0x1p-148F));
+    const double d = 3;
+    const auto square = [&](double result) { return judge_products<double>({result}, {d}, d, {.roundings = 0}).ok(); };
+    EXPECT_TRUE(square(9));
+    EXPECT_FALSE(square(std::nextafter(9.0, 10.0)));
+    // Inf where the value rounds to it; what is not finite.
+    const auto half = [](float result, float x, float w) {
+        return judge_products<gk::float16>({gk::float16(result)}, {gk::float16(x)}, gk::float16(w), {.roundings = 0})
+            .ok();
+    };
+    EXPECT_TRUE(half(infinity, 1000, 1000) && half(nan, nan, 1) && half(-infinity, infinity, -1));
+    EXPECT_FALSE(half(65504, 1000, 1000) || half(1, nan, 1) || half(infinity, 32752, 2));
+    const report r = judge_sum<gk::bfloat16>(2, std::vector<float>{1, 0x1p-8F}, {.roundings = 0});
+    EXPECT_EQ(r.refused, 1);
+    EXPECT_EQ(r.worst[0].expected, 1) << "the value that is demanded";
+    EXPECT_EQ(r.worst[0].bound, 0);
+}
+
+TEST(roundings, that_leave_no_bound_are_a_mistake) {
+    const std::vector<float> garbage(248, 12345);
+    const std::vector<float> x(248, 3);
+    const auto mistake = [&](std::int64_t roundings) {
+        const report r = judge_products<float>(garbage, x, 5, {.roundings = roundings});
+        EXPECT_FALSE(r.ok());
+        if (r.mistake.code == gk::errc::ok) return false;
+        EXPECT_EQ(r.mistake.argument, "roundings");
+        EXPECT_EQ(r.mistake.code, gk::errc::invalid_argument);
+        EXPECT_EQ(r.mistake.got, roundings);
+        return true;
+    };
+    EXPECT_TRUE(mistake(-1) && mistake(-(1 << 25)) && mistake(std::numeric_limits<std::int64_t>::min()));
+    EXPECT_TRUE(mistake(1 << 24) && mistake(std::numeric_limits<std::int64_t>::max()));
+    EXPECT_FALSE(mistake(0) || mistake(1000));
+    const std::vector<double> of_f64{9};
+    const auto f64 = [&](std::int64_t roundings) {
+        return judge_products<double>(of_f64, {3}, 3, {.roundings = roundings});
+    };
+    EXPECT_TRUE(f64(1 << 24).ok());
+    EXPECT_EQ(f64(std::int64_t{1} << 53).mistake.argument, "roundings");
+    // Max pools, which have no roundings, do not take them either.
+    const report copied = compare(gk::tensor_view(garbage.data(), {1, 1, 1}),
+                                  {operation::max_pool, gk::max_pool_attributes{.kernel = {1}, .strides = {1}}},
+                                  {.src = gk::tensor_view(garbage.data(), {1, 1, 1})}, {.roundings = -1});
+    EXPECT_EQ(copied.mistake.argument, "roundings");
+    std::ostringstream text;
+    text << judge_products<float>(garbage, x, 5, {.roundings = 1 << 24});
+    EXPECT_NE(text.str().find("roundings: got 16777216, expected below 16777216"), std::string::npos) << text.str();
+}
+
+TEST(nothing_judged, is_not_right) {
+    const report r = judge_products<float>({12345, nan, 1}, {3e38F, 3e38F, 3e38F}, 3);
+    EXPECT_EQ(r.mistake.code, gk::errc::ok);
+    EXPECT_EQ(r.without_bound, 3);
+    EXPECT_TRUE(r.judged_nothing());
+    EXPECT_FALSE(r.ok());
+    std::ostringstream text;
+    text << r;
+    EXPECT_NE(text.str().find("nothing was judged"), std::string::npos) << text.str();
+    EXPECT_EQ(text.str().find("wrong"), std::string::npos) << text.str();
+    EXPECT_FALSE(gk::test::is_ok(r));
+    const report some = judge_products<float>({12345, nan, 3}, {3e38F, 3e38F, 1}, 3);
+    EXPECT_FALSE(some.judged_nothing());
+    EXPECT_TRUE(some.ok()) << some;
 }
 
 /// Sums of 64 products, each moved by a part of its bound.
@@ -377,7 +523,7 @@ TEST(mistakes, are_those_of_the_operator) {
     EXPECT_EQ(mistake({static_cast<gk::data_type>(4), x.data(), {1, 4, 1}}, mean, {.src = of(8)}).code,
               gk::errc::unsupported);
     EXPECT_EQ(mistake({gk::data_type::f32, x.data(), {}}, mean, {.src = of(8)}).code, gk::errc::missing_shape);
-    EXPECT_EQ(mistake(of(4), mean, {}).code, gk::errc::unsupported) << "no source, no rank";
+    EXPECT_EQ(mistake(of(4), mean, {}).argument, "src");
     EXPECT_EQ(mistake(gk::tensor_view<const float>(nullptr, {1, 4, 1}), mean, {.src = of(8)}).code,
               gk::errc::null_pointer);
     EXPECT_EQ(mistake(of(4), mean, {.src = gk::tensor_view<const float>(nullptr, {1, 8, 1})}).argument, "src");
@@ -397,6 +543,64 @@ TEST(mistakes, are_those_of_the_operator) {
     EXPECT_FALSE(compare(gk::tensor_view(&index, {1, 1, 1}), mean, {.src = of(8)}).ok());
 }
 
+// Every input of every operator, left out.
+TEST(mistakes, name_the_input_that_is_missing) {
+    struct row {
+        gk::test::problem problem;
+        std::vector<const char*> reads;
+    };
+    const gk::avg_pool_attributes mean{.kernel = {1}, .strides = {1}};
+    const gk::lp_pool_attributes norm{.kernel = {1}, .strides = {1}};
+    const gk::max_pool_attributes peak{.kernel = {1}, .strides = {1}};
+    const gk::conv_transpose_attributes transposed{.strides = {1}, .dilations = {1}};
+    const std::vector<row> rows{
+        {{operation::avg_pool, mean}, {"src"}},
+        {{operation::avg_pool_backward, mean}, {"diff_dst"}},
+        {{operation::lp_pool, norm}, {"src"}},
+        {{operation::lp_pool_backward, norm}, {"src", "dst", "diff_dst"}},
+        {{operation::max_pool, peak}, {"src"}},
+        {{operation::max_pool_backward, peak}, {"src", "diff_dst"}},
+        {{operation::max_pool_backward_from_indices, gk::max_pool_indices_attributes{}}, {"diff_dst", "indices"}},
+        {{operation::convolution, line}, {"src", "weights"}},
+        {{operation::convolution_backward_data, line}, {"weights", "diff_dst"}},
+        {{operation::convolution_backward_weights, line}, {"src", "diff_dst"}},
+        {{operation::conv_transpose, transposed}, {"src", "weights"}},
+        {{operation::conv_transpose_backward_data, transposed}, {"weights", "diff_dst"}},
+        {{operation::conv_transpose_backward_weights, transposed}, {"src", "diff_dst"}},
+        {{operation::bias_backward, gk::bias_attributes{}}, {"diff_dst"}}};
+    const float zero = 0;
+    const std::int64_t index = 0;
+    const gk::tensor_view one(&zero, {1, 1, 1});
+    for (const row& r : rows) {
+        const auto with = [&](std::string_view missing) {
+            gk::test::inputs in;
+            for (const std::string_view name : r.reads) {
+                if (name == missing) continue;
+                if (name == "src") in.src = one;
+                if (name == "weights") in.weights = one;
+                if (name == "dst") in.dst = one;
+                if (name == "diff_dst") in.diff_dst = one;
+                if (name == "indices") in.indices = gk::tensor_view(&index, {1, 1, 1});
+            }
+            const bool is_bias = r.problem.op() == operation::bias_backward;
+            return compare(is_bias ? gk::tensor_view(&zero, {1}) : one, r.problem, in);
+        };
+        EXPECT_TRUE(gk::test::is_ok(with("")));
+        for (const std::string_view name : r.reads) {
+            const gk::error e = with(name).mistake;
+            EXPECT_EQ(e.code, gk::errc::missing_shape);
+            EXPECT_EQ(e.argument, name) << gk::test::name_of(r.problem.op());
+            EXPECT_EQ(e.op, gk::test::name_of(r.problem.op()));
+        }
+    }
+    std::ostringstream text;
+    text << compare(one, {operation::convolution, line}, {.src = one});
+    EXPECT_NE(text.str().find("convolution: weights: it is missing"), std::string::npos) << text.str();
+    const report r = compare(gk::tensor_view(&index, {1, 1, 1}), {operation::max_pool, peak}, {});
+    EXPECT_EQ(r.mistake.code, gk::errc::missing_shape);
+    EXPECT_EQ(r.mistake.argument, "src");
+}
+
 TEST(indices, are_compared_one_by_one) {
     const std::vector<float> x{1, 7, 7, 2};
     const gk::test::problem p{operation::max_pool, gk::max_pool_attributes{.kernel = {2}, .strides = {2}}};
@@ -410,6 +614,36 @@ TEST(indices, are_compared_one_by_one) {
     EXPECT_EQ(r.worst[0].index, (gk::extents{0, 1, 0}));
     EXPECT_EQ(r.worst[0].expected, 2);
     EXPECT_EQ(r.worst[0].result, 3);
+}
+
+TEST(indices, may_be_int32) {
+    const std::vector<float> x{1, 7, 7, 2};
+    const gk::test::problem p{operation::max_pool, gk::max_pool_attributes{.kernel = {2}, .strides = {2}}};
+    const gk::test::inputs in{.src = gk::tensor_view(x.data(), {1, 4, 1})};
+    // Every other number, so that strides count in elements of 4 bytes; the first is the last in memory.
+    std::array<std::int32_t, 3> index{2, -1, 1};
+    const gk::tensor_view<std::int32_t> view(index.data() + 2, {{1, 2, 1}, {4, -2, 1}});
+    EXPECT_TRUE(gk::test::is_right(view, p, in));
+    index[0] = 3;
+    const report r = compare(view, p, in);
+    EXPECT_EQ(r.refused, 1);
+    EXPECT_EQ(r.worst[0].expected, 2);
+    EXPECT_EQ(r.worst[0].result, 3);
+    // As inputs: the gradients of the two maxima.
+    index[0] = 2;
+    const std::vector<float> dy{10, 20};
+    const std::vector<float> dx{0, 10, 20, 0};
+    const gk::test::problem back{operation::max_pool_backward_from_indices, gk::max_pool_indices_attributes{}};
+    const auto verdict = [&](const gk::test::index_view& indices) {
+        return compare(gk::tensor_view(dx.data(), {1, 4, 1}), back,
+                       {.diff_dst = gk::tensor_view(dy.data(), {1, 2, 1}), .indices = indices});
+    };
+    EXPECT_TRUE(gk::test::is_ok(verdict(view)));
+    const std::array<std::int64_t, 2> wide{1, 2};
+    EXPECT_TRUE(gk::test::is_ok(verdict({wide.data(), {1, 2, 1}})));
+    index[0] = 1;
+    EXPECT_FALSE(verdict(view).ok());
+    EXPECT_EQ(verdict(gk::tensor_view<const std::int32_t>(nullptr, {1, 2, 1})).mistake.code, gk::errc::null_pointer);
 }
 
 TEST(texts, say_what_is_wrong_and_where) {
@@ -459,6 +693,31 @@ TEST(matchers, agree_with_compare) {
     std::ostringstream text;
     matcher.DescribeTo(&text);
     EXPECT_EQ(text.str(), "is the result of convolution");
+}
+
+// GoogleTest prints what is meant, not bytes: as values, inside matchers' messages and in containers.
+TEST(printed_values, say_what_they_are) {
+    using ::testing::PrintToString;
+    const float x = 3;
+    const gk::bfloat16 b(3);
+    const std::int64_t i = 0;
+    gk::float16 h(3);
+    EXPECT_EQ(PrintToString(gk::extents{1, 2, 3}), "[1, 2, 3]");
+    EXPECT_EQ(PrintToString(gk::extents{}), "[]");
+    EXPECT_EQ(PrintToString(gk::extents(std::vector<int>{1, 2, 3, 4, 5, 6})), "[1, 2, 3, 4, 5, ?]");
+    EXPECT_EQ(PrintToString(gk::tensor_layout({2, 3}, {4, 1})), "shape [2, 3], strides [4, 1]");
+    EXPECT_EQ(PrintToString(gk::tensor_view(&x, {1, 1, 1})), "f32 tensor of shape [1, 1, 1]");
+    EXPECT_EQ(PrintToString(gk::tensor_view(&h, {1, 1, 1})), "f16 tensor of shape [1, 1, 1]");
+    EXPECT_EQ(PrintToString(gk::const_dynamic_view(gk::tensor_view(&b, {1, 1, 1}))), "bf16 tensor of shape [1, 1, 1]");
+    EXPECT_EQ(PrintToString(gk::dynamic_view(gk::tensor_view(&h, {{1, 1, 1}, {9, 9, 9}}))),
+              "f16 tensor of shape [1, 1, 1], strides [9, 9, 9]");
+    EXPECT_EQ(PrintToString(gk::tensor_view(&i, {1, 1, 1})), "tensor of shape [1, 1, 1]");
+    EXPECT_EQ(PrintToString(operation::lp_pool_backward), "lp_pool_backward");
+    EXPECT_EQ(PrintToString(std::vector{gk::test::pattern::near_ties}), "{ near_ties }");
+    EXPECT_EQ(PrintToString(gk::status()), "ok");
+    const gk::error e{.code = gk::errc::invalid_shape, .op = "mine", .argument = "dst"};
+    EXPECT_NE(PrintToString(e).find("mine: dst"), std::string::npos) << PrintToString(e);
+    EXPECT_NE(PrintToString(judge_products<float>({15}, {3}, 5)).find("convolution, f32: right"), std::string::npos);
 }
 
 TEST(names, are_those_of_the_operators) {

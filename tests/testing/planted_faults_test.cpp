@@ -665,9 +665,11 @@ TEST_P(planted_faults, are_refused) {
 
 TEST_P(planted_faults, are_the_only_reason) {
     const planted& p = GetParam();
-    for (const pattern inputs : gk::test::all_patterns)
-        EXPECT_TRUE(gk::test::is_ok(judge_any(p.op, p.type, p.shape, inputs, fault::none, p.accumulate)))
-            << gk::test::name_of(inputs);
+    for (const pattern inputs : gk::test::all_patterns) {
+        const gk::test::report r = judge_any(p.op, p.type, p.shape, inputs, fault::none, p.accumulate);
+        // Nothing is promised about sums that leave the range of f32.
+        EXPECT_TRUE(r.ok() || (inputs == pattern::large && r.judged_nothing())) << gk::test::name_of(inputs) << r;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(of, planted_faults, ::testing::ValuesIn(all_planted),

@@ -8,7 +8,7 @@
 // of its absolute terms (accuracy.hpp). So a result is right whatever its layout, its blocks and its number of threads, and a
 // wrong tap is found among thousands.
 //
-// Nothing here throws. Memory of 8 bytes for each element of the inputs and 32 for each of the result is allocated.
+// Nothing here throws. Memory of 8 bytes for each element of the inputs and 40 for each of the result is allocated.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ namespace test {
 struct compare_options {
     /// How many roundings a term may meet before the last one, to the result's type. Absent: as many as in the operators' own
     /// order of sums (accuracy.hpp), which a plain sum of more than some 500 f32 terms may exceed. For such a kernel, give the
-    /// number of its terms. 0 demands an exact f32 result and a correctly rounded one of 16 bits, as the sums of
-    /// test::pattern::integers are.
+    /// number of its terms. 0 demands the correctly rounded value, ties to even: of the sums of test::pattern::integers in f32
+    /// it is the exact one. Negative numbers are refused, and those from 2^24 on (f64 results: 2^53), where no bound is finite.
     std::optional<std::int64_t> roundings{};
 };
 
@@ -60,37 +60,82 @@ struct inputs_f64 {
     tensor_view<const std::int64_t> indices{};
 };
 
-/// The value of each element of the result, without its previous value. The one place that computes what is expected.
-[[nodiscard]] inline status expected_values(const test::problem& p, const inputs_f64& in,
-                                            tensor_view<double> out) noexcept {
+/// The value of each element of the result, added to what is there if the options say so. The one place that computes what is
+/// expected.
+[[nodiscard]] inline status expected_values(const test::problem& p, const inputs_f64& in, tensor_view<double> out,
+                                            const call_options& o = {}) noexcept {
     using test::operation;
     switch (p.op()) {
-        case operation::avg_pool: return ref::exact::avg_pool<double>(in.src, p.avg_pool(), out);
-        case operation::avg_pool_backward: return ref::exact::avg_pool_backward<double>(in.diff_dst, p.avg_pool(), out);
-        case operation::lp_pool: return ref::exact::lp_pool<double>(in.src, p.lp_pool(), out);
+        case operation::avg_pool: return ref::exact::avg_pool<double>(in.src, p.avg_pool(), out, o);
+        case operation::avg_pool_backward:
+            return ref::exact::avg_pool_backward<double>(in.diff_dst, p.avg_pool(), out, o);
+        case operation::lp_pool: return ref::exact::lp_pool<double>(in.src, p.lp_pool(), out, o);
         case operation::lp_pool_backward:
-            return ref::exact::lp_pool_backward<double>(in.src, in.dst, in.diff_dst, p.lp_pool(), out);
-        case operation::max_pool: return ref::exact::max_pool<double>(in.src, p.max_pool(), out);
+            return ref::exact::lp_pool_backward<double>(in.src, in.dst, in.diff_dst, p.lp_pool(), out, o);
+        case operation::max_pool: return ref::exact::max_pool<double>(in.src, p.max_pool(), out, {}, o);
         case operation::max_pool_backward:
-            return ref::exact::max_pool_backward<double>(in.src, in.diff_dst, p.max_pool(), out);
+            return ref::exact::max_pool_backward<double>(in.src, in.diff_dst, p.max_pool(), out, o);
         case operation::max_pool_backward_from_indices:
             return ref::exact::max_pool_backward_from_indices<double>(in.diff_dst, in.indices, p.max_pool_indices(),
-                                                                      out);
+                                                                      out, o);
         case operation::convolution:
-            return ref::exact::convolution<double>(in.src, in.weights, in.bias, p.convolution(), out);
+            return ref::exact::convolution<double>(in.src, in.weights, in.bias, p.convolution(), out, o);
         case operation::convolution_backward_data:
-            return ref::exact::convolution_backward_data<double>(in.diff_dst, in.weights, p.convolution(), out);
+            return ref::exact::convolution_backward_data<double>(in.diff_dst, in.weights, p.convolution(), out, o);
         case operation::convolution_backward_weights:
-            return ref::exact::convolution_backward_weights<double>(in.src, in.diff_dst, p.convolution(), out);
+            return ref::exact::convolution_backward_weights<double>(in.src, in.diff_dst, p.convolution(), out, {}, o);
         case operation::conv_transpose:
-            return ref::exact::conv_transpose<double>(in.src, in.weights, in.bias, p.conv_transpose(), out);
+            return ref::exact::conv_transpose<double>(in.src, in.weights, in.bias, p.conv_transpose(), out, o);
         case operation::conv_transpose_backward_data:
-            return ref::exact::conv_transpose_backward_data<double>(in.diff_dst, in.weights, p.conv_transpose(), out);
+            return ref::exact::conv_transpose_backward_data<double>(in.diff_dst, in.weights, p.conv_transpose(), out,
+                                                                    o);
         case operation::conv_transpose_backward_weights:
-            return ref::exact::conv_transpose_backward_weights<double>(in.src, in.diff_dst, p.conv_transpose(), out);
-        case operation::bias_backward: return ref::exact::bias_backward<double>(in.diff_dst, p.bias(), out);
+            return ref::exact::conv_transpose_backward_weights<double>(in.src, in.diff_dst, p.conv_transpose(), out, {},
+                                                                       o);
+        case operation::bias_backward: return ref::exact::bias_backward<double>(in.diff_dst, p.bias(), out, o);
     }
     return error{.code = errc::invalid_argument, .op = "compare", .argument = "op"};
+}
+
+/// The error of an input that the operator reads, but was not given.
+[[nodiscard]] constexpr status check_inputs(test::operation op, const test::inputs& in) noexcept {
+    using test::operation;
+    bool src = true;
+    bool weights = false;
+    bool diff_dst = true;
+    switch (op) {
+        case operation::avg_pool:
+        case operation::lp_pool:
+        case operation::max_pool: diff_dst = false; break;
+        case operation::convolution:
+        case operation::conv_transpose:
+            weights = true;
+            diff_dst = false;
+            break;
+        case operation::convolution_backward_data:
+        case operation::conv_transpose_backward_data:
+            src = false;
+            weights = true;
+            break;
+        case operation::avg_pool_backward:
+        case operation::max_pool_backward_from_indices:
+        case operation::bias_backward: src = false; break;
+        case operation::lp_pool_backward:
+        case operation::max_pool_backward:
+        case operation::convolution_backward_weights:
+        case operation::conv_transpose_backward_weights: break;
+    }
+    shape::operator_checks checks(test::name_of(op));
+    const auto require = [&](bool reads, std::string_view name, const tensor_layout& given) {
+        checks.require_that(!reads || !given.empty(), errc::missing_shape, name,
+                            "it is missing: the operator reads it");
+    };
+    require(src, "src", in.src.layout);
+    require(weights, "weights", in.weights.layout);
+    require(op == operation::lp_pool_backward, "dst", in.dst.layout);
+    require(diff_dst, "diff_dst", in.diff_dst.layout);
+    require(op == operation::max_pool_backward_from_indices, "indices", in.indices.layout);
+    return checks.error();
 }
 
 /// The bound of accuracy.hpp for a result of type T, or the error of the shapes. In: the type of the first input.
@@ -136,14 +181,37 @@ template <class T, class In>
     return op != test::operation::max_pool && op != test::operation::max_pool_backward;
 }
 
+/// Indices as dense int64 numbers.
+class dense_indices {
+public:
+    explicit dense_indices(const test::index_view& t) noexcept
+        : shape_(t.layout.shape),
+          memory_(static_cast<std::size_t>(shape::element_count(shape_)) * sizeof(std::int64_t)) {
+        auto* const to = reinterpret_cast<std::int64_t*>(memory_.data());
+        if (memory_)
+            for_each_element(t.layout, [&](std::int64_t i, std::int64_t offset, const extents&) { to[i] = t[offset]; });
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(memory_); }
+    [[nodiscard]] error out_of_memory() const noexcept {
+        return detail::out_of_memory(shape::element_count(shape_), sizeof(std::int64_t));
+    }
+    [[nodiscard]] tensor_view<const std::int64_t> view() const noexcept {
+        return {reinterpret_cast<const std::int64_t*>(memory_.data()), shape_};
+    }
+
+private:
+    extents shape_;
+    workspace memory_;
+};
+
 /// All that is needed to judge elements: the problem in f64.
 class judgement {
 public:
     judgement(const test::problem& p, const test::inputs& in, const tensor_layout& out) noexcept
         : p_(p), in_(in), out_(out) {}
 
-    /// Computes expected values and the sums of absolute terms. Shapes are known to fit.
-    [[nodiscard]] status prepare() noexcept {
+    /// Computes expected values and the sums of absolute terms; `with_rests`: also what was rounded off. Shapes are known to fit.
+    [[nodiscard]] status prepare(bool with_rests = false) noexcept {
         numbers src(in_.src);
         numbers weights(in_.weights);
         numbers bias(in_.bias);
@@ -152,10 +220,22 @@ public:
         previous_ = numbers(in_.previous);
         expected_ = numbers(out_.shape);
         terms_ = numbers(out_.shape);
-        for (const numbers* n : {&src, &weights, &bias, &dst, &diff_dst, &previous_, &expected_, &terms_})
+        rests_ = numbers(with_rests ? out_.shape : extents{});
+        const dense_indices indices(in_.indices);
+        for (const numbers* n : {&src, &weights, &bias, &dst, &diff_dst, &previous_, &expected_, &terms_, &rests_})
             if (!*n) return n->out_of_memory();
-        inputs_f64 f64{src.view(), weights.view(), bias.view(), dst.view(), diff_dst.view(), in_.indices};
-        if (const status s = expected_values(p_, f64, expected_.mutable_view()); !s) return s;
+        if (!indices) return indices.out_of_memory();
+        inputs_f64 f64{src.view(), weights.view(), bias.view(), dst.view(), diff_dst.view(), indices.view()};
+        const bool accumulates = p_.options().output == output_mode::accumulate;
+        constexpr call_options adds{.plan = {.output = output_mode::accumulate}};
+        for (std::int64_t i = 0; accumulates && i < expected_.count(); ++i) expected_[i] = previous_[i];
+        if (const status s = expected_values(p_, f64, expected_.mutable_view(), accumulates ? adds : call_options{});
+            !s)
+            return s;
+        // What rounding to f64 took off is the same sum once more, less what it was rounded to.
+        for (std::int64_t i = 0; i < rests_.count(); ++i) rests_[i] = (accumulates ? previous_[i] : 0) - expected_[i];
+        if (with_rests)
+            if (const status s = expected_values(p_, f64, rests_.mutable_view(), adds); !s) return s;
 
         if (has_absolute_src(p_.op())) src.make_absolute();
         weights.make_absolute();
@@ -170,8 +250,7 @@ public:
             if (terms_[i] < 0) terms_[i] = -terms_[i];
         if (p_.op() == test::operation::lp_pool_backward)
             if (const status s = add_small_shares(dst, diff_dst); !s) return s;
-        if (p_.options().output == output_mode::accumulate) {
-            for (std::int64_t i = 0; i < expected_.count(); ++i) expected_[i] += previous_[i];
+        if (accumulates) {
             previous_.make_absolute();
             for (std::int64_t i = 0; i < expected_.count(); ++i) terms_[i] += previous_[i];
         }
@@ -179,6 +258,10 @@ public:
     }
     [[nodiscard]] double expected(std::int64_t i) const noexcept { return expected_[i]; }
     [[nodiscard]] double terms(std::int64_t i) const noexcept { return terms_[i]; }
+    /// The expected value rounded once to a type: only of a judgement with rests.
+    [[nodiscard]] double nearest(std::int64_t i, data_type type) const noexcept {
+        return rounded_to(type, expected_[i], rests_[i]);
+    }
 
 private:
     /// The terms of lp_pool_backward are diff_dst * max(|src / dst|, 2^-126) where dst is not 0: adds diff_dst * 2^-126 to each.
@@ -207,6 +290,7 @@ private:
     numbers previous_{};
     numbers expected_{};
     numbers terms_{};
+    numbers rests_{};
 };
 
 /// The largest error that is right. Expected values of f64 results are rounded to f64 themselves, as the previous value's sum is: by a
@@ -218,29 +302,30 @@ template <class T>
     return std::is_same_v<T, double> ? own + terms * 0x1p-52 : own;
 }
 
-/// Judges one element. Sets ratio to Inf if it is wrong without a finite error.
+/// Judges one element. Sets ratio to Inf if it is wrong without a finite error. `only`: the one number that is right, if not all
+/// are that lie within the bound.
 template <class T>
 [[nodiscard]] constexpr test::judged_element judge_element(double result, double expected, double terms,
-                                                           const accuracy::error_bound<T>& bound) noexcept {
+                                                           const accuracy::error_bound<T>& bound,
+                                                           std::optional<double> only = {}) noexcept {
     constexpr double infinity = own::infinity<double>;
     const auto is_finite = [](double v) { return v - v == 0; };
     test::judged_element e{.result = result, .expected = expected, .terms = terms};
     const bool is_number = is_finite(expected);
     e.bound = largest_error(bound, terms, is_number ? expected : 0);
-    if (!is_number || !is_finite(e.bound)) {
-        // Not finite as the equation is, or as the range of T is; or nothing is promised.
-        const bool overflows = is_number && bound.overflows(terms, expected);
-        const double value = overflows ? (expected < 0 ? -infinity : infinity) : expected;
-        if (is_number && !overflows) return e;  // its bound is infinite
-        if (!is_number && !is_finite(e.bound)) return e;
-        e.bound = 0;
-        const bool same = result == value || (result != result && value != value);
-        e.error = same ? 0 : infinity;
-    } else {
-        e.error = is_finite(result) ? (result < expected ? expected - result : result - expected) : infinity;
-    }
+    const bool overflows = is_number && bound.overflows(terms, expected);
+    if (!is_finite(e.bound) && !overflows) return e;  // nothing is promised
+    // Not finite as the equation is, or as the range of T is.
+    if (!is_number) only = expected;
+    if (overflows && !only) only = expected < 0 ? -infinity : infinity;
+    if (only) e.bound = 0;
+    const double value = only.value_or(expected);
+    const bool same = result == value || (result != result && value != value);
+    const double difference = result < value ? value - result : result - value;
+    e.error = same ? 0 : is_finite(difference) ? difference : infinity;
     e.ratio = e.error == 0 ? 0 : e.bound == 0 ? infinity : e.error / e.bound;
     if (e.error != 0) e.ulps = e.error / ulp_of(element_traits<T>::type, is_number ? expected : 0);
+    if (only && !overflows) e.expected = *only;
     return e;
 }
 
@@ -279,6 +364,18 @@ constexpr void keep_worst(test::report& r, const test::judged_element& e) noexce
     r.worst[at] = e;
 }
 
+/// Whether bounds are finite with these options.
+template <class T>
+[[nodiscard]] constexpr status check_roundings(test::operation op, const test::compare_options& options) noexcept {
+    shape::operator_checks checks(test::name_of(op));
+    const std::int64_t roundings = options.roundings.value_or(0);
+    checks.require_at_least(errc::invalid_argument, "roundings", -1, roundings, 0);
+    checks.require(roundings < accuracy::error_bound<T>::most_roundings, errc::invalid_argument, "roundings", -1,
+                   roundings, expectation::below, accuracy::error_bound<T>::most_roundings,
+                   {.why = "no bound is finite from there on"});
+    return checks.error();
+}
+
 /// The bound with another number of roundings, if the options give one.
 template <class T>
 [[nodiscard]] constexpr accuracy::error_bound<T> with_options(const accuracy::error_bound<T>& bound,
@@ -300,7 +397,7 @@ template <class T>
 /// Judges a result of type T.
 template <class T>
 [[nodiscard]] test::report judge(const const_dynamic_view& result, const accuracy::error_bound<T>& bound,
-                                 const judgement& j, different_numbers& different) noexcept {
+                                 const judgement& j, bool correctly_rounded, different_numbers& different) noexcept {
     constexpr double infinity = own::infinity<double>;
     constexpr number_format format = format_of(element_traits<T>::type);
     test::report r;
@@ -314,7 +411,11 @@ template <class T>
     double signs = 0;  // of the expected values, relative to their terms
     std::int64_t finite = 0;
     for_each_element(result.layout, [&](std::int64_t i, std::int64_t offset, const extents& index) {
-        test::judged_element e = judge_element<T>(number_at(result, offset), j.expected(i), j.terms(i), bound);
+        const double expected = j.expected(i);
+        const double nearest =
+            correctly_rounded ? j.nearest(i, element_traits<T>::type) : rounded_to(element_traits<T>::type, expected);
+        test::judged_element e = judge_element<T>(number_at(result, offset), expected, j.terms(i), bound,
+                                                  correctly_rounded ? std::optional(nearest) : std::nullopt);
         ++r.elements;
         if (e.bound == infinity) {
             ++r.without_bound;
@@ -327,21 +428,21 @@ template <class T>
             e.index = index;
             keep_worst(r, e);
         }
-        if (e.result - e.result != 0 || e.expected - e.expected != 0 || e.terms == 0) return;  // one is not finite
+        if (e.result - e.result != 0 || nearest - nearest != 0 || e.terms == 0) return;  // one is not finite
         ++finite;
         ratios += e.ratio;
         ulps += e.ulps;
-        if (e.expected == 0 || !different.add(e.expected)) return;
+        if (expected == 0 || !different.add(expected)) return;
         ++t.elements;
         const double size = e.terms * power_of_two(-1 - format.fraction_bits);
         const double unit = size < least_unit ? least_unit : size;
-        const double error = (e.result - e.expected) / unit;
-        const double least = (rounded_to(element_traits<T>::type, e.expected) - e.expected) / unit;
+        const double error = (e.result - expected) / unit;
+        const double least = (nearest - expected) / unit;
         t.sum += error;
         t.squares += error * error;
         rounded_sum += least;
         rounded_squares += least * least;
-        signs += e.expected / e.terms;
+        signs += expected / e.terms;
     });
     t.ksb = bound.terms().result_is_exact ? 0 : tosa_ksb(bound.terms().roundings, format);
     const double budget = static_cast<double>(t.ksb) * static_cast<double>(t.elements);
@@ -371,13 +472,17 @@ template <class T, class In>
         return ref::argument{name, v.data, v.layout, size_of(v.type), is_output};
     };
     const bool accumulates = p.options().output == output_mode::accumulate;
+    if (const status s = check_roundings<T>(p.op(), options); !s) {
+        r.mistake = s.error();
+        return r;
+    }
     status s = ref::check_arguments(test::name_of(p.op()),
                                     {argument("src", in.src),
                                      argument("weights", in.weights),
                                      argument("bias", in.bias),
                                      argument("dst", in.dst),
                                      argument("diff_dst", in.diff_dst),
-                                     {"indices", in.indices.data, in.indices.layout, sizeof(std::int64_t)},
+                                     {"indices", in.indices.data, in.indices.layout, in.indices.element_bytes()},
                                      argument("previous", in.previous),
                                      argument("result", result)},
                                     p.options());
@@ -392,10 +497,11 @@ template <class T, class In>
         return r;
     }
     judgement j(p, in, result.layout);
-    s = j.prepare();
+    const bool correctly_rounded = options.roundings == 0;
+    s = j.prepare(correctly_rounded);
     different_numbers different(shape::element_count(result.layout.shape));
     if (s && !different) s = different.out_of_memory();
-    if (s) r = judge<T>(result, with_options(*bound, options), j, different);
+    if (s) r = judge<T>(result, with_options(*bound, options), j, correctly_rounded, different);
     r.mistake = s.error();
     return r;
 }
@@ -417,10 +523,12 @@ namespace test {
 ///
 /// An element is right if |result - expected| is at most its bound, accuracy.hpp's. Where the equation gives Inf or NaN, or
 /// rounds to Inf in the result's type, the result has to be the same. Nothing is promised, and nothing judged, where a sum of
-/// finite terms may leave the range of f32 (f64: of f64). The tensor is right if all elements are, and if the checks of tensor_checks hold.
+/// finite terms may leave the range of f32 (f64: of f64). The tensor is right if all elements are, at least one of them was judged, or there
+/// is none, and the checks of tensor_checks hold.
 ///
 /// The report's `mistake` is set if shapes or attributes do not fit together: the error that the operator would return, with
-/// its name; `unsupported` for another type of result, and for summation::per_image; `invalid_argument` for attributes of another family; `invalid_shape` if
+/// its name; `missing_shape` for an input that was not given; `unsupported` for another type of result, and for summation::per_image;
+/// `invalid_argument` for attributes of another family, and for roundings with which no bound is finite; `invalid_shape` if
 /// an accumulating problem lacks `previous`; `workspace_too_small` if there is no memory.
 [[nodiscard]] inline report compare(const const_dynamic_view& result, const problem& p, const inputs& in,
                                     const compare_options& options = {}) noexcept {
@@ -443,6 +551,8 @@ namespace test {
                           .argument = "result",
                           .relation = expectation::none,
                           .why = "its shape is that of the result"};
+    } else if (const status given = detail::check_inputs(p.op(), in); !given) {
+        r.mistake = given.error();
     } else if (result.type == data_type::f32) {
         r = detail::check_and_judge_any<float>(result, p, in, options);
     } else if (result.type == data_type::f16) {
@@ -466,8 +576,7 @@ namespace test {
 }
 
 /// Judges the indices that max_pool wrote: each has to be the expected one. In the report, values are indices and bounds 0.
-[[nodiscard]] inline report compare(const tensor_view<const std::int64_t>& indices, const problem& p,
-                                    const inputs& in) noexcept {
+[[nodiscard]] inline report compare(const index_view& indices, const problem& p, const inputs& in) noexcept {
     report r;
     r.op = name_of(p.op());
     r.result = "indices";
@@ -482,11 +591,13 @@ namespace test {
     }
     // The reference checks shapes; the strides of the caller's tensors are checked here.
     const auto bound = accuracy::max_pool<float>(in.src.layout, p.max_pool(), shape, shape);
-    status s = bound ? ref::check_arguments("max_pool",
-                                            {{"src", in.src.data, in.src.layout, size_of(in.src.type)},
-                                             {"indices", indices.data, indices.layout, sizeof(std::int64_t)}},
-                                            p.options())
-                     : status(bound.error());
+    const status given = detail::check_inputs(p.op(), in);
+    status s = !given  ? given
+               : bound ? ref::check_arguments("max_pool",
+                                              {{"src", in.src.data, in.src.layout, size_of(in.src.type)},
+                                               {"indices", indices.data, indices.layout, indices.element_bytes()}},
+                                              p.options())
+                       : status(bound.error());
     if (s) {
         const detail::numbers src(in.src);
         const detail::numbers values(shape);
@@ -500,7 +611,7 @@ namespace test {
                 detail::for_each_element(indices.layout,
                                          [&](std::int64_t i, std::int64_t offset, const extents& index) {
                                              ++r.elements;
-                                             const auto got = static_cast<double>(indices.data[offset]);
+                                             const auto got = static_cast<double>(indices[offset]);
                                              const auto wanted = static_cast<double>(to[i]);
                                              if (got == wanted) return;
                                              ++r.refused;

@@ -6,17 +6,73 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <ostream>
-#include <sstream>
-#include <string>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/dynamic_view.hpp>
+#include <gradkern/error_text.hpp>
+#include <gradkern/half.hpp>
 #include <gradkern/status.hpp>
+#include <gradkern/tensor_view.hpp>
 #include <gradkern/testing.hpp>
+#include <gradkern/testing/numbers.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
+
+// How GoogleTest prints values, instead of their bytes: it finds these functions in the namespace of the types. Memory of tensors
+// is not read.
+
+/// `[1, 2, 3]`
+inline void PrintTo(const extents& e, std::ostream* out) {
+    *out << '[';
+    for (std::size_t i = 0; i < e.rank(); ++i) {
+        if (i != 0) *out << ", ";
+        if (i < extents::capacity) {
+            *out << e[i];
+        } else {
+            *out << '?';  // counted, not kept
+        }
+    }
+    *out << ']';
+}
+/// `shape [1, 2, 3]`, and strides if there are any.
+inline void PrintTo(const tensor_layout& layout, std::ostream* out) {
+    *out << "shape ";
+    PrintTo(layout.shape, out);
+    if (layout.is_dense()) return;
+    *out << ", strides ";
+    PrintTo(layout.strides, out);
+}
+/// `bf16 tensor of shape [1, 2, 3]`
+inline void PrintTo(const const_dynamic_view& view, std::ostream* out) {
+    *out << detail::name_of(view.type) << " tensor of ";
+    PrintTo(view.layout, out);
+}
+/// As above.
+inline void PrintTo(const dynamic_view& view, std::ostream* out) { PrintTo(const_dynamic_view(view), out); }
+/// As above, or `tensor of shape [1, 2, 3]` if the elements are no element type, such as indices.
+template <class T>
+void PrintTo(const tensor_view<T>& view, std::ostream* out) {
+    if constexpr (element<std::remove_const_t<T>>) {
+        PrintTo(const_dynamic_view(view), out);
+    } else {
+        *out << "tensor of ";
+        PrintTo(view.layout, out);
+    }
+}
+/// The message.
+inline void PrintTo(const error& e, std::ostream* out) { *out << to_string(e); }
+/// The message, or "ok".
+inline void PrintTo(const status& s, std::ostream* out) { *out << to_string(s); }
+
 namespace test {
+
+/// The operator's name.
+inline void PrintTo(operation op, std::ostream* out) { *out << name_of(op); }
+/// The pattern's name.
+inline void PrintTo(pattern p, std::ostream* out) { *out << name_of(p); }
 
 /// A report as an assertion: a failure prints the report.
 [[nodiscard]] inline ::testing::AssertionResult is_ok(const report& r) {
@@ -32,8 +88,8 @@ namespace test {
     return is_ok(compare(result, p, in, options));
 }
 /// compare() of the indices of max_pool as an assertion.
-[[nodiscard]] inline ::testing::AssertionResult is_right(const tensor_view<const std::int64_t>& indices,
-                                                         const problem& p, const inputs& in) {
+[[nodiscard]] inline ::testing::AssertionResult is_right(const index_view& indices, const problem& p,
+                                                         const inputs& in) {
     return is_ok(compare(indices, p, in));
 }
 

@@ -72,13 +72,20 @@ struct number_format {
     return power_of_two(clipped - f.fraction_bits);
 }
 
-/// The nearest number of a type, ties to even, of a finite number in its range.
-[[nodiscard]] inline double rounded_to(data_type type, double value) noexcept {
+/// The nearest number of a type, ties to even, of a finite number: Inf beyond the type's range. If the number was rounded to f64
+/// before, `rest` is what that took off, or a number of its sign. It decides ties.
+[[nodiscard]] inline double rounded_to(data_type type, double value, double rest = 0) noexcept {
     if (type == data_type::f64) return value;
     const double ulp = ulp_of(type, value);
     double shifted = value / ulp + 0x1.8p52;  // whole numbers are one apart there
     GRADKERN_DETAIL_OPAQUE(shifted);
-    return (shifted - 0x1.8p52) * ulp;
+    double nearest = (shifted - 0x1.8p52) * ulp;
+    const double off = value - nearest;
+    const bool is_tie = off == ulp / 2 || off == -ulp / 2;
+    if (is_tie && rest != 0 && (rest > 0) == (off > 0)) nearest += 2 * off;
+    const double beyond = power_of_two(format_of(type).largest_exponent + 1);
+    if (nearest >= beyond) return own::infinity<double>;
+    return nearest <= -beyond ? -own::infinity<double> : nearest;
 }
 
 /// The element `offset` elements behind the first, exact.
@@ -122,6 +129,16 @@ void for_each_element(const tensor_layout& layout, const F& f) noexcept {
     }
 }
 
+/// The error of memory for `count` elements that could not be had.
+[[nodiscard]] constexpr error out_of_memory(std::int64_t count, std::size_t element_bytes) noexcept {
+    return {.code = errc::workspace_too_small,
+            .op = "testing",
+            .argument = "memory",
+            .expected = count * static_cast<std::int64_t>(element_bytes),
+            .relation = expectation::at_least,
+            .what = quantity::bytes};
+}
+
 /// A dense tensor of numbers that owns its memory. An absent tensor has no elements.
 class numbers {
 public:
@@ -138,14 +155,7 @@ public:
 
     /// False if the memory could not be had.
     [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(memory_); }
-    [[nodiscard]] error out_of_memory() const noexcept {
-        return {.code = errc::workspace_too_small,
-                .op = "testing",
-                .argument = "memory",
-                .expected = count() * static_cast<std::int64_t>(sizeof(double)),
-                .relation = expectation::at_least,
-                .what = quantity::bytes};
-    }
+    [[nodiscard]] error out_of_memory() const noexcept { return detail::out_of_memory(count(), sizeof(double)); }
     [[nodiscard]] std::int64_t count() const noexcept { return shape::element_count(shape_); }
     [[nodiscard]] double& operator[](std::int64_t i) const noexcept { return data()[i]; }
     [[nodiscard]] tensor_view<const double> view() const noexcept { return {data(), shape_}; }

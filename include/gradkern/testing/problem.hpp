@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/config.hpp>
@@ -146,6 +148,35 @@ private:
     bias_attributes bias_{};
 };
 
+/// Indices of a max pool: a tensor of int64 or int32 numbers, with any strides.
+struct index_view {
+    const void* data = nullptr;  ///< element with all indices 0
+    tensor_layout layout{};      ///< shape and strides in elements
+    bool is_int32 = false;       ///< what an element is
+
+    constexpr index_view() noexcept = default;
+    /// A view of the indices at p.
+    template <class Index>
+    requires(std::same_as<Index, std::int64_t> ||
+             std::same_as<Index, std::int32_t>) constexpr index_view(const Index* p, const tensor_layout& l) noexcept
+        : data(p), layout(l), is_int32(sizeof(Index) == 4) {}
+    /// From a view whose type the compiler knows.
+    template <class Index>
+    requires(std::same_as<std::remove_const_t<Index>, std::int64_t> ||
+             std::same_as<std::remove_const_t<Index>, std::int32_t>)
+        // NOLINTNEXTLINE(google-explicit-constructor): nothing is lost
+        constexpr index_view(const tensor_view<Index>& view) noexcept
+        : index_view(view.data, view.layout) {}
+
+    /// Bytes of an element.
+    [[nodiscard]] constexpr std::size_t element_bytes() const noexcept { return is_int32 ? 4 : 8; }
+    /// The index `offset` elements behind the first.
+    [[nodiscard]] std::int64_t operator[](std::int64_t offset) const noexcept {
+        return is_int32 ? static_cast<const std::int32_t*>(data)[offset]
+                        : static_cast<const std::int64_t*>(data)[offset];
+    }
+};
+
 /// The tensors that an operator reads; those that it does not read stay empty. Types may be f32, f16, bf16 or f64, and may
 /// differ. Strides are arbitrary.
 struct inputs {
@@ -154,8 +185,8 @@ struct inputs {
     const_dynamic_view bias{};      ///< optional, of convolution and conv_transpose
     const_dynamic_view dst{};       ///< of lp_pool_backward
     const_dynamic_view diff_dst{};  ///< of all gradients
-    tensor_view<const std::int64_t> indices{};  ///< of max_pool_backward_from_indices
-    const_dynamic_view previous{};              ///< the result's values before the call, if it accumulates
+    index_view indices{};           ///< of max_pool_backward_from_indices
+    const_dynamic_view previous{};  ///< the result's values before the call, if it accumulates
 };
 
 }  // namespace test

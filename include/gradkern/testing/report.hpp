@@ -20,7 +20,7 @@ namespace test {
 struct judged_element {
     extents index{};      ///< in the order of the result's shape
     double result = 0;    ///< what was to be judged
-    double expected = 0;  ///< the value of the equation, in f64
+    double expected = 0;  ///< the value of the equation, in f64; without roundings, rounded to the result's type
     double error = 0;     ///< |result - expected|; Inf where one of them is not finite and they differ
     double bound = 0;     ///< of the error; Inf if nothing is promised
     double ratio = 0;     ///< error / bound; 0 where the error is 0
@@ -75,9 +75,14 @@ public:
     std::array<judged_element, most_worst>
         worst{};  ///< the elements of the largest ratios that are not 0, largest first
 
-    /// Whether the result is right.
+    /// Whether there are elements, but nothing is promised about any of them: neither right nor wrong.
+    [[nodiscard]] constexpr bool judged_nothing() const noexcept {
+        return mistake.code == errc::ok && elements != 0 && without_bound == elements;
+    }
+    /// Whether the result is right. It is not if nothing was judged.
     [[nodiscard]] constexpr bool ok() const noexcept {
-        return mistake.code == errc::ok && refused == 0 && over_tensor.squares_hold() && over_tensor.sum_holds();
+        return mistake.code == errc::ok && !judged_nothing() && refused == 0 && over_tensor.squares_hold() &&
+               over_tensor.sum_holds();
     }
     /// The same.
     [[nodiscard]] constexpr explicit operator bool() const noexcept { return ok(); }
@@ -92,7 +97,12 @@ public:
             return (out << "cannot be judged: " << std::string_view(line.data(), length < 400 ? length : 400) << "\n")
                 .size();
         }
-        out << op << ", " << result << ": " << (ok() ? "right" : "wrong") << "\n";
+        out << op << ", " << result << ": "
+            << (ok()               ? "right"
+                : judged_nothing() ? "nothing was judged: no element has a finite bound"
+                                   : "wrong")
+            << "\n";
+        if (judged_nothing()) return out.size();
         out << "  " << refused << " of " << elements << " elements beyond their bounds";
         if (without_bound != 0) out << ", " << without_bound << " without a bound";
         out << "\n  |error| / bound: largest ";

@@ -182,6 +182,9 @@ void bind_judge(nb::module_& m) {
     nb::class_<report>(m, "Report", "The verdict on a result, and its worst elements. True if the result is right.")
         .def_prop_ro(
             "ok", [](const report& r) { return r.ok(); }, "Whether the result is right.")
+        .def_prop_ro(
+            "judged_nothing", [](const report& r) { return r.judged_nothing(); },
+            "Whether nothing is promised about any element. The result is neither right nor wrong, and ok is False.")
         .def_ro("elements", &report::elements, "How many elements the result has.")
         .def_ro("refused", &report::refused, "How many errors exceed their bounds.")
         .def_ro("without_bound", &report::without_bound, "Elements about which nothing is promised.")
