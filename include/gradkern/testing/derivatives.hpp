@@ -77,8 +77,10 @@ struct derivative_report {
         char line[200];
         const int length =
             std::snprintf(line, sizeof line, "%.12g against %.12g, |difference| / limit %.6g", left, right, ratio);
+        // no more than there is room for, which compilers do not know
+        const std::size_t written = length < 0 ? 0 : static_cast<std::size_t>(length);
         out << (ok() ? "right: " : "wrong: ")
-            << std::string_view(line, length < 0 ? 0 : static_cast<std::size_t>(length));
+            << std::string_view(line, written < sizeof line ? written : sizeof line - 1);
         if (coordinate >= 0) out << ", coordinate " << coordinate << " of x";
         if (direction >= 0) out << ", random direction " << static_cast<std::int64_t>(direction);
         return (out << "\n").size();

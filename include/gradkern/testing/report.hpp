@@ -123,7 +123,8 @@ private:
     static text_writer& write(text_writer& out, double value) noexcept {
         std::array<char, 32> digits{};
         const int length = std::snprintf(digits.data(), digits.size(), "%.9g", value);
-        return out << std::string_view(digits.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
+        const std::size_t written = length < 0 ? 0 : static_cast<std::size_t>(length);
+        return out << std::string_view(digits.data(), written < digits.size() ? written : digits.size() - 1);
     }
     static void write_check(text_writer& out, std::string_view name, std::string_view what, double value, double limit,
                             bool counts) noexcept {
