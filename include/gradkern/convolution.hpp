@@ -177,8 +177,8 @@ private:
 };
 
 /// Plans convolution_backward_data_plan::run. `diff_src` takes precedence over attributes.diff_src_shape; if it is empty, the
-/// result is dense in the inferred shape, which may be another one than that of src: several sizes have as many windows. Errors: those of the shape rules and of memory, in the order of
-/// shape/check.hpp.
+/// result is dense in the inferred shape, which may be another one than that of src: several sizes have as many windows.
+/// Errors: those of the shape rules and of memory, in the order of shape/check.hpp.
 ///
 /// Types: Weights and DiffSrc are DiffDst each, or float where DiffDst has 16 bits; float weights have a float result.
 template <class DiffDst, class Weights = DiffDst, class DiffSrc = DiffDst>

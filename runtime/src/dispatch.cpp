@@ -90,7 +90,8 @@ gradkern_error make_rank_error(const gradkern_problem& problem, int tensor) {
     e.expected = rank < 0 ? 0 : 5;
     copy_text(op, e.op, sizeof e.op);
     copy_text("tensors", e.argument, sizeof e.argument);
-    copy_text(op + ": tensors[" + std::to_string(tensor) + "]: got rank " + std::to_string(rank) + ", expected 0 to 5",
+    copy_text(op + ": tensors[" + std::to_string(tensor) + "]: got rank " + std::to_string(rank) +
+                  ", expected 0 to 5 (unsupported)",
               e.message, sizeof e.message);
     return e;
 }

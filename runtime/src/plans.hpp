@@ -63,7 +63,8 @@ template <class Enum>
     return static_cast<Enum>(number < 0 || number > 255 ? 255 : number);
 }
 
-/// The members of a problem in C++. Lists that are too long, or have fewer entries than none, keep their number of entries, which operators refuse.
+/// The members of a problem in C++. Lists that are too long, or have fewer entries than none, keep their number of entries,
+/// which operators refuse.
 [[nodiscard]] inline gk::extents extents_of(const gradkern_list& list) noexcept {
     gk::extents e = gk::extents::filled(static_cast<std::size_t>(list.count), 0);
     for (std::size_t i = 0; i < 3 && i < e.rank(); ++i) e[i] = list.values[i];

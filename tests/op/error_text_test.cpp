@@ -278,6 +278,15 @@ TEST(error_text, channels_that_fit_another_attribute_say_so) {
               "convolution: src[3]: got 6, expected 2, to match weights: " + of_groups);
     EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 6}, {3, 3, 4, 9}, conv)),
               "convolution: src[3]: got 6, expected 4, to match weights (invalid_shape)");
+    // A height that happens to be as many does not hide the groups.
+    EXPECT_EQ(text(gk::infer_convolution({1, 8, 8, 16}, {3, 3, 8, 16}, conv)),
+              "convolution: src[3]: got 16, expected 8, to match weights: " + of_groups);
+    // Seven groups have no part of six channels.
+    EXPECT_EQ(text(gk::infer_convolution({1, 5, 5, 7}, {3, 3, 1, 6}, conv)),
+              "convolution: src[3]: got 7, expected 1, to match weights (invalid_shape)");
+    // src fits as it is: another format would not help dst.
+    EXPECT_EQ(text(gk::plan_convolution<float>({1, 8, 8, 3}, {3, 3, 3, 16}, {}, conv, {1, 16, 6, 6})),
+              "convolution: dst[3]: got 6, expected 16, to match weights (invalid_shape)");
     // Channels of the small side have all groups: no number of groups would fit.
     EXPECT_EQ(text(gk::infer_convolution_backward_data({1, 6, 6, 4}, {3, 3, 3, 2}, conv)),
               "convolution_backward_data: diff_dst[3]: got 4, expected 2, to match weights (invalid_shape)");

@@ -72,12 +72,12 @@ public:
                            expectation relation, std::int64_t expected, const remark& say = no_remark) noexcept {
         if (!holds) record(code, argument, index, got, relation, expected, say);
     }
-    constexpr void require_equal(errc code, std::string_view argument, int index, std::int64_t got,
-                                 std::int64_t expected, const remark& say = no_remark) noexcept {
+    GRADKERN_COLD constexpr void require_equal(errc code, std::string_view argument, int index, std::int64_t got,
+                                               std::int64_t expected, const remark& say = no_remark) noexcept {
         require(got == expected, code, argument, index, got, expectation::equal, expected, say);
     }
-    constexpr void require_at_least(errc code, std::string_view argument, int index, std::int64_t got,
-                                    std::int64_t expected, const remark& say = no_remark) noexcept {
+    GRADKERN_COLD constexpr void require_at_least(errc code, std::string_view argument, int index, std::int64_t got,
+                                                  std::int64_t expected, const remark& say = no_remark) noexcept {
         require(got >= expected, code, argument, index, got, expectation::at_least, expected, say);
     }
     /// Records a failure with a reason instead of numbers.

@@ -347,19 +347,20 @@ GRADKERN_COLD constexpr void check_reach(operator_checks& checks, const convolut
     }
 }
 
-/// What would make channels of a tensor match `expected`, where it can be told; else `rule`. `in_groups`: its groups share them out.
-[[nodiscard]] GRADKERN_COLD constexpr std::string_view channel_hint(const convolution_request& q, const extents& shape,
-                                                                    std::int64_t expected, bool in_groups,
-                                                                    std::string_view rule) noexcept {
-    if (!q.has_weights_format) return rule;  // nor a choice of data_format
-    const std::size_t r = shape.rank() - 2;
-    const bool is_ncx = q.data_format == data_format::ncx;
-    if (shape[channel_index(is_ncx ? data_format::nxc : data_format::ncx, r)] == expected)
-        return is_ncx ? "its channels would fit as data_format nxc" : "its channels would fit as data_format ncx";
-    const std::int64_t got = shape[channel_index(q.data_format, r)];
-    if (in_groups && q.groups == 1 && expected > 0 && got > 0 && got % expected == 0)
+/// What would make the channels of activations match those of a filter, where it can be told: `full` on the small side, `large`
+/// on the other.
+[[nodiscard]] GRADKERN_COLD constexpr std::string_view channel_hint(const convolution_request& q, std::size_t at,
+                                                                    std::size_t other, std::int64_t full,
+                                                                    std::int64_t large) noexcept {
+    const auto fit = [&](std::size_t i) {
+        return (q.large.empty() || q.large[i] == large) && (q.small.empty() || q.small[i] == full);
+    };
+    if (!q.has_weights_format || fit(at)) return "";
+    const std::int64_t groups = q.large.empty() || large == 0 ? 1 : q.large[at] / large;
+    if (q.groups == 1 && groups > 1 && q.large[at] == groups * large && full % groups == 0)
         return "groups is 1: weights of more groups have the channels of one";
-    return rule;
+    if (!fit(other)) return "";
+    return at == 1 ? "its channels would fit as data_format nxc" : "its channels would fit as data_format ncx";
 }
 
 /// Check 6: batch and channels. `large_channels`: of all groups.
@@ -377,14 +378,14 @@ GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convo
     check_other_format(checks, q, r);
     checks.require(q.groups > 0 && filter.full % q.groups == 0, errc::invalid_shape, q.weights_name, filter.full_index,
                    filter.full, expectation::multiple_of, q.groups, {.why = "the number of groups must divide it"});
+    const std::string_view hint = channel_hint(q, at, r + 2 - at, filter.full, large_channels.value());
     if (!q.small.empty())
         checks.require_equal(errc::invalid_shape, q.small_name, static_cast<int>(at), q.small[at], filter.full,
-                             {.other = q.weights_name, .why = channel_hint(q, q.small, filter.full, false, "")});
+                             {.other = q.weights_name, .why = hint});
     if (!q.large.empty())
         checks.require_equal(errc::invalid_shape, q.large_name, static_cast<int>(at), q.large[at],
                              large_channels.value(),
-                             {.other = q.weights_name,
-                              .why = channel_hint(q, q.large, large_channels.value(), true, per_group_rule(q.groups))});
+                             {.other = q.weights_name, .why = hint.empty() ? per_group_rule(q.groups) : hint});
     if (!q.bias.empty())
         checks.require_equal(errc::invalid_shape, q.bias_name, 0, q.bias[0],
                              q.transposed ? large_channels.value() : filter.full,
@@ -392,7 +393,8 @@ GRADKERN_COLD constexpr void check_channels(operator_checks& checks, const convo
 }
 
 /// Checks a request in the common order and returns its problem, or the first error.
-[[nodiscard]] constexpr result<convolution_problem> infer_convolution_problem(const convolution_request& q) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr result<convolution_problem> infer_convolution_problem(
+    const convolution_request& q) noexcept {
     operator_checks checks(q.op);
     const extents& first = reads_small_first(q) ? q.small : q.large;
     checks.spatial_rank(reads_small_first(q) ? q.small_name : q.large_name, first);

@@ -145,8 +145,9 @@ inline void transpose_columns(const narrow_output_plan& g, const Real* packed, c
     }
 }
 
-/// One panel over the packed lines `read` of a box, class by class of columns: L1 holds no row in any order. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one column
-/// reads.
+/// One panel over the packed lines `read` of a box, class by class of columns: whatever the order, a row has left L1 before it
+/// is read again. Pixels that read neighbours lie in the lanes. `transposed` has room for the columns that a class of one
+/// column reads.
 template <class Real>
 GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_panel<Real>& panel, const Real* packed,
                                      std::int64_t pitch, const packed_box& read, const box_grid::item& box,

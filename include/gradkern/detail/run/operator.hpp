@@ -26,7 +26,8 @@ namespace detail {
     return shape::error_because(errc::invalid_argument, op, "plan", "was never made");
 }
 /// The checks of every run, all in constant time: that it was planned at all, pointers, outputs apart from inputs and from one
-/// another, workspace size, workspace apart from tensors. The first of `tensors` has a name in every plan that was made; the last `outputs` are written.
+/// another, workspace size, workspace apart from tensors. The first of `tensors` has a name in every plan that was made; the
+/// last `outputs` are written.
 [[nodiscard]] GRADKERN_NOINLINE inline status check_run(std::string_view op,
                                                         std::initializer_list<placed_tensor> tensors,
                                                         std::span<std::byte> workspace, std::size_t needed,

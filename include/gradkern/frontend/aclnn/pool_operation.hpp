@@ -87,7 +87,10 @@ public:
                 if constexpr (is_plan<decltype(plan)>) {
                     constexpr std::string_view op = "aclnnAvgPool2dBackward";
                     auto* const first = static_cast<std::byte*>(const_cast<void*>(workspace));
-                    const std::span<std::byte> scratch(first, static_cast<std::size_t>(bytes));
+                    // as much of it as there are addresses
+                    const std::uint64_t most =
+                        std::min<std::uint64_t>(UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(first), INT64_MAX);
+                    const std::span<std::byte> scratch(first, static_cast<std::size_t>(std::min(bytes, most)));
                     const status s =
                         detail::check_run(op, {{&in_memory_, in_}, {&out_memory_, out_}}, scratch, workspace_bytes(1));
                     return status_of(s);
