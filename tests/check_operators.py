@@ -124,7 +124,7 @@ ENGINES = {
 def layers_of_rows(root):
     """(engine, row, column) -> how many layers of the zoo take the row, by the golden table of AVX-512."""
     zoo = json.loads((root / "tests" / "cases" / "zoo.json").read_text(encoding="utf-8"))
-    kinds = {layer["name"]: layer["kind"] for layer in (zoo["layers"] if isinstance(zoo, dict) else zoo)}
+    kinds = {layer["name"]: layer["kind"] for layer in zoo}
     layers = collections.defaultdict(set)
     for line in (root / "tests" / "choices" / "avx512.txt").read_text(encoding="utf-8").splitlines():
         match = re.match(r"(\w+) (\w+) N\w+ [^:]*: (\w+)", line)

@@ -55,13 +55,14 @@ void copy_text(std::string_view from, char* to, std::size_t size) {
 }
 
 /// An error of this file.
-gradkern_error make_error(gradkern_code code, const char* argument, std::string_view why) {
+gradkern_error make_error(gradkern_code code, std::string_view argument, std::string_view why,
+                          std::string_view op = "gradkern") {
     gradkern_error e{};
     e.code = code;
     e.axis = -1;
-    copy_text("gradkern", e.op, sizeof e.op);
+    copy_text(op, e.op, sizeof e.op);
     copy_text(argument, e.argument, sizeof e.argument);
-    copy_text("gradkern: " + std::string(argument) + ": " + std::string(why), e.message, sizeof e.message);
+    copy_text(std::string(op) + ": " + std::string(argument) + ": " + std::string(why), e.message, sizeof e.message);
     return e;
 }
 /// The error of a tensor with more axes than a gradkern_tensor has, or fewer than none.
@@ -81,18 +82,14 @@ gradkern_error make_rank_error(const gradkern_problem& problem, int tensor) {
                                                 "max_pool_backward",
                                                 "max_pool_backward_from_indices"};
     static_assert(std::size(operators) == GRADKERN_MAX_POOL_BACKWARD_FROM_INDICES + 1);
-    const std::string op = operators[problem.op];
     const std::int32_t rank = problem.tensors[tensor].rank;
-    gradkern_error e{};
-    e.code = GRADKERN_UNSUPPORTED;
+    gradkern_error e =
+        make_error(GRADKERN_UNSUPPORTED, "tensors[" + std::to_string(tensor) + "]",
+                   "got rank " + std::to_string(rank) + ", expected 0 to 5 (unsupported)", operators[problem.op]);
+    copy_text("tensors", e.argument, sizeof e.argument);
     e.axis = tensor;
     e.got = rank;
     e.expected = rank < 0 ? 0 : 5;
-    copy_text(op, e.op, sizeof e.op);
-    copy_text("tensors", e.argument, sizeof e.argument);
-    copy_text(op + ": tensors[" + std::to_string(tensor) + "]: got rank " + std::to_string(rank) +
-                  ", expected 0 to 5 (unsupported)",
-              e.message, sizeof e.message);
     return e;
 }
 /// Hands an error to a caller whose struct may be older, and returns its code.
