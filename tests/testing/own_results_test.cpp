@@ -38,8 +38,9 @@ TEST_P(own_results, are_right) {
                 // The largest numbers may leave sums of f32 and f64 without a bound.
                 if (pattern == gk::test::pattern::large && r.judged_nothing()) continue;
                 ASSERT_TRUE(gk::test::is_ok(r)) << gk::test::name_of(pattern);
-                if (pattern == gk::test::pattern::integers && sums_are_exact(GetParam()))
+                if (pattern == gk::test::pattern::integers && sums_are_exact(GetParam())) {
                     ASSERT_TRUE(gk::test::is_right(c.result.const_view(), c.problem, c.inputs(), {.roundings = 0}));
+                }
                 judged += r.elements - r.without_bound;
                 if (r.over_tensor.judges_squares) ++with_squares;
                 if (r.largest_ratio > largest) largest = r.largest_ratio;
