@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-r"""How far results are from the exact ones: a table and a plot, from what conformance.py --work kept.
+"""How far results are from the exact ones: a table and a plot, from what conformance.py --work kept.
 
     conformance.py --program gradkern-golden --onednn V --work DIR
     accuracy.py DIR --output docs/numerics.md --plot docs/images/accuracy.png
-    accuracy.py DIR --output docs/numerics.md --plot docs/images/accuracy_avx2.png --mark accuracy_avx2 \
-                    --libraries "gradkern,TensorFlow,ONNX Runtime"
 
 For each operator, type and library: the largest and the mean |error| in units of the published bound, and both in ulp of the
 result's type at the exact value. Elements count whose exact value is finite and in range, of problems with ordinary values (not
@@ -46,11 +44,11 @@ def errors(numpy, work, library, row):
         yield error / bound, error / numpy.exp2(exponent - DIGITS[type] + 1.0)
 
 
-def statistics(numpy, work, rows, libraries):
+def statistics(numpy, work, rows):
     """(operator, type, library) -> largest and mean in bounds, largest in ulp, elements."""
     found = {}
     for library, title in LIBRARIES.items():
-        if title not in libraries or not os.path.isdir(os.path.join(work, library)):
+        if not os.path.isdir(os.path.join(work, library)):
             continue
         for row in rows:
             for in_bounds, in_ulp in errors(numpy, work, library, row):
@@ -104,9 +102,9 @@ def draw(found, path):
     figure.savefig(path, dpi=110)
 
 
-def write(path, text, mark):
+def write(path, text):
     """Replaces what stands between the two marks of the page."""
-    begin, end = "<!-- %s: begin -->\n" % mark, "<!-- %s: end -->\n" % mark
+    begin, end = "<!-- accuracy: begin -->\n", "<!-- accuracy: end -->\n"
     with open(path, encoding="utf-8") as page:
         before, mark, rest = page.read().partition(begin)
     if not mark or end not in rest:
@@ -119,8 +117,6 @@ def main():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("work", help="the directory of conformance.py --work")
     a.add_argument("--output", default="", help="write the table into this page, between its two marks")
-    a.add_argument("--mark", default="accuracy", help="the name of these marks; default: %(default)s")
-    a.add_argument("--libraries", default=",".join(LIBRARIES.values()), help="default: %(default)s")
     a.add_argument("--plot", default="", help="draw the largest errors to this file")
     opt = a.parse_args()
     import numpy
@@ -132,11 +128,11 @@ def main():
         problem, _, tensor = name[:-len(".npy")].rpartition(".")
         expected.setdefault(problem, []).append(tensor)
     rows = [{**r, "outputs": sorted(expected.get(r["name"], []))} for r in rows if r["values"]["pattern"] not in LEFT_OUT]
-    found = statistics(numpy, opt.work, rows, opt.libraries.split(","))
+    found = statistics(numpy, opt.work, rows)
     text = "\n".join(table(found))
     print(text)
     if opt.output:
-        write(opt.output, text, opt.mark)
+        write(opt.output, text)
     if opt.plot:
         draw(found, opt.plot)
 

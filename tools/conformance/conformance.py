@@ -610,12 +610,12 @@ def results_of(name, suite, results, opt):
     """Runs a library over the suite. Its title, the problems that it lacks with the reason, and those that crash it."""
     import peers
     environment = {**os.environ, **peers.environment(argparse.Namespace(
-        threads=1, arch="", peer_isa="", onednn=opt.onednn, also=["tensorflow"] if name == "TensorFlow" else []))}
+        threads=1, arch=opt.arch, peer_isa="", onednn=opt.onednn, also=["tensorflow"] if name == "TensorFlow" else []))}
     os.makedirs(results, exist_ok=True)
     title, lacks, crashes, done = None, {}, {}, 0
     while True:
         child = subprocess.Popen([sys.executable, __file__, "--peer", name, "--suite", suite, "--results", results, "--skip",
-                                  str(done), "--onednn", opt.onednn], env=environment, stdout=subprocess.PIPE, text=True)
+                                  str(done), "--onednn", opt.onednn, "--arch", opt.arch], env=environment, stdout=subprocess.PIPE, text=True)
         current = None
         for line in child.stdout:
             if not line.startswith("{"):
@@ -690,19 +690,19 @@ def failures(rows, found):
                "%s; values %s" % (message, least["values"]["pattern"]))
 
 
-def cpu():
-    """The CPU and its widest vectors, which choose the kernels of most libraries."""
+def cpu(arch):
+    """The CPU and its widest vectors, which choose the kernels of most libraries, or those that they are held to."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         facts = dict(map(str.strip, line.split(":", 1)) for line in file if ":" in line)
     flags = facts.get("flags", "").split()
     wide = [word for flag, word in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags]
-    return ", ".join([facts.get("model name", "unknown CPU"), *wide[:1]])
+    return ", ".join([facts.get("model name", "unknown CPU"), *(["peers held to AVX2"] if arch == "haswell" else wide[:1])])
 
 
-def report(rows, judged, lacks):
-    """The section of this CPU: lines of Markdown."""
+def report(rows, judged, lacks, machine):
+    """The section of a CPU: lines of Markdown."""
     titles = list(judged)
-    yield "### %s\n" % cpu()
+    yield "### %s\n" % machine
     operators = list(dict.fromkeys(r["operator"] for r in rows))
     types = list(dict.fromkeys(r["type"] for r in rows))
     yield from table(["operator", *titles],
@@ -713,7 +713,7 @@ def report(rows, judged, lacks):
     for title in titles:
         lines = list(failures(rows, judged[title]))
         if lines:
-            yield "\n#### Failures of %s on %s\n" % (title, cpu())
+            yield "\n#### Failures of %s on %s\n" % (title, machine)
             yield from table(["operator", "type", "failed, by values", "smallest example", "its worst element"], lines)
     unjudged = collections.Counter(r["type"] for r in rows if judged["gradkern"][r["name"]]["verdict"] == "unjudged")
     if unjudged:
@@ -755,6 +755,7 @@ def main():
     a.add_argument("--only", default="", help="only problems whose names contain this text")
     a.add_argument("--every", type=int, default=1, help="only the first of every N problems")
     a.add_argument("--peers", default=",".join(PEERS), help="libraries beside gradkern")
+    a.add_argument("--arch", default="", choices=["", "haswell"], help="hold the peers to AVX2, as far as they obey")
     a.add_argument("--work", default="", help="keep suite, results and verdicts in this directory")
     a.add_argument("--output", default="", help="write the tables to this file, as Markdown: as the section of this CPU behind its "
                    "heading \"## Results\", where it has one")
@@ -782,8 +783,9 @@ def main():
             results = os.path.join(work, name.replace(" ", "_"))
             title, lack, crashes = results_of(name, suite, results, opt)
             if title:
-                judged[title], lacks[title] = verdicts(opt, suite, results, crashes), lack
-        text = "\n".join(report(rows, judged, lacks))
+                counted = {n: text for n, text in crashes.items() if judged["gradkern"][n]["verdict"] != "unjudged"}
+                judged[title], lacks[title] = verdicts(opt, suite, results, counted), lack
+        text = "\n".join(report(rows, judged, lacks, cpu(opt.arch)))
         print(text)
         if opt.output:
             write_page(opt.output, text)
