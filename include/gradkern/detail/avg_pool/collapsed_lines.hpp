@@ -23,9 +23,10 @@
 //                   3 x 256 x 56x56 forward 800 -> 525 us, backward over non_overlapping 869 -> 477 us (Sapphire Rapids, one core,
 //                   g++ 12 -O2, f32, both forced by `algorithm`). Blocks of planes over transposed lines: 3x3 s1 of
 //                   32 x 1280 x 8x8 forward 3050 -> 1330 us, backward 2990 -> 1300 us; over blocks of rows 4260 and 4930 us;
-//                   of 8 x 768 x 17x17 over blocks of rows 1130 -> 910 us and 1240 -> 860 us
-//     zoo           9 of 20 layers, in NCX: avg2s2_256, avg3s1p1_*, avg3d_2x1x1; forward lpips_like_avg4;
-//                   backward avg2s2_512, avg7s7_64, pspnet_bin3
+//                   of 8 x 768 x 17x17 over blocks of rows 1130 -> 910 us and 1240 -> 860 us. Over transposed lines: 2x2 s2 of
+//                   29 x 512 x 28x28 forward 18.2 -> 8.7 ms; of 32 x 1024 x 14x14 backward 5.3 -> 3.4 ms (Emerald Rapids, -O3)
+//     zoo           10 of 20 layers, in NCX: avg2s2_256, avg2s2_512, avg3s1p1_*, avg3d_2x1x1; forward lpips_like_avg4;
+//                   backward avg2s2_1024, avg7s7_64, pspnet_bin3
 //     delete when   the gain over lines and transposed lines is below 3 %
 #pragma once
 
@@ -135,14 +136,15 @@ struct collapsed_lines_plan : block_plan {
            planes_are_one_line(p.out, p.batch, p.planes, plane);
 }
 
-/// Longer lines are fast one by one, and so are small planes whose channels are transposed.
+/// Longer lines are fast one by one, and so are small planes whose channels are transposed. Forward, separating phases costs more than
+/// repeating.
 [[nodiscard]] constexpr bool collapsed_lines_are_profitable(const problem& p) noexcept {
     constexpr std::int64_t longest = 128;  // columns
     const std::int64_t columns = p.out_extent(2);
     const std::int64_t lines = p.out_extent(1);
-    const std::int64_t least = is_profitable_to_transpose(p) ? 256 : 1;  // outputs of a plane
+    const std::int64_t least = !is_profitable_to_transpose(p) ? 1 : p.is_backward() ? 128 : 512;  // of a plane of src
     const std::int64_t block = collapsed_rows(p);
-    return planes_are_collapsed(p) || (lines > 1 && columns <= longest && columns * lines >= least &&
+    return planes_are_collapsed(p) || (lines > 1 && columns <= longest && p.axes[1].large * p.axes[2].large >= least &&
                                        (p.axes[1].reach() <= block || block == lines));
 }
 

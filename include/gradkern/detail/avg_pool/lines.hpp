@@ -6,7 +6,7 @@
 //     gain          over taps: 11x11 s1 of 8 x 3 x 128x128 NCX forward 1970 -> 300 us, backward 82200 -> 369 us (Sapphire Rapids, one core,
 //                   g++ 12 -O2, f32, both forced by `algorithm`). The ring of quotients: 3x3 s1 of 13 x 192 x 35x35 NXC
 //                   backward 2130 -> 1920 us, 11x11 541 -> 281 us
-//     zoo           17 of 20 layers: forward 9 in NXC and 13 in NCX, backward 8 and 5
+//     zoo           16 of 20 layers: forward 9 in NXC and 12 in NCX, backward 8 and 4
 //     delete when   never: the general path of windows that overlap
 #pragma once
 

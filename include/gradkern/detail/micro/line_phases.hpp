@@ -22,9 +22,11 @@ namespace detail {
 /// Vectors of as many numbers as the target shuffles floats, or doubles, at once: functions take two of them for one line of twice as many,
 /// or one.
 template <class Number>
+inline constexpr int shuffled_numbers = sizeof(Number) > sizeof(float) ? target.tile.shuffled_floats / 2
+                                                                       : target.tile.shuffled_floats;
+template <class Number, int Width = shuffled_numbers<Number>>
 struct shuffles_of {
-    static constexpr int width = sizeof(Number) > sizeof(float) ? target.tile.shuffled_floats / 2
-                                                                : target.tile.shuffled_floats;
+    static constexpr int width = Width;
 #if GRADKERN_DETAIL_HAS_BUILTINS
     using vector __attribute__((vector_size(width * sizeof(Number)))) = Number;
 #else
@@ -131,28 +133,34 @@ inline void separate(const Real* line, std::ptrdiff_t n, std::ptrdiff_t phases, 
         for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }
 
-/// repeat_each of a known number of times, and n of at least a vector.
-template <element T, int... Part>
-inline void repeat_vectors(const T* line, std::ptrdiff_t n, T* out, std::integer_sequence<int, Part...>) noexcept {
-    using s = shuffles_of<std::conditional_t<sizeof(T) == 2, std::uint16_t, accumulate_t<T>>>;
+/// repeat_each of a known number of times, in vectors of at most so many numbers; returns false, and does nothing, where n is less than
+/// the shortest vector.
+template <int Width, element T, int... Part>
+[[nodiscard]] inline bool repeat_vectors(const T* line, std::ptrdiff_t n, T* out,
+                                         std::integer_sequence<int, Part...> parts) noexcept {
+    using s = shuffles_of<std::conditional_t<sizeof(T) == 2, std::uint16_t, accumulate_t<T>>, Width>;
     static_assert(sizeof(typename s::vector) == s::width * sizeof(T));
     constexpr auto times = static_cast<int>(sizeof...(Part));
+    if (n < Width) {
+        if constexpr (Width > 4) return repeat_vectors<Width / 2>(line, n, out, parts);
+        return false;
+    }
     for (std::ptrdiff_t i = 0; i < n; i += s::width) {
         i = std::min<std::ptrdiff_t>(i, n - s::width);  // the last vectors overlap their predecessors
         const typename s::vector v = s::load(line + i);
         (s::store(out + i * times + Part * s::width, s::template each<times, Part>(v, typename s::indices{})), ...);
     }
+    return true;
 }
 
 /// out[i * times + j] = line[i] for i < n, j < times.
 template <element T>
 inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T* out) noexcept {
     constexpr std::ptrdiff_t lanes = simd::wide_lanes<T>;
-    if (n >= shuffles_of<accumulate_t<T>>::width) {
-        if (times == 2) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 2>{});
-        if (times == 3) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 3>{});
-        if (times == 4) return repeat_vectors(line, n, out, std::make_integer_sequence<int, 4>{});
-    }
+    constexpr int width = shuffled_numbers<accumulate_t<T>>;
+    if (times == 2 && repeat_vectors<width>(line, n, out, std::make_integer_sequence<int, 2>{})) return;
+    if (times == 3 && repeat_vectors<width>(line, n, out, std::make_integer_sequence<int, 3>{})) return;
+    if (times == 4 && repeat_vectors<width>(line, n, out, std::make_integer_sequence<int, 4>{})) return;
     std::ptrdiff_t i = 0;
     if (times <= lanes) {
         // whole vectors in ascending order: each overwrites what its predecessor wrote too far

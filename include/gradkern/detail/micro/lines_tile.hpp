@@ -62,7 +62,7 @@ GRADKERN_NOINLINE void lines_tile(const lines_call_of<Real>& call) noexcept {
             const Real* const a = call.a + at;
             GRADKERN_UNROLL
             for (int t = 0; t < Taps; ++t) {
-                const vec x = simd::load(a + t);
+                const vec x = simd::keep(simd::load(a + t));  // g++ would read it again for each line
                 GRADKERN_UNROLL
                 for (int k = 0; k < Taps; ++k) {
                     if (line < k || line - k >= lines_rows) continue;

@@ -83,7 +83,8 @@ GRADKERN_ALWAYS_INLINE void add_piece(simd::vec_of<Real> (&acc)[bound(most_slidi
     GRADKERN_UNROLL
     for (int column = 0; column < most_sliding_rows + Taps - 1; ++column, at += step) {
         if ((inside >> column & 1) != 0) [[likely]] {
-            const simd::vec_of<Real> x = load_lanes<A, Real>(source + at);
+            const simd::vec_of<Real> x =
+                simd::keep(load_lanes<A, Real>(source + at));  // g++ would read it for each tap
             GRADKERN_UNROLL
             for (int k = Taps - 1; k >= 0; --k)
                 if (column - k >= 0 && column - k < most_sliding_rows)
@@ -104,10 +105,12 @@ GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call_of<Real>& call,
         for (int i = 0; i < most_sliding_rows; ++i) simd::store(sums + i * width, acc[i]);
         finish_16bit_rows<A>(call, sums, width, b_at, c_at);
     } else {
+        Real* const* const c = call.c;
+        const std::ptrdiff_t rows = call.rows;
         GRADKERN_UNROLL
         for (int i = 0; i < most_sliding_rows; ++i) {
-            if (i == call.rows) return;
-            simd::store(call.c[i] + c_at, acc[i]);
+            if (i == rows) return;
+            simd::store(c[i] + c_at, acc[i]);
         }
     }
 }

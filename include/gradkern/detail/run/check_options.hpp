@@ -16,8 +16,8 @@ namespace detail {
 enum class batch_use : std::uint8_t { image_by_image, summed };
 
 /// Enumerators that there are, and that the operator has.
-constexpr void check_options(shape::operator_checks& checks, const plan_options& options,
-                             batch_use batch = batch_use::image_by_image) noexcept {
+GRADKERN_COLD constexpr void check_options(shape::operator_checks& checks, const plan_options& options,
+                                           batch_use batch = batch_use::image_by_image) noexcept {
     checks.word("output", options.output, output_mode::accumulate);
     checks.word("precision", options.precision, precision::relaxed);
     checks.word("algorithm", options.algorithm, last_algorithm);
