@@ -123,6 +123,19 @@ TEST(avg_pool_paths, collapsed_lines_take_many_small_planes_that_follow_one_anot
     EXPECT_EQ(path_of(plan), "algorithm");
 }
 
+TEST(avg_pool_paths, collapsed_lines_take_planes_that_are_worth_it_where_channels_could_be_transposed) {
+    EXPECT_EQ(forward(pool(ncx, 2, 40, {22, 22}, 2, 2, 0)), "lines");  // phases: from 512 inputs on
+    EXPECT_EQ(forward(pool(ncx, 2, 40, {24, 24}, 2, 2, 0)), "collapsed_lines");
+    EXPECT_EQ(backward(pool(ncx, 2, 40, {10, 10}, 2, 2, 0)), "lines");  // repeated: from 128 on
+    EXPECT_EQ(backward(pool(ncx, 2, 40, {12, 12}, 2, 2, 0)), "collapsed_lines");
+    EXPECT_EQ(backward(pool(ncx, 2, 40, {12, 12}, 4, 4, 0)), "lines");  // three columns fill no shuffle
+    EXPECT_EQ(backward(pool(ncx, 2, 40, {16, 16}, 4, 4, 0)), "collapsed_lines");
+    EXPECT_EQ(forward(pool(ncx, 2, 40, {4, 14, 14}, 3, 1, 1)), "lines");  // stride 1: from 256 on
+    EXPECT_EQ(forward(pool(ncx, 2, 40, {4, 18, 18}, 3, 1, 1)), "collapsed_lines");
+    EXPECT_EQ(backward(pool(ncx, 2, 40, {4, 14, 14}, 3, 1, 1)), "lines");
+    EXPECT_EQ(backward(pool(ncx, 2, 40, {4, 18, 18}, 3, 1, 1)), "collapsed_lines");
+}
+
 TEST(avg_pool_paths, collapsed_lines_take_short_lines_that_follow_one_another) {
     for (const std::int64_t stride : {1, 2}) {
         const problem p = pool(ncx, 2, 3, {28, 28}, 3, stride, 1);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <gradkern/detail/micro/line_phases.hpp>
@@ -47,6 +48,18 @@ struct random_line : test_tensor<T> {
         this->fill_random(random);
     }
 };
+
+template <class T>
+void expect_repeated(std::int64_t n) {
+    const random_line<T> line(n, "micro_line.repeated");
+    for (const std::int64_t times :
+         {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{4}, std::int64_t{7}, lanes + 3}) {
+        const test_tensor<T> out({n * times});
+        gk::detail::repeat_each(line.data(), n, times, out.data());
+        for (std::int64_t i = 0; i < n * times; ++i) ASSERT_EQ(out.value(i), line.value(i / times)) << n << times;
+        EXPECT_TRUE(out.surroundings_intact());
+    }
+}
 
 template <class T>
 class micro_line : public testing::Test {};
@@ -174,14 +187,8 @@ TYPED_TEST(micro_line, phases_are_interleaved_separated_and_repeated) {
                     EXPECT_EQ(out.value(f * pitch + i), i * phases + f < n ? even.value(i * phases + f) : 7.0F);
         }
 
-        const random_line<TypeParam> line(n, "micro_line.repeated");
-        for (const std::int64_t times :
-             {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{4}, std::int64_t{7}, lanes + 3}) {
-            const test_tensor<TypeParam> out({n * times});
-            gk::detail::repeat_each(line.data(), n, times, out.data());
-            for (std::int64_t i = 0; i < n * times; ++i) ASSERT_EQ(out.value(i), line.value(i / times)) << n << times;
-            EXPECT_TRUE(out.surroundings_intact());
-        }
+        expect_repeated<TypeParam>(n);
+        if constexpr (std::is_same_v<TypeParam, float>) expect_repeated<double>(n);
     }
 }
 

@@ -18,13 +18,14 @@
 //     loops         task (block of rows) > image, plane, depth > run of rows > step > block > tap;
 //                   or task (block of planes) > step > block > tap
 //     lanes         neighbouring positions, over the ends of rows and planes
-//     taken when    rows have at most 128 columns and follow one another, and what a block reads is little
+//     taken when    rows have at most 128 columns and follow one another, and what a block reads is little; where channels could be
+//                   transposed, planes from 128 positions on (quotients repeated), 256 (stride 1) or 512 (phases separated)
 //     gain          over lines: 3x3 s1 of 13 x 192 x 35x35 NCX forward 3020 -> 1350 us, backward 2360 -> 1690 us; 2x2 s2 of
 //                   3 x 256 x 56x56 forward 800 -> 525 us, backward over non_overlapping 869 -> 477 us (Sapphire Rapids, one core,
 //                   g++ 12 -O2, f32, both forced by `algorithm`). Blocks of planes over transposed lines: 3x3 s1 of
 //                   32 x 1280 x 8x8 forward 3050 -> 1330 us, backward 2990 -> 1300 us; over blocks of rows 4260 and 4930 us;
 //                   of 8 x 768 x 17x17 over blocks of rows 1130 -> 910 us and 1240 -> 860 us. Over transposed lines: 2x2 s2 of
-//                   29 x 512 x 28x28 forward 18.2 -> 8.7 ms; of 32 x 1024 x 14x14 backward 5.3 -> 3.4 ms (Emerald Rapids, -O3)
+//                   29 x 512 x 28x28 forward 18.2 -> 8.7 ms; of 32 x 1024 x 14x14 backward 5.3 -> 3.4 ms (Emerald Rapids, g++ 12 -O3)
 //     zoo           10 of 20 layers, in NCX: avg2s2_256, avg2s2_512, avg3s1p1_*, avg3d_2x1x1; forward lpips_like_avg4;
 //                   backward avg2s2_1024, avg7s7_64, pspnet_bin3
 //     delete when   the gain over lines and transposed lines is below 3 %
@@ -136,15 +137,23 @@ struct collapsed_lines_plan : block_plan {
            planes_are_one_line(p.out, p.batch, p.planes, plane);
 }
 
-/// Longer lines are fast one by one, and so are small planes whose channels are transposed. Forward, separating phases costs more than
-/// repeating.
+/// Positions on the large side of a plane whose channels might be transposed from which on lines are collapsed: fewer of them where each
+/// quotient is repeated in a shuffle, more where phases have to be separated.
+[[nodiscard]] constexpr std::int64_t least_collapsed_plane(const problem& p) noexcept {
+    if (!is_profitable_to_transpose(p)) return 1;
+    const std::int64_t stride = p.axes[2].stride;
+    if (windows_lie_side_by_side(p)) return stride <= 4 && p.in_extent(2) >= 4 ? 128 : 256;
+    return stride > 1 ? 512 : 256;
+}
+
+/// Long lines are fast one at a time, and small planes are fast with their channels transposed.
 [[nodiscard]] constexpr bool collapsed_lines_are_profitable(const problem& p) noexcept {
     constexpr std::int64_t longest = 128;  // columns
     const std::int64_t columns = p.out_extent(2);
     const std::int64_t lines = p.out_extent(1);
-    const std::int64_t least = !is_profitable_to_transpose(p) ? 1 : p.is_backward() ? 128 : 512;  // of a plane of src
+    const std::int64_t plane = p.axes[1].large * p.axes[2].large;
     const std::int64_t block = collapsed_rows(p);
-    return planes_are_collapsed(p) || (lines > 1 && columns <= longest && p.axes[1].large * p.axes[2].large >= least &&
+    return planes_are_collapsed(p) || (lines > 1 && columns <= longest && plane >= least_collapsed_plane(p) &&
                                        (p.axes[1].reach() <= block || block == lines));
 }
 

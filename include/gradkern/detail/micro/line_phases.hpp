@@ -19,11 +19,11 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Vectors of as many numbers as the target shuffles floats, or doubles, at once: functions take two of them for one line of twice as many,
-/// or one.
+/// How many numbers of this type one shuffle of the target permutes.
 template <class Number>
 inline constexpr int shuffled_numbers = sizeof(Number) > sizeof(float) ? target.tile.shuffled_floats / 2
                                                                        : target.tile.shuffled_floats;
+/// Vectors of `Width` numbers: functions take two of them for a line of twice as many, or one.
 template <class Number, int Width = shuffled_numbers<Number>>
 struct shuffles_of {
     static constexpr int width = Width;
@@ -133,8 +133,8 @@ inline void separate(const Real* line, std::ptrdiff_t n, std::ptrdiff_t phases, 
         for (std::ptrdiff_t i = whole; i * phases + f < n; ++i) to[f * pitch + i] = line[i * phases + f];
 }
 
-/// repeat_each of a known number of times, in vectors of at most so many numbers; returns false, and does nothing, where n is less than
-/// the shortest vector.
+/// repeat_each for a known number of times, in vectors of `Width` numbers, or of half or a quarter as many (four at least) where the line
+/// is shorter. Returns false, and writes nothing, where even these are longer than the line.
 template <int Width, element T, int... Part>
 [[nodiscard]] inline bool repeat_vectors(const T* line, std::ptrdiff_t n, T* out,
                                          std::integer_sequence<int, Part...> parts) noexcept {

@@ -62,7 +62,7 @@ GRADKERN_NOINLINE void lines_tile(const lines_call_of<Real>& call) noexcept {
             const Real* const a = call.a + at;
             GRADKERN_UNROLL
             for (int t = 0; t < Taps; ++t) {
-                const vec x = simd::keep(simd::load(a + t));  // g++ would read it again for each line
+                const vec x = simd::keep(simd::load(a + t));  // g++ would load it again for each row tap
                 GRADKERN_UNROLL
                 for (int k = 0; k < Taps; ++k) {
                     if (line < k || line - k >= lines_rows) continue;
@@ -78,8 +78,9 @@ GRADKERN_NOINLINE void lines_tile(const lines_call_of<Real>& call) noexcept {
     for (int i = 0; i < lines_rows; ++i) simd::store(call.c + i * call.c_row, acc[i]);
 }
 
-/// The kernel for windows of so many rows and columns; null: there is none. Vectors of a line of the cache cross the ends of two with
-/// almost every load: wider windows take longer than channels in the lanes then.
+/// The kernel for windows of so many rows and columns; null: there is none. Vectors as long as a line of the cache cross the ends of two with
+/// almost every load: windows of five and seven would take 0.62 to 0.9 of the time of channels in the lanes on planes up to 28x28 then, but
+/// 1.1 to 1.4 on larger ones, and 7 KB of text in every operator.
 template <class Real = float>
 [[nodiscard]] constexpr lines_function_of<Real> lines_tile_for(std::int64_t taps) noexcept {
     if (taps == 3) return &lines_tile<3, Real>;

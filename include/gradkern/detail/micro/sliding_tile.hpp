@@ -105,7 +105,7 @@ GRADKERN_ALWAYS_INLINE void store_sliding(const tile_call_of<Real>& call,
         for (int i = 0; i < most_sliding_rows; ++i) simd::store(sums + i * width, acc[i]);
         finish_16bit_rows<A>(call, sums, width, b_at, c_at);
     } else {
-        Real* const* const c = call.c;
+        Real* const* const c = call.c;  // g++ would load both members again behind each store
         const std::ptrdiff_t rows = call.rows;
         GRADKERN_UNROLL
         for (int i = 0; i < most_sliding_rows; ++i) {
