@@ -399,6 +399,7 @@ using gradkern::test::compare_options;
 using gradkern::test::derivative_options;
 using gradkern::test::derivative_report;
 using gradkern::test::fill;
+using gradkern::test::index_view;
 using gradkern::test::inputs;
 using gradkern::test::judged_element;
 using gradkern::test::name_of;
