@@ -23,8 +23,8 @@
 /// - `GRADKERN_SIMD_EMULATE_LANES=n`: no vector registers, but arrays of n (1, 2, 4, ... 64) floats with an exact fused multiply-add: walks
 ///   the code paths of another vector length on any machine. For tests.
 /// - `GRADKERN_DOT_BF16=0` or `1`: whether `precision::relaxed` may use the dot products of AVX512_BF16, where compiled for it. Without the
-///   macro it may unless AMX_BF16 is there, too: CPUs that have both run them at half the rate of f32 multiply-adds. With
-///   `GRADKERN_SIMD_EMULATE_LANES`, 1 emulates them.
+///   macro it may unless AMX_BF16 or AVX512_FP16 is there, too: these CPUs run them at half the rate of f32 multiply-adds. (Virtual
+///   machines may hide AMX alone.) With `GRADKERN_SIMD_EMULATE_LANES`, 1 emulates them.
 /// - `GRADKERN_TUNE=cpu`: the CPU that sizes of blocks and prefetches are chosen for (generic, cascade_lake, ice_lake,
 ///   sapphire_rapids, granite_rapids, zen3, zen4, zen5): speed only, never a bit of a result, and no instruction that others lack.
 ///   Without the macro it is the CPU that the compiler was told to tune for, where that is one of these, else generic.
@@ -272,7 +272,7 @@
 #elif defined(GRADKERN_SIMD_EMULATE_LANES) && defined(GRADKERN_DOT_BF16)
 #define GRADKERN_DETAIL_DOT_BF16 1
 #elif defined(__AVX512BF16__) && !defined(GRADKERN_SIMD_ARCH) && !defined(GRADKERN_SIMD_EMULATE_LANES) && \
-    (defined(GRADKERN_DOT_BF16) || !defined(__AMX_BF16__))
+    (defined(GRADKERN_DOT_BF16) || !(defined(__AMX_BF16__) || defined(__AVX512FP16__)))
 #define GRADKERN_DETAIL_DOT_BF16 1
 #else
 #define GRADKERN_DETAIL_DOT_BF16 0
