@@ -142,7 +142,7 @@ struct collapsed_lines_plan : block_plan {
 [[nodiscard]] constexpr std::int64_t least_collapsed_plane(const problem& p) noexcept {
     if (!is_profitable_to_transpose(p)) return 1;
     const std::int64_t stride = p.axes[2].stride;
-    if (windows_lie_side_by_side(p)) return stride <= 4 && p.in_extent(2) >= 4 ? 128 : 256;
+    if (windows_lie_side_by_side(p)) return repeats_by_shuffles(p.in_extent(2), stride) ? 128 : 256;
     return stride > 1 ? 512 : 256;
 }
 

@@ -10,8 +10,7 @@
 //                neighbours in both tensors, and it costs less than transposing both sides
 // Gains          over depthwise and depthwise_sliding, NCX, f32, both directions: 0.58 of their time with AVX-512 (13 layers, 0.36 to 0.77;
 //                four of them beyond the last-level cache: 0.82), 0.75 with AVX2 (20 layers); Sapphire Rapids, g++ 12 -O2, rows forced,
-//                alternating. Windows of five and seven with AVX-512, which have no kernels: see
-//                lines_tile_for
+//                alternating. Windows of five and seven with AVX-512, which have no kernels: see lines_tile_for
 // Used by        30 layers of the zoo with AVX2, 16 with AVX-512: MobileNet, EfficientNet, Xception, X3D, ConvNeXt
 // Delete it      when planes are transposed in no time
 #pragma once

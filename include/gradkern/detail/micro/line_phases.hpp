@@ -153,6 +153,11 @@ template <int Width, element T, int... Part>
     return true;
 }
 
+/// Whether repeat_each shuffles whole vectors, on all targets, and does not write number by number.
+[[nodiscard]] constexpr bool repeats_by_shuffles(std::int64_t n, std::int64_t times) noexcept {
+    return n >= 4 && times >= 2 && times <= 4;
+}
+
 /// out[i * times + j] = line[i] for i < n, j < times.
 template <element T>
 inline void repeat_each(const T* line, std::ptrdiff_t n, std::ptrdiff_t times, T* out) noexcept {
