@@ -36,7 +36,7 @@ that were asked for. A ratio of 0.97 or more is level or ahead. Of a network, th
 our speed against a loop over the same buffers that reads and writes as many bytes and computes nothing; `FMA` that of a
 convolution against a loop of f32 multiply-adds in registers.
 --output DIR also writes the tables as Markdown, the numbers as CSV and two pictures of the ratios: of all layers, and by
-group. Of over 500 rows the Markdown has only those that are behind, and there is no picture of all layers. ../README.md
+group. Of over 300 rows the Markdown has only those that are behind or wrong, and there is no picture of all layers. ../README.md
 says which of these files the repository keeps.
 """
 import argparse, csv, ctypes, json, math, os, resource, statistics, subprocess, sys, textwrap, time
@@ -45,7 +45,7 @@ import peers
 from peers import HERE, SLOW, TYPES, seconds
 
 LEVEL = 0.97  # a ratio that is level or ahead
-LONG = 500  # rows that are too many for a page and a picture
+LONG = 300  # rows that are too many for a page and a picture
 RELAXED_TOLERANCE = 1e-2  # of results of relaxed precision, relative to the largest number of strict precision
 
 
@@ -519,7 +519,8 @@ def write(opt, title, rows, head, columns):
         out.writeheader()
         for r in rows:
             out.writerow({k: "%.4g" % v if isinstance(v, float) else v for k, v in r.items()})
-    shown = rows if len(rows) <= LONG else [r for r in rows if 0 < r["ratio"] < LEVEL]
+    behind = [r for r in rows if r["note"] or any(0 < r[k] < LEVEL for k in ("ratio", "relaxed ratio"))]
+    shown = rows if len(rows) <= LONG else behind
     with open(base + ".md", "w") as f:
         f.write("\n".join([title + ".", "", *summary(rows), "", head, *(line_of(r, columns, opt) for r in shown), ""]))
     if len(rows) <= LONG:
