@@ -72,7 +72,10 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
-    std::int64_t channels_in_place = 0;     ///< 1x1: of the large side, at most, where close pixels are not packed
+    /// Chunks whose sums are kept in diff_weights, at most. More take up to 1.2 times as long: its rows lie apart, and each chunk reads
+    /// and writes them (87 layers, Emerald Rapids, AVX-512).
+    std::int64_t chunks_in_results = 4;
+    std::int64_t channels_in_place = 0;  ///< 1x1: of the large side, at most, where close pixels are not packed
     /// 1x1 in NXC, beyond L2: whether pixels are copied, and those of the next chunk prefetched to L2 meanwhile.
     bool copies_pixels = false;
     // Sums of a task whose rows are taps:

@@ -214,5 +214,101 @@ TEST(conv_weights_workers, short_sums_have_the_bits_of_one_worker) {
                               "conv_weights.workers_bits_added_by_image");
 }
 
+/// Runs a problem for some workers; `out` is its result, or the first one of each image. Returns the line of describe().
+template <class T, class G>
+std::string run_weights(const conv_case& c, const T* first, const T* second, const gk::tensor_layout& layout, G* out,
+                        const gk::plan_options& options, std::ptrdiff_t workers) {
+    std::string text;
+    const auto plan = gk::plan_convolution_backward_weights<T, G>(c.first(), c.second(), c.conv, layout, {}, options);
+    EXPECT_TRUE(plan) << gk::to_string(plan.error());
+    if (!plan) return text;
+    text.resize(plan->describe({}));
+    plan->describe(text);
+    const guarded_bytes workspace(plan->workspace_bytes(workers));
+    shuffling_executor executor(workers);
+    EXPECT_TRUE(plan->run(first, second, out, {workspace.data(), workspace.size()}, executor));
+    return text;
+}
+
+/// The bits of a problem of few chunks, in memory where sums are kept in diff_weights, and in memory where they are not.
+template <class T>
+void expect_bits_of_sums_in_slices(random_source& random, const conv_row& row, gk::plan_options options) {
+    using G = gk::accumulate_t<T>;
+    const conv_case c = make_case(row, gk::data_format::nxc, gk::weights_format::xio);
+    SCOPED_TRACE(c.text());
+    const conv_tensors<T, G, G> t(random, c, false);
+    t.fill_reals(random);
+    gk::extents strides = dense_strides(c.weights);
+    for (std::size_t axis = 0; axis < strides.rank(); ++axis) strides[axis] *= 2;
+    const test_tensor<G> near(c.weights);
+    const test_tensor<G> apart(c.weights, strides);
+    const auto run = [&](const test_tensor<G>& out, bool in_results, std::ptrdiff_t workers) {
+        out.fill([](std::int64_t i) { return static_cast<float>(i % 64) / 3.0F; });
+        const std::string text =
+            run_weights(c, t.first.data(), t.second.data(), out.layout(), out.data(), options, workers);
+        EXPECT_TRUE(out.surroundings_intact());
+        EXPECT_EQ(text.find("sums in diff_weights") != std::string::npos, in_results) << text;
+    };
+    // Sums of one level alone: not those of images of several chunks, nor those to which previous results are added in the end.
+    std::int64_t pixels = 1;
+    for (std::size_t axis = 0; axis + 2 < c.small.rank(); ++axis) pixels *= c.small[axis + 1];
+    const bool by_image = options.summation == gk::summation::image_by_image;
+    const bool adds = options.output == gk::output_mode::accumulate && !by_image;
+    run(apart, false, 1);
+    for (const std::ptrdiff_t workers : {1, 3}) {
+        run(near, !adds && (!by_image || pixels <= 256), workers);
+        EXPECT_TRUE(near.equals(apart));
+    }
+    if (options.output == gk::output_mode::accumulate || by_image) return;
+
+    options.summation = gk::summation::per_image;
+    const test_tensor<G> each({row.n * near.count()});
+    EXPECT_NE(run_weights(c, t.first.data(), t.second.data(), near.layout(), each.data(), options, 3)
+                  .find("sums in diff_weights"),
+              std::string::npos);
+    EXPECT_TRUE(each.surroundings_intact());
+    conv_row image = row;
+    image.n = 1;
+    options.summation = gk::summation::joint;
+    for (std::int64_t n = 0; n < row.n; ++n) {
+        run_weights(make_case(image, gk::data_format::nxc, gk::weights_format::xio),
+                    t.first.data() + n * t.first.count() / row.n, t.second.data() + n * t.second.count() / row.n,
+                    apart.layout(), apart.data(), options, 1);
+        for (std::int64_t i = 0; i < near.count(); ++i) EXPECT_TRUE(same_value(each[n * near.count() + i], apart[i]));
+    }
+}
+
+// Sums of few chunks are kept in diff_weights: also those of taps that meet no pixel of the first chunk, or of any.
+TEST(conv_weights_sums, in_diff_weights_have_the_bits_of_those_in_slices) {
+    random_source random("conv_weights.sums_in_results");
+    const conv_row rows[]{{{}, 1, 1, 32, 24, {25, 25}, 3, 1, 12, 12}, {{}, 1, 1, 16, 40, {600}, 3, 1, 256, 256},
+                          {{}, 2, 1, 80, 7, {7, 9}, 3, 2, 1, 1},      {{}, 3, 1, 64, 33, {5, 6}, 1, 1, 1, 0},
+                          {{}, 1, 2, 32, 20, {9, 8}, 3, 1, 1, 1},     {{}, 2, 1, 16, 24, {3, 4, 5}, 3, 1, 2, 2},
+                          {{}, 1, 1, 48, 30, {2, 2}, 5, 1, 4, 9},     {{}, 2, 1, 32, 64, {20, 15}, 1, 1, 1, 0}};
+    for (conv_row row : rows)
+        for (const gk::output_mode output : {gk::output_mode::overwrite, gk::output_mode::accumulate})
+            for (const auto how : {gk::summation::joint, gk::summation::image_by_image}) {
+                row.op = conv_operator::convolution_backward_weights;
+                gk::plan_options options{.output = output, .algorithm = gk::algorithm::dense_packed, .summation = how};
+                expect_bits_of_sums_in_slices<gk::bfloat16>(random, row, options);
+                expect_bits_of_sums_in_slices<float>(random, row, options);
+                options.algorithm = gk::algorithm::dense;
+                expect_bits_of_sums_in_slices<float>(random, row, options);
+                expect_bits_of_sums_in_slices<double>(random, row, options);
+                if (::testing::Test::HasFailure()) return;
+            }
+}
+
+// The lanes may be channels of the large side, read a tap away from the pixel.
+TEST(conv_weights_sums, of_moved_lanes_have_the_same_bits_in_diff_weights) {
+    random_source random("conv_weights.moved_sums_in_results");
+    const conv_row rows[]{{{}, 1, 1, 1, 32, {12, 20}, 5, 1, 1, 2}, {{}, 2, 1, 1, 64, {9, 7}, 3, 1, 4, 8}};
+    for (conv_row row : rows) {
+        row.op = conv_operator::convolution_backward_weights;
+        expect_bits_of_sums_in_slices<float>(random, row, {.algorithm = gk::algorithm::dense});
+        expect_bits_of_sums_in_slices<double>(random, row, {.algorithm = gk::algorithm::dense});
+    }
+}
+
 }  // namespace
 }  // namespace gradkern_test

@@ -61,7 +61,8 @@ TEST(conv_weights_tasks, groups_of_taps_meet_the_same_pixels) {
                 for (std::int64_t o = c.first_column; o < c.last_column; ++o)
                     EXPECT_FALSE(is_inside(a, o, next)) << "tap " << next << " pixel " << o;
         };
-        for_each_tap_group(p, c, [&](const tap_group& g) {
+        for_each_tap_group(p, c, false, [&](const tap_group& g) {
+            EXPECT_GE(g.columns(), 1);
             expect_outside(g.first_tap);
             EXPECT_GE(g.taps, 1);
             EXPECT_LE(g.taps, p.task_taps);
@@ -70,6 +71,17 @@ TEST(conv_weights_tasks, groups_of_taps_meet_the_same_pixels) {
                     EXPECT_EQ(is_inside(a, o, next), o >= g.first && o < g.last) << "tap " << next << " pixel " << o;
         });
         expect_outside(a.kernel);
+
+        next = 0;
+        for_each_tap_group(p, c, true, [&](const tap_group& g) {
+            EXPECT_EQ(g.first_tap, next);
+            EXPECT_GE(g.taps, 1);
+            EXPECT_LE(g.taps, p.task_taps);
+            for (; next < g.first_tap + g.taps; ++next)
+                for (std::int64_t o = c.first_column; o < c.last_column; ++o)
+                    EXPECT_EQ(is_inside(a, o, next), o >= g.first && o < g.last) << "tap " << next << " pixel " << o;
+        });
+        EXPECT_EQ(next, a.kernel);
     }
 }
 

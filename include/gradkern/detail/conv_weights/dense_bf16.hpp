@@ -150,7 +150,7 @@ void add_dense_bf16(const plan& p, const task& t, const chunk_grid::range& range
     const dense_tiles<float> tiles(p, t, slice);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
-        for_each_tap_group(p, c, [&](const tap_group& columns) {
+        for_each_tap_group(p, c, false, [&](const tap_group& columns) {
             pack_chunk(p, small + t.small, {c.first_line, c.last_line, columns.first, columns.last}, t.lanes,
                        tiles.panel_step, array_at<float>(slice, p.at_small));
             for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)

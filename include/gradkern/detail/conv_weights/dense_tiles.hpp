@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -120,6 +121,8 @@ struct dense_tiles {
     large_view<Real> moved{};     // where the small side lies, if its lanes move
     k_segment* list = nullptr;
     Real* sum = nullptr;
+    sum_steps sum_step{};
+    bool clears = false;     // whether each tile sets its sums to zero first: of the first chunk in diff_weights
     std::int64_t ahead = 0;  // to what is prefetched of the large side
     next_chunk* next = nullptr;
 
@@ -132,7 +135,8 @@ struct dense_tiles {
           small(array_at<Real>(slice, p.at_small)),
           panel_step(p.chunk_pixels() * p.panel_width),
           list(array_at<k_segment>(slice, p.at_list)),
-          sum(array_at<Real>(slice, p.at_sum)) {
+          sum(t.results != nullptr ? static_cast<Real*>(t.results) : array_at<Real>(slice, p.at_sum)),
+          sum_step(p.steps_of_sums()) {
         if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
             if (pairs) kernels = tiles_for<operand::pair>;
         }
@@ -220,13 +224,13 @@ struct dense_tiles {
     /// `channels` channels from `first_channel` on, whose first row is at `from`.
     void add(std::ptrdiff_t segments, std::int64_t tap, std::int64_t taps, std::int64_t first_channel,
              std::int64_t channels, const Real* from, const row_steps& step) const noexcept {
-        const std::int64_t channel_sums = p.channel_sums();
         for (std::int64_t panel = 0; panel < t.panels; ++panel) {
             const std::int64_t lanes = t.lanes_of(p, panel);
             const tile_function_of<Real>* const tiles = kernels(lanes);
             const std::ptrdiff_t rows =
                 are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes, simd::lanes_of<Real>);
-            Real* const panel_sum = sum + panel * p.panel_sums() + first_channel * channel_sums + tap * p.panel_width;
+            Real* const panel_sum =
+                sum + panel * sum_step.panel + first_channel * sum_step.channel + tap * sum_step.tap;
             std::int64_t x = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
@@ -235,7 +239,8 @@ struct dense_tiles {
                 std::array<Real*, most_rows_of_any> to;
                 for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
                     a[row] = from + x * step.tap + channel * step.channel;
-                    to[row] = panel_sum + x * p.panel_width + channel * channel_sums;
+                    to[row] = panel_sum + x * sum_step.tap + channel * sum_step.channel;
+                    if (clears) std::memset(to[row], 0, static_cast<std::size_t>(lanes) * sizeof(Real));
                     if (++channel < channels) continue;
                     channel = 0;
                     ++x;
@@ -265,10 +270,10 @@ struct dense_tiles {
                                     : !buffer->collapses ? 0
                                                          : view.stride[4] * (pairs ? 2 : 1);
         for (std::int64_t h = 0; h < p.axes[1].kernel; ++h) {
-            std::ptrdiff_t segments = fill_list(view, c, plane_tap, h, columns, a_step);
+            std::ptrdiff_t segments = columns.columns() > 0 ? fill_list(view, c, plane_tap, h, columns, a_step) : 0;
             if (buffer != nullptr) segments = pack_list(segments, columns, channels, step, *buffer);
             const std::int64_t tap = (plane_tap * p.axes[1].kernel + h) * p.axes[2].kernel + columns.first_tap;
-            if (segments > 0)
+            if (segments > 0 || clears)
                 add(segments, tap, columns.taps, first_channel, channels,
                     buffer == nullptr ? view.data : buffer->packed, step);
         }
@@ -279,7 +284,7 @@ struct dense_tiles {
                                      std::int64_t channels, const large_view<Real>& view) const noexcept {
         const row_steps step{moves ? view.stride[4] : p.axes[2].stride_in(view.stride[4]), view.stride[1],
                              p.axes[2].dilation_in(view.stride[4])};
-        for_each_tap_group(p, c, [&](const tap_group& columns) {
+        for_each_tap_group(p, c, clears, [&](const tap_group& columns) {
             add_row_taps(c, plane_tap, columns, first_channel, channels, view, step);
         });
     }

@@ -55,10 +55,10 @@ public:
         text_writer out(text);
         out << op_ << ": " << name_of(plan_.path)
             << (plan_.sides != conv_weights::sides::as_given ? ", sides swapped" : "")
-            << (plan_.path == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations " << source << ", "
-            << plan_.panels << " panels of " << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, "
-            << plan_.chunks.count << " chunks, " << plan_.slice_bytes << " bytes a worker, "
-            << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
+            << (plan_.path == algorithm::dense_bf16 ? ", dot_bf16" : "") << ", activations " << source
+            << (plan_.sums_in_results() ? ", sums in diff_weights, " : ", ") << plan_.panels << " panels of "
+            << plan_.panel_width << " lanes, " << plan_.tasks() << " tasks, " << plan_.chunks.count << " chunks, "
+            << plan_.slice_bytes << " bytes a worker, " << (diff_bias_.empty() ? "" : "then the bias, ") << isa_name;
         return out.size();
     }
 
@@ -116,7 +116,8 @@ protected:
                                  .large = shape::activation_strides(t.large, format),
                                  .weights = shape::filter_strides(diff_weights, w_format, transposed),
                                  .summation = options.summation,
-                                 .accumulate = options.output == output_mode::accumulate},
+                                 .accumulate = options.output == output_mode::accumulate,
+                                 .wide_results = types.result_bytes == types.real.bytes},
                                 types.activations,
                                 types.pairs && options.precision == precision::relaxed};
         for (shape::axis& a : q.axes) a.drop_unused_steps();

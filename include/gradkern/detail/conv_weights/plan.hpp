@@ -45,6 +45,13 @@ enum class window_order : std::uint8_t { channels, pixels };
 /// order in the end.
 enum class position_cut : std::uint8_t { none, sums, chunks };
 
+/// In elements: from panel to panel, from channel l to channel l, and from tap to tap.
+struct sum_steps {
+    std::int64_t panel = 0;
+    std::int64_t channel = 0;
+    std::int64_t tap = 0;
+};
+
 struct plan : tensors {
     algorithm path = algorithm::automatic;
     chunk_grid chunks{};
@@ -151,6 +158,19 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t sum_floats() const noexcept {
         return task_groups * task_panels * panel_sums();
     }
+    /// Whether a dense task keeps its sums in diff_weights: those of few chunks, whose lanes are neighbours there and whole vectors.
+    [[nodiscard]] constexpr bool sums_in_results() const noexcept {
+        return (path == algorithm::dense || path == algorithm::dense_packed) && cut == position_cut::none &&
+               wide_results && !adds_results() && !adds_sums() && !adds_groups() && chunks.count > 0 &&
+               chunks.count <= target.weight_gradients.chunks_in_results * results() && weights[0] == 1 &&
+               small_channels % real.lanes == 0 &&
+               is_one_line(weights, {axes[0].kernel, axes[1].kernel, axes[2].kernel});
+    }
+    /// Steps between the sums of a dense task.
+    [[nodiscard]] constexpr sum_steps steps_of_sums() const noexcept {
+        if (sums_in_results()) return {panel_width, weights[1], weights[4]};
+        return {panel_sums(), channel_sums(), panel_width};
+    }
     /// Levels of sums: of chunks, of a group's sums, and of groups, which are added up where there are several.
     [[nodiscard]] constexpr bool adds_sums() const noexcept { return chunks.group_sums() > 1; }
     [[nodiscard]] constexpr bool adds_groups() const noexcept { return chunks.folds_groups; }
@@ -175,7 +195,7 @@ struct plan : tensors {
         at_large = slice.reserve(task_groups * packed_floats, real.bytes);
         at_chunk = slice.reserve(rows_are_taps() ? sums : 0, real.bytes);
         at_list = slice.reserve<k_segment>(chunk_lines());
-        at_sum = slice.reserve(sums, real.bytes);
+        at_sum = slice.reserve(sums_in_results() ? 0 : sums, real.bytes);
         at_group = adds_sums() ? slice.reserve(sums, real.bytes) : at_sum;
         at_total = adds_groups() ? slice.reserve(sums, real.bytes) : at_group;
         slice_bytes = slice.bytes();
@@ -301,6 +321,7 @@ struct task {
     std::int64_t last_row = 0;
     std::int64_t large = 0;  // to the first element of each side, where there is one
     std::int64_t small = 0;
+    void* results = nullptr;  // its sums in diff_weights, where they are kept there and not in a slice
 
     constexpr task(const plan& p, std::int64_t number) noexcept {
         first_row = number % p.row_ranges() * p.task_rows;
@@ -337,21 +358,21 @@ struct tap_group {
     [[nodiscard]] constexpr std::int64_t columns() const noexcept { return last - first; }
 };
 
-/// Calls f(group) for the groups of at most plan::task_taps column taps that meet pixels of a chunk, in order.
+/// Calls f(group) for groups of at most plan::task_taps column taps, in order: all, or those that meet pixels of a chunk.
 template <class F>
-void for_each_tap_group(const plan& p, const chunk_grid::chunk& c, const F& f) noexcept {
+void for_each_tap_group(const plan& p, const chunk_grid::chunk& c, bool all, const F& f) noexcept {
     tap_group g;
-    for (std::int64_t tap = 0; tap <= p.axes[2].kernel; ++tap) {
-        shape::axis::position_range inside{};  // behind the last tap, where the last group ends
-        if (tap < p.axes[2].kernel) inside = p.axes[2].inside_positions(tap);
+    for (std::int64_t tap = 0; tap < p.axes[2].kernel; ++tap) {
+        const shape::axis::position_range inside = p.axes[2].inside_positions(tap);
         const std::int64_t first = std::max(inside.first, c.first_column);
         const std::int64_t last = std::max(first, std::min(inside.last, c.last_column));
         if (g.taps == p.task_taps || first != g.first || last != g.last) {
-            if (g.columns() > 0) f(g);
+            if (g.columns() > 0 || (all && g.taps > 0)) f(g);
             g = {tap, 0, first, last};
         }
         ++g.taps;
     }
+    if (g.columns() > 0 || (all && g.taps > 0)) f(g);
 }
 
 /// The line (n, d, h) of the small side, walked in order.

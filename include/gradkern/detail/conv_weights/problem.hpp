@@ -60,6 +60,7 @@ struct tensors {
     conv_weights::sides sides = conv_weights::sides::as_given;
     gradkern::summation summation = gradkern::summation::joint;
     bool accumulate = false;
+    bool wide_results = false;  // diff_weights has the type of the sums
 
     [[nodiscard]] constexpr std::int64_t taps() const noexcept {
         return axes[0].kernel * axes[1].kernel * axes[2].kernel;

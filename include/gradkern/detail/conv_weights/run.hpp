@@ -139,7 +139,13 @@ void finish_task(const plan& p, const task& t, std::int64_t result, const operan
 template <class Real>
 GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operands<Real>& o,
                                 std::byte* slice) noexcept {
-    const task t(p, number % p.parts());
+    task t(p, number % p.parts());
+    if (p.sums_in_results()) {
+        const std::int64_t result = number / p.parts();
+        t.results = static_cast<Real*>(o.diff_weights) + result * p.result_elements() + t.group * p.small_channels +
+                    t.first_lane + t.first_channel * p.weights[1];
+        return o.add_chunks(p, t, p.chunks.of_sum(result), o.large, o.small, slice);
+    }
     if (p.at_sum != p.at_group) p.clear_sums(slice, p.at_sum);
     finish_task(p, t, number / p.parts(), o, slice, [&](std::int64_t sum) {
         o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);

@@ -113,7 +113,7 @@ GRADKERN_NOINLINE void add_lines_by_rows(const plan& p, const plane_lines<Real>&
         h.first_read += (first_row - h.first_tap) * h.read_per_tap;
         h.first_tap = first_row;
         h.taps = last_row - first_row;
-        for_each_tap_group(p, l.chunk, [&](const tap_group& w) {
+        for_each_tap_group(p, l.chunk, false, [&](const tap_group& w) {
             // the pixels of all taps of this class and this group: one segment a line
             const std::int64_t b_first =
                 (h.first_position - l.at.h) * l.line_step + (w.first - l.chunk.first_column) * l.column_step;
