@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include <gradkern/attributes.hpp>
 #include <gradkern/detail/bias/select.hpp>

@@ -6,9 +6,7 @@
 // channels of a group. The filter has all IC channels and divides OC by groups, the opposite of convolution.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <type_traits>
 

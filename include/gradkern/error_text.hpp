@@ -1,7 +1,6 @@
 // Errors as std::string and on streams. Include it explicitly: it may allocate, and throws what allocation and streams throw.
 #pragma once
 
-#include <cstddef>
 #include <ostream>
 #include <span>
 #include <string>

@@ -2,7 +2,6 @@
 // and simd/ the only header that looks at instruction-set macros. Everything here is about speed: it changes no bit of a result.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
@@ -183,6 +182,8 @@ struct machine {
 #endif
 #endif
 #if defined(__AVX512F__)
+    // Depthwise layers of 16 to 24 MB take 0.75 to 0.95 of the time without prefetches, and of 40 MB 1.2 to 2 times (Emerald Rapids).
+    m.cache.last_level = std::int64_t{24} << 20;
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
     m.tile.vectors = 4;
 #endif

@@ -7,7 +7,6 @@
 // columns if they may have more than 512 terms, counting columns outside.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -5,7 +5,6 @@
 // end.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include <gradkern/attributes.hpp>

@@ -8,7 +8,6 @@
 // The canonical filter index is (ic over all groups, oc inside the group, k), as filter_strides(.., true) orders it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 

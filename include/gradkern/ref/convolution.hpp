@@ -6,7 +6,6 @@
 // accuracy.hpp, use `double`: a plain sum in f32 is less accurate than the operators, the more so the longer it is.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 

@@ -5,7 +5,6 @@
 // bits: row-major over inside taps, or over the windows that reach a position, in parts (sum_of_parts).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

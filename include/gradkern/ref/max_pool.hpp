@@ -4,9 +4,8 @@
 // workspace, one thread. Gradients of the same element are added in ascending order of their windows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <string_view>
 #include <type_traits>
 
 #include <gradkern/attributes.hpp>

@@ -17,10 +17,6 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace shape {
 
-/// Strides in elements in the canonical order (N, C, D, H, W), or (small-side channels, large-side channels, KD, KH, KW)
-/// for filters. Unused spatial axes have stride 0.
-using canonical_strides = std::array<std::int64_t, 5>;
-
 /// Nothing to say besides numbers.
 inline constexpr remark no_remark{};
 /// Reasons that several checks use.

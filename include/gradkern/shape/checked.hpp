@@ -1,7 +1,6 @@
 // Integer arithmetic of shapes: overflow-checked values, floor and ceiling division.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>

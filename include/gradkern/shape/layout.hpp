@@ -1,6 +1,7 @@
-// Layout names, and which entry of a shape they make batch, channels, output channels or a spatial axis.
+// Layout names, strides, and which entry of a shape they make batch, channels, output channels or a spatial axis.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -55,6 +56,10 @@ GRADKERN_NAMESPACE_END
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace shape {
+
+/// Strides in elements in the canonical order (N, C, D, H, W), or (small-side channels, large-side channels, KD, KH, KW)
+/// for filters. Unused spatial axes have stride 0.
+using canonical_strides = std::array<std::int64_t, 5>;
 
 /// Index of the channels in the shape of an activation of spatial rank r.
 [[nodiscard]] constexpr std::size_t channel_index(data_format f, std::size_t r) noexcept {

@@ -1,7 +1,6 @@
 // The shape rules of each operator: which tensor has which role. Kernels and references use them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include <gradkern/attributes.hpp>

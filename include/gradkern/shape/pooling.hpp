@@ -1,9 +1,11 @@
 // Shapes of the pooling family: every operator of it becomes one `pooling_problem`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include <gradkern/attributes.hpp>

@@ -11,7 +11,6 @@
 // Nothing here throws. Memory of 8 bytes for each element of the inputs and 40 to 48 for each of the result is allocated.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/own.hpp>

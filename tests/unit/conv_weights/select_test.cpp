@@ -18,6 +18,7 @@ namespace {
 using namespace gradkern::detail::conv_weights;
 using gradkern::algorithm;
 using gradkern::plan_options;
+using gradkern::detail::source_kind;
 namespace simd = gradkern::detail::simd;
 
 static_assert(std::is_trivially_copyable_v<plan>);
@@ -136,14 +137,14 @@ TEST(conv_weights_select, sides_of_other_kernels_are_swapped_in_dense_where_lane
         const choice c = choose(other.make(), {});
         EXPECT_EQ(c.row->name, algorithm::dense);
         EXPECT_EQ(c.plan.sides, sides::swapped_windows);
-        EXPECT_EQ(c.plan.small_source, nxc ? source::in_place : source::packed);
+        EXPECT_EQ(c.plan.small_source, nxc ? source_kind::in_place : source_kind::packed);
         EXPECT_EQ(choose(other.make(), {.algorithm = algorithm::dense}).plan.sides, sides::swapped_windows);
         EXPECT_EQ(choose(other.make(), {.algorithm = algorithm::dense_packed}).plan.sides, sides::as_given);
         EXPECT_EQ(choose(other.make(), {.scratch = gradkern::scratch_use::least}).plan.sides, sides::as_given);
     }
     layer other = l;
     other.large = 8 * lanes + 1;
-    EXPECT_EQ(choose(other.make(), {}).plan.small_source, source::packed) << "lanes beyond the channels";
+    EXPECT_EQ(choose(other.make(), {}).plan.small_source, source_kind::packed) << "lanes beyond the channels";
     other = l;
     other.type = activations::packed_16bit;
     EXPECT_EQ(choose(other.make(), {}).plan.sides, sides::as_given);

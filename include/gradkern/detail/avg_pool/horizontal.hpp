@@ -11,7 +11,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/avg_pool/reads.hpp>
 #include <gradkern/detail/avg_pool/segment.hpp>

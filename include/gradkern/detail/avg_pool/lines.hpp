@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/avg_pool/horizontal.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>

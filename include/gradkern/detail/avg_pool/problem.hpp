@@ -21,8 +21,8 @@
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
 #include <gradkern/shape/pooling.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN

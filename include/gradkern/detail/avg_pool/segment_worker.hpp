@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/avg_pool/divisors.hpp>
 #include <gradkern/detail/avg_pool/reads.hpp>

@@ -8,7 +8,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
@@ -28,8 +27,8 @@
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/bias.hpp>
-#include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

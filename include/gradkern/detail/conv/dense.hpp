@@ -25,7 +25,7 @@
 #include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/target.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/panel_tasks.hpp>

@@ -21,6 +21,7 @@
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
 #include <gradkern/shape/convolution.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

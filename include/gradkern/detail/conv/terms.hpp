@@ -17,7 +17,7 @@
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

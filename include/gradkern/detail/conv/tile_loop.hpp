@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
@@ -35,6 +36,7 @@
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

@@ -7,6 +7,7 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv/problem.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
@@ -14,16 +15,10 @@
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-/// Where tiles read an operand.
-enum class source_kind : std::uint8_t {
-    in_place,
-    packed  ///< in a buffer: numbers as sums are, or pairs
-};
 
 /// Which activations a lane meets, and so which output channels lie in the lanes.
 enum class lane_inputs : std::uint8_t {

@@ -21,7 +21,6 @@
 //   delete     when depthwise_sliding takes windows of any size
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>

@@ -37,10 +37,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
@@ -50,6 +48,7 @@
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/target.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
@@ -148,7 +147,7 @@ struct line_window {
         return panel_vectors(channels, panel_lanes(channels, false, p.real.lanes), p.real.lanes);
     };
     const plan q = plan_dense(p.with_swapped_sides(), algorithm::dense);
-    const bool packs = q.small_source == source::packed;
+    const bool packs = q.small_source == source_kind::packed;
     if (packs && window_pixels_at_most(q) * q.panel_width > p.real.in_memory_of(target.weight_gradients.packed_window))
         return false;
     const std::int64_t swapped = vectors(p.large_channels) * rows * p.taps() + (packs ? 2 * p.large_channels : 0);
@@ -158,8 +157,8 @@ struct line_window {
 [[nodiscard]] GRADKERN_COLD constexpr plan make_dense(const problem& p, algorithm name) noexcept {
     plan q = plan_dense(p, name);
     if (p.moves_lanes()) {
-        q.large_source = source::in_place;
-        if (q.small_source == source::packed) {
+        q.large_source = source_kind::in_place;
+        if (q.small_source == source_kind::packed) {
             const std::int64_t panel = window_pixels_at_most(q) * q.panel_width;
             const std::int64_t fit =
                 std::max<std::int64_t>(p.real.in_memory_of(target.weight_gradients.packed_window) / panel, 1);
@@ -172,7 +171,7 @@ struct line_window {
     const bool packs = name != algorithm::dense;
     const bool transposes = packs && is_transposing_profitable(p);
     if (transposes || (packs && p.large[4] == 1)) q.order = window_order::pixels;
-    if (!packs || (transposes && p.is_wide() && !has_far_pixels(p))) q.large_source = source::in_place;
+    if (!packs || (transposes && p.is_wide() && !has_far_pixels(p))) q.large_source = source_kind::in_place;
     if (packs) q.packed_floats = window_buffer_floats(q);
     q.lay_out();
     return q;
@@ -190,7 +189,7 @@ struct line_window {
     const std::int64_t room = call_scratch - q.slice_bytes / least_times - 3 * cache_line;  // each array's last line
     q.task_channels =
         shape::even_part(p.large_channels, std::clamp<std::int64_t>(room / each / p.real.bytes, 1, p.large_channels));
-    q.large_source = packs ? source::packed : source::in_place;
+    q.large_source = packs ? source_kind::packed : source_kind::in_place;
     if (packs && p.large[4] == 1) q.order = window_order::pixels;
     if (packs) q.packed_floats = window_floats(q.order, q.chunk_pixels(), std::min(channel_block, q.task_channels));
     q.lay_out(scratch_use::least);
@@ -301,7 +300,7 @@ GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_gri
     tiles.moved = {small, p.small};
     tiles.panel_step = p.panel_width;
     for (std::int64_t d = 0; d < p.axes[0].kernel; ++d) {
-        if (p.small_source == source::packed) {
+        if (p.small_source == source_kind::packed) {
             const line_window w = window_of(p, c, d);
             tiles.panel_step = w.pixels() * p.panel_width;
             for (std::int64_t panel = tiles.t.panels; panel-- > 0;)
@@ -351,9 +350,9 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
                     pack_window(p, from + first * p.large[1], p.large, window, count, count, buffer.packed));
             }
         }
-        if (block == 0 && p.large_source == source::packed) add_packed_taps(tiles, c, buffer);
+        if (block == 0 && p.large_source == source_kind::packed) add_packed_taps(tiles, c, buffer);
         if constexpr (simd::is_wide<T>) {
-            if (block == 0 && p.large_source == source::in_place) {
+            if (block == 0 && p.large_source == source_kind::in_place) {
                 tiles.ahead = prefetches ? 0 : next_chunk_ahead(p, i);
                 for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
                     tiles.add_plane(c, d, 0, t.channels, {from, p.large});

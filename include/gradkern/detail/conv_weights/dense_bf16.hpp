@@ -13,7 +13,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,7 +39,7 @@ namespace detail::conv_weights {
     plan q = plan_dense(p, name);
     if (p.large[4] == 1) q.order = window_order::pixels;
     if (has_pairs_in_place(p)) {
-        q.large_source = source::in_place;
+        q.large_source = source_kind::in_place;
     } else {
         q.packed_floats = window_buffer_floats(q);
     }
@@ -120,7 +119,7 @@ template <class T>
 void add_pairs(const dense_tiles<float>& tiles, const chunk_grid::chunk& c, const T* from, std::int64_t d,
                const tap_group& columns, std::int64_t first, std::int64_t channels, float* packed) noexcept {
     const plan& p = tiles.p;
-    if (p.large_source == source::in_place) {
+    if (p.large_source == source_kind::in_place) {
         large_view<float> view{reinterpret_cast<const float*>(from), p.large, -columns.first / 2};
         for (std::int64_t& step : view.stride) step /= 2;
         view.stride[4] = 0;  // in the origin

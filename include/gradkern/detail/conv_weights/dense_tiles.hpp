@@ -23,6 +23,7 @@
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
@@ -56,7 +57,7 @@ namespace detail::conv_weights {
                        p.small[4] < p.real.in_memory_of(block.far_pixels);
     if (p.is_wide() && p.small[1] == 1 && q.has_whole_panels() &&
         (p.moves_lanes() || few_tiles || close || p.small[4] == q.panel_width))
-        q.small_source = source::in_place;
+        q.small_source = source_kind::in_place;
     return q;
 }
 
@@ -164,7 +165,7 @@ struct dense_tiles {
     /// Reads the small side in place, or packs a chunk of it.
     template <class T>
     void take_small(const T* from, const chunk_grid::chunk& c, std::byte* slice) noexcept {
-        if (p.small_source == source::in_place) {
+        if (p.small_source == source_kind::in_place) {
             small = reinterpret_cast<const Real*>(from);  // of that type alone
             panel_step = p.panel_width;
             return;
@@ -185,7 +186,7 @@ struct dense_tiles {
         const std::int64_t first = pairs ? 0 : (columns.first - c.first_column) * p.panel_width;
         const large_view<Real>& tapped = moves ? moved : large;
         const shape::canonical_strides& still = moves ? p.large : p.small;  // the other side
-        const bool packed = p.small_source == source::packed && !moves;
+        const bool packed = p.small_source == source_kind::packed && !moves;
         std::ptrdiff_t count = 0;
         line_position at(p.axes, c.first_line);
         for (std::int64_t line = c.first_line; line < c.last_line; ++line, at.advance(p.axes)) {

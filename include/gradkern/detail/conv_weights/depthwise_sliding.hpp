@@ -91,7 +91,7 @@ GRADKERN_NOINLINE void add_sliding_lines(const plan& p, const plane_lines<Real>&
 
 template <class T>
 void add_lines_sliding(const plan& p, const plane_lines<accumulate_t<T>>& l, accumulate_t<T>* sum) noexcept {
-    const bool packed = l.from == source::packed;
+    const bool packed = l.from == source_kind::packed;
     add_sliding_lines(
         p, l,
         packed ? sliding_sums_of<operand::vector, accumulate_t<T>> : sliding_sums_of<lane_operand<T>, accumulate_t<T>>,

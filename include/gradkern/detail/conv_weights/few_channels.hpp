@@ -11,9 +11,6 @@
 //   delete     when dense tiles take the taps of several lines for rows
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/dense.hpp>
 #include <gradkern/detail/conv_weights/tap_rows.hpp>

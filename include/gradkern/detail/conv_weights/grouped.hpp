@@ -11,7 +11,6 @@
 //   delete     when across_groups packs no number more than once
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 

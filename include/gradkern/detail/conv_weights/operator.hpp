@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include <gradkern/detail/bias/select.hpp>
 #include <gradkern/detail/config.hpp>
@@ -49,8 +48,8 @@ public:
 
     /// One line about path, blocks and instruction set, cut to the span; returns the length of the whole line.
     std::size_t describe(std::span<char> text) const noexcept {
-        const conv_weights::source from = plan_.moves_lanes() ? plan_.small_source : plan_.large_source;
-        std::string_view source = from == conv_weights::source::in_place ? "in place" : "packed";
+        const source_kind from = plan_.moves_lanes() ? plan_.small_source : plan_.large_source;
+        std::string_view source = from == source_kind::in_place ? "in place" : "packed";
         if (plan_.order == conv_weights::window_order::pixels && plan_.large[4] != 1) source = "transposed";
         text_writer out(text);
         out << op_ << ": " << name_of(plan_.path)

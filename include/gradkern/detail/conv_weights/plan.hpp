@@ -29,14 +29,11 @@
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
 #include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
-
-/// Whether tiles read a side where it is, or from a packing buffer.
-enum class source : std::uint8_t { in_place, packed };
 
 /// What lies innermost in the packing buffer: channels, or pixels (pairs of them in dense_bf16).
 enum class window_order : std::uint8_t { channels, pixels };
@@ -64,8 +61,8 @@ struct plan : tensors {
     std::int64_t task_rows = 1;      // row taps of one task
     std::int64_t overlap = 0;  // lanes that the last panel shares with the one before, so that its vectors are whole
     position_cut cut = position_cut::none;
-    source small_source = source::packed;
-    source large_source = source::packed;  // where no window is packed
+    source_kind small_source = source_kind::packed;
+    source_kind large_source = source_kind::packed;  // where no window is packed
     window_order order = window_order::channels;
     std::int64_t packed_floats = 0;  // of the large side
     std::int64_t small_floats = 0;   // of the small side, tap_lanes: of both of one group
@@ -139,7 +136,7 @@ struct plan : tensors {
     }
     /// From pixel to pixel of what lies in the lanes, packed or in place.
     [[nodiscard]] constexpr std::int64_t small_step() const noexcept {
-        const std::int64_t step = small_source == source::in_place ? small[4] : panel_width;
+        const std::int64_t step = small_source == source_kind::in_place ? small[4] : panel_width;
         return moves_lanes() ? axes[2].stride_in(step) : step;
     }
     /// Terms of so many pixels of a line: dense_bf16 takes pairs, of which the last one may have one pixel.
@@ -187,7 +184,7 @@ struct plan : tensors {
         const bool least = scratch == scratch_use::least;
         const std::int64_t width = least ? real.in_memory_of(least_lanes) : panel_width;
         const std::int64_t sums = sum_floats() / panel_width * width;
-        const bool reads_in_place = small_source == source::in_place && has_whole_panels();
+        const bool reads_in_place = small_source == source_kind::in_place && has_whole_panels();
         const std::int64_t packed_panels = reads_in_place || moves_lanes() ? 0 : rows_are_taps() ? 1 : task_panels;
         slice_layout slice(least);
         at_small = slice.reserve(small_floats > 0 ? task_groups * small_floats : packed_panels * chunk_pixels() * width,

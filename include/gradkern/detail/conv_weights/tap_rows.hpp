@@ -26,6 +26,7 @@
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
 #include <gradkern/shape/axis.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
@@ -37,9 +38,9 @@ namespace detail::conv_weights {
                                                          bool in_place, std::int64_t floats,
                                                          std::int64_t sums) noexcept {
     plan q(p, name, width, floats);
-    if (in_place) q.large_source = source::in_place;
-    if (in_place && p.small[1] == 1) q.small_source = source::in_place;
-    if (q.small_source == source::in_place && q.panels > 1 && !q.has_whole_panels())
+    if (in_place) q.large_source = source_kind::in_place;
+    if (in_place && p.small[1] == 1) q.small_source = source_kind::in_place;
+    if (q.small_source == source_kind::in_place && q.panels > 1 && !q.has_whole_panels())
         q.overlap = p.real.lanes - q.lanes() % p.real.lanes;
     q.task_channels = p.large_channels;
     q.task_taps = p.axes[2].kernel;
@@ -70,7 +71,7 @@ struct plane_lines {
     line_position at;
     std::int64_t lines = 0;
     std::int64_t lanes = 0;
-    source from = source::packed;  // the large side
+    source_kind from = source_kind::packed;  // the large side
     const Real* large = nullptr;   // f32 in name only where kernels read 16 bits
     const Real* small = nullptr;
     shape::canonical_strides stride{};
@@ -188,8 +189,8 @@ void add_panels(const plan& p, const task& t, add_lines_function<accumulate_t<T>
     auto* const packed_small = array_at<accumulate_t<T>>(slice, p.at_small);
     auto* const packed_large = array_at<accumulate_t<T>>(slice, p.at_large);
     const bool whole = lanes > p.panel_width || fills_tile(lanes, simd::wide_lanes<T>);
-    const bool packs_large = p.large_source == source::packed || (p.groups > 1 && !whole);
-    const bool packs_small = p.small_source == source::packed || !whole;
+    const bool packs_large = p.large_source == source_kind::packed || (p.groups > 1 && !whole);
+    const bool packs_small = p.small_source == source_kind::packed || !whole;
     small += first_lane * p.small[1];
     if (packs_small) pack_chunk(p, small, chunk, lanes, 0, packed_small);
 
@@ -197,7 +198,7 @@ void add_panels(const plan& p, const task& t, add_lines_function<accumulate_t<T>
         .chunk = chunk,
         .at = line_position(p.axes, chunk.first_line),
         .lanes = lanes,
-        .from = packs_large ? source::packed : source::in_place,
+        .from = packs_large ? source_kind::packed : source_kind::in_place,
         // in place, lanes share the channels of one group, or each has the one beside that of its neighbour
         .large = packs_large ? packed_large
                              : reinterpret_cast<const accumulate_t<T>*>(p.groups == 1 ? large : large + first_lane),
@@ -235,7 +236,7 @@ void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range,
                   add_lines_function<accumulate_t<T>> add_lines, const T* large, const T* small,
                   std::byte* slice) noexcept {
     auto* const chunk_sum = array_at<accumulate_t<T>>(slice, p.at_chunk);
-    const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source::in_place;
+    const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source_kind::in_place;
     p.clear_sums(slice, p.at_chunk);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         for (std::int64_t lane = 0, lanes = 0; lane < t.lanes; lane += lanes) {

@@ -14,7 +14,7 @@
 #include <gradkern/detail/max_pool/maxima.hpp>
 #include <gradkern/detail/max_pool/problem.hpp>
 #include <gradkern/detail/run/boxes.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool {

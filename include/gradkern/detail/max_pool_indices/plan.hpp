@@ -19,7 +19,8 @@
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/options.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool_indices {

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool_indices/anywhere.hpp>

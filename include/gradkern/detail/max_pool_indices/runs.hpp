@@ -15,7 +15,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/max_pool_indices/plan.hpp>
 #include <gradkern/detail/target.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::max_pool_indices {

@@ -8,7 +8,6 @@
 // at another tap. Terms are added in the order of register_tile.hpp, so that the bits are the same.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>

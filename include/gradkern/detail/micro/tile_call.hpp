@@ -18,6 +18,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
+/// Where tiles read an operand.
+enum class source_kind : std::uint8_t {
+    in_place,
+    packed  ///< in a buffer: numbers as sums are, or pairs
+};
+
 /// A segment of the K dimension: offsets in elements from a row pointer and from b, and its number of terms.
 struct k_segment {
     std::ptrdiff_t a = 0;

@@ -1,8 +1,6 @@
 // How tiles read their rows: the operands, and what a kernel does with each.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

@@ -2,7 +2,6 @@
 // Only what lies inside the tensor is copied; there is no padding in a packing buffer.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +17,8 @@
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
 #include <gradkern/shape/axis.hpp>
-#include <gradkern/shape/check.hpp>
+#include <gradkern/shape/checked.hpp>
+#include <gradkern/shape/layout.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {

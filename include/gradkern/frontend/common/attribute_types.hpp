@@ -1,6 +1,7 @@
 // Attribute types of the front ends.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <optional>
 #include <ranges>

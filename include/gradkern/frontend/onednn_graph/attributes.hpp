@@ -4,6 +4,7 @@
 // given is used; of two, the newer one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>

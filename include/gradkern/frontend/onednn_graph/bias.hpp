@@ -1,8 +1,6 @@
 // The gradient of a bias under the names of the oneDNN Graph documents (see ../onednn_graph.hpp).
 #pragma once
 
-#include <type_traits>
-
 #include <gradkern/bias.hpp>
 #include <gradkern/detail/config.hpp>
 #include <gradkern/frontend/onednn_graph/attributes.hpp>

@@ -2,6 +2,7 @@
 // operator is a set of `names` and a function `X_request` (requests.hpp), which all forms of the operator use.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

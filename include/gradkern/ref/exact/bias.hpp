@@ -1,8 +1,6 @@
 // Exact bias gradient: each output is the correctly rounded value of its equation.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include <gradkern/attributes.hpp>

@@ -5,8 +5,6 @@
 // std::bad_alloc passes through.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

@@ -4,7 +4,6 @@
 // The same arguments, shapes and errors as ref/lp_pool.hpp. Memory for long integers comes from the heap; std::bad_alloc passes through.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

@@ -4,7 +4,6 @@
 // proportion to the elements of both tensors. Memory for that comes from the heap; std::bad_alloc passes through.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

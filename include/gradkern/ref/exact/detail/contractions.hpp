@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/half.hpp>
