@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "support/conv_cases.hpp"
 #include "support/random.hpp"
@@ -70,6 +71,42 @@ TYPED_TEST(conv_paths, every_row_gives_the_integers_of_the_reference) {
         const bool has_none = path.name == gk::algorithm::dense && !std::is_same_v<TypeParam, float>;
         EXPECT_EQ(runs[gk::name_of(path.name)] == 0, has_none) << gk::name_of(path.name);
     }
+}
+
+// Blocks behind the first one take the weights that it packed.
+TYPED_TEST(conv_paths, many_blocks_of_several_panels_give_the_integers_of_the_reference) {
+    random_source random("conv.paths.blocks");
+    const conv_row rows[]{{{}, 2, 1, 70, 5, {80, 70}, 3, 1, 1, 1}, {{}, 3, 1, 80, 12, {70, 71}, 1, 1, 1, 0}};
+    for (conv_row row : rows)
+        for (const conv_operator op : operators)
+            for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+                row.op = op;
+                if (op == conv_operator::convolution_backward_data || op == conv_operator::conv_transpose)
+                    std::swap(row.small, row.large);
+                const conv_case c =
+                    make_case(row, format, random.pick({gk::weights_format::oix, gk::weights_format::xio}));
+                SCOPED_TRACE(c.text());
+                const conv_tensors<TypeParam> t(random, c, false);
+                t.fill_integers(random);
+                test_tensor<TypeParam> expected(c.result());
+                ASSERT_TRUE(t.reference(c, expected).ok());
+                for (const auto& path : gk::detail::conv_paths) {
+                    SCOPED_TRACE(gk::name_of(path.name));
+                    test_tensor<TypeParam> out(c.result());
+                    const planned p = t.plan(c, out, path.name);
+                    if (!p.status.ok()) continue;
+                    for (const std::ptrdiff_t workers : {1, 5}) {
+                        t.prepare(out);
+                        const guarded_bytes workspace(p.workspace_bytes(workers));
+                        shuffling_executor executor(workers);
+                        ASSERT_TRUE(p.run({workspace.data(), workspace.size()}, executor).ok());
+                        ASSERT_TRUE(out.equals(expected));
+                        ASSERT_TRUE(workspace.zones_intact());
+                    }
+                }
+                if (op == conv_operator::convolution_backward_data || op == conv_operator::conv_transpose)
+                    std::swap(row.small, row.large);
+            }
 }
 
 // Tasks, and with them the scratch of a worker, follow the workers; fewer of these work where the workspace is smaller.

@@ -238,7 +238,7 @@ TEST(conv_tasks, every_panel_of_every_block_has_one_task) {
             t.each = each;
             std::vector<int> seen(static_cast<std::size_t>(t.blocks.count() * t.panels));
             for (std::int64_t task = 0; task < t.count(); ++task) {
-                const auto [first, last] = t.panels_of(task);
+                const auto [first, last] = t.panels_of(task % t.per_block());
                 EXPECT_LE(last - first, each);
                 for (std::int64_t p = first; p < last; ++p)
                     ++seen[static_cast<std::size_t>(task / t.per_block() * t.panels + p)];
@@ -272,7 +272,7 @@ TEST(conv_tasks, workers_share_out_blocks_and_panels) {
                         std::int64_t work = 0;
                         for (std::int64_t n = 0; n < t.count(); ++n) {
                             const auto box = t.blocks[n / t.per_block()];
-                            const auto [first, last] = t.panels_of(n);
+                            const auto [first, last] = t.panels_of(n % t.per_block());
                             work += (box.last_image - box.first_image) * (box.last[1] - box.first[1]) *
                                     (box.last[2] - box.first[2]) * (last - first);
                         }
@@ -281,6 +281,44 @@ TEST(conv_tasks, workers_share_out_blocks_and_panels) {
                     // Of large outputs there is work for many.
                     EXPECT_GE(detail::tasks_for(g, 16).count(), extent == 56 ? 15 : 1);
                 }
+}
+
+// Packed weights are kept where several blocks have several panels: each task of a block has its own memory, the first block fills it,
+// and no slice is larger than that of one worker.
+TEST(conv_tasks, workers_keep_the_weights_of_all_panels) {
+    int kept = 0;
+    for (const std::int64_t channels : {40, 130, 1000})
+        for (const std::int64_t extent : {9, 70, 200})
+            for (const std::int64_t workers : {1, 2, 16, 1000}) {
+                detail::conv_problem p{};
+                static_cast<conv_equation&>(p) = small_equation(side::small, 1, 24, channels);
+                p.batch = 2;
+                p.axes = {};
+                p.axes[1] = p.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
+                const detail::tile_plan g = detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
+                const detail::panel_tasks t = detail::tasks_for(g, workers);
+                const detail::task_scratch one = detail::tasks_for(g, 1).scratch;
+                if (workers > 1) {
+                    EXPECT_LE(t.scratch.slice_bytes, std::max(one.slice_bytes, detail::lay_out(g, t).slice_bytes));
+                }
+                detail::worker_buffers buffers;
+                std::vector<bool> filled(static_cast<std::size_t>(t.panels));
+                std::int64_t last = -1;
+                for (std::int64_t n = 0; n < t.count(); ++n) {
+                    const detail::panel_task task(g, t, n, buffers);
+                    const auto first = static_cast<std::size_t>(task.first_panel);
+                    EXPECT_EQ(task.new_weights, t.kept > 0 ? !filled[first] : task.first_panel != last);
+                    last = task.first_panel;
+                    for (std::int64_t i = 0; i < task.panels; ++i) filled[first + static_cast<std::size_t>(i)] = true;
+                    EXPECT_EQ(task.scratch.at_weights - t.scratch.at_weights,
+                              t.kept * task.first_panel * g.panel_floats * g.real.bytes);
+                    EXPECT_LE(task.scratch.at_weights + task.panels * g.panel_floats * g.real.bytes,
+                              t.scratch.slice_bytes);
+                }
+                kept += static_cast<int>(t.kept);
+                EXPECT_LE(t.kept, t.blocks.count() - 1);
+            }
+    EXPECT_GE(kept, 5);
 }
 
 TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {

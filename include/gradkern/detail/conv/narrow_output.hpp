@@ -195,14 +195,14 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const narrow_output_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    auto* const weights = array_at<Real>(slice, call.tasks.scratch.at_weights);
     auto* const packed = array_at<Real>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
-    for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
-        if (new_weights) pack_row_weights(g, t, call.weights, weights);
+    for_each_task(g, call.tasks, next, [&](const panel_task& t) {
+        auto* const weights = array_at<Real>(slice, t.scratch.at_weights);
+        if (t.new_weights) pack_row_weights(g, t, call.weights, weights);
         const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
-        if (new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
+        if (t.new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
         for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<Real>& panel) {
             compute_lines(g, panel, packed, pitch, read, t.box, terms, array_at<Real>(slice, g.at_transposed));
         });

@@ -37,15 +37,16 @@ struct panel_tasks {
     std::int64_t panels = 0;  // over all groups
     std::int64_t fused = 0;   // those that share tasks: all, or all but the last one
     std::int64_t each = 1;    // panels of a task
+    std::int64_t kept = 0;    // 1: a worker keeps the packed weights of all panels for the next blocks
     std::int64_t joined = 0;  // 1: the last panel goes with the one before it, whose lanes it shares
 
     [[nodiscard]] constexpr std::int64_t per_block() const noexcept {
         return shape::ceil_div(fused - joined, each) + panels - fused;
     }
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return blocks.count() * per_block(); }
-    /// The panels [first, last) of a task.
-    [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task) const noexcept {
-        const std::int64_t first = task % per_block() * each;
+    /// The panels [first, last) of a task of a block.
+    [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task_of_block) const noexcept {
+        const std::int64_t first = task_of_block * each;
         if (first < fused) return {first, first + each + joined < fused ? first + each : fused};
         return {fused, fused + 1};
     }
@@ -85,6 +86,7 @@ struct panel_plan : conv_equation {
     term_list_layout terms{};
     std::int64_t position_pixels = 1;  // pixels of a position of the blocks
     std::int64_t least_block = 64;     // positions that blocks are not cut below
+    bool may_keep_weights = false;     // they are worth their memory
 
     [[nodiscard]] constexpr bool in_place() const noexcept { return source == source_kind::in_place; }
     /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
@@ -113,19 +115,21 @@ struct panel_plan : conv_equation {
 }
 
 /// The scratch of such tasks.
-[[nodiscard]] GRADKERN_NOINLINE constexpr task_scratch lay_out(const panel_plan& g, const panel_tasks& t) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr task_scratch lay_out(const panel_plan& g, const panel_tasks& t) noexcept {
     task_scratch s;
     if (t.count() == 0) return s;
     slice_layout slice = g.fixed;
     s.at_packed = slice.reserve(g.spare_floats + packed_floats(g, t.blocks), g.real.bytes);
     s.at_results = slice.reserve(block_outputs(g, t.blocks) * g.result_floats, g.real.bytes);
+    // the last array, which grows where weights are kept
     s.at_weights = slice.reserve((t.each + t.joined) * g.panel_floats, g.real.bytes);
     s.slice_bytes = slice.bytes();
     return s;
 }
 
 /// How long so many workers take, counted in pixels of a panel: as long as the one that has the most tasks.
-[[nodiscard]] constexpr double makespan(const panel_plan& g, const panel_tasks& t, std::int64_t workers) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr double makespan(const panel_plan& g, const panel_tasks& t,
+                                                      std::int64_t workers) noexcept {
     const auto pixels = static_cast<double>(block_outputs(g, t.blocks));
     const auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
     const auto terms = static_cast<double>(std::max<std::int64_t>(g.panels.terms * g.taps(), 1));
@@ -140,13 +144,28 @@ struct panel_plan : conv_equation {
 /// Bytes that the slices of all workers keep to where they can.
 inline constexpr std::int64_t most_scratch = std::int64_t{60} << 20;
 
-/// The tasks of so many workers: those of the plan, or smaller ones, whose results have the same bits.
-[[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers) noexcept {
-    workers = counted_workers(workers);
+/// Bytes of packed weights that a worker keeps, at most: to read them in the last cache is faster than to pack them again.
+inline constexpr std::int64_t most_kept_weights = std::int64_t{8} << 20;
+/// Tasks of a block then, at most: a worker has a bit for each.
+inline constexpr std::int64_t most_kept_tasks = 64;
+
+/// Lays out the scratch of tasks. Workers keep packed weights from block to block if their slices do not exceed `most` bytes then, and
+/// need no workspace where they needed none before.
+GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, std::int64_t most) noexcept {
+    t.scratch = lay_out(g, t);
+    if (!g.may_keep_weights || t.blocks.count() < 2 || t.per_block() < 2 || t.per_block() > most_kept_tasks) return;
+    const std::int64_t weights = t.panels * g.panel_floats * g.real.bytes;
+    const std::int64_t bytes = t.scratch.at_weights + shape::ceil_div(weights, cache_line) * cache_line;
+    const bool leaves_stack = t.scratch.slice_bytes <= stack_slice && bytes > stack_slice;
+    if (weights > most_kept_weights || bytes > most || leaves_stack) return;
+    t.kept = 1;
+    t.scratch.slice_bytes = bytes;
+}
+
+/// The tasks of the plan, or smaller ones for several workers.
+[[nodiscard]] GRADKERN_COLD constexpr panel_tasks smaller_tasks(const panel_plan& g, std::int64_t workers) noexcept {
     panel_tasks best = g.tasks;
-    if (workers == 1) best.each = g.single_worker_panels;
     best.scratch = lay_out(g, best);
-    if (workers == 1 || best.count() == 0) return best;
     // Smaller while all slices exceed their limit, and smaller tasks have much smaller ones: windows that reach far read as much for
     // a part of a block.
     while (best.scratch.slice_bytes > most_scratch / std::min<std::int64_t>(workers, best.count())) {
@@ -173,9 +192,29 @@ inline constexpr std::int64_t most_scratch = std::int64_t{60} << 20;
         });
         if (t.each == 1) break;
     }
-    best.scratch = lay_out(g, best);
     return best;
 }
+
+/// The tasks of so many workers. Results have the same bits.
+[[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers) noexcept {
+    workers = counted_workers(workers);
+    panel_tasks t = g.tasks;
+    if (t.count() == 0) return t;
+    t.each = g.single_worker_panels;
+    lay_out_kept(g, t, INT64_MAX);
+    if (workers == 1) return t;
+    const std::int64_t most = std::min(t.scratch.slice_bytes, most_scratch / workers);  // any workspace holds one slice
+    t = smaller_tasks(g, workers);
+    lay_out_kept(g, t, most);
+    return t;
+}
+
+/// What the buffers of a worker hold.
+struct worker_buffers {
+    std::int64_t weights = -1;  // first panel
+    std::uint64_t kept = 0;     // weights of tasks of a block that are kept, a bit each
+    std::int64_t source = -1;
+};
 
 /// One task.
 struct panel_task {
@@ -185,20 +224,33 @@ struct panel_task {
     std::int64_t group;          // of the first panel, often the only one
     std::int64_t first_channel;  // of the first panel: in its group, or in all where lanes run across them
     std::int64_t channels;       // of all panels, where they are of one group or lanes run across groups
-    std::int64_t source_key;     // tasks that read the same channels of a group for the same outputs have the same
     task_scratch scratch;
+    bool new_weights;  // whether they are not yet in the buffers of the worker
+    bool new_source;
 
-    GRADKERN_NOINLINE panel_task(const panel_plan& g, const panel_tasks& tasks, std::int64_t task) noexcept {
-        const std::int64_t block = task / tasks.per_block();
-        const auto [first, last] = tasks.panels_of(task);
+    GRADKERN_NOINLINE panel_task(const panel_plan& g, const panel_tasks& tasks, std::int64_t task,
+                                 worker_buffers& buffers) noexcept {
+        const std::int64_t per_block = tasks.per_block();
+        const std::int64_t block = task / per_block;
+        const std::int64_t of_block = task % per_block;
+        const auto [first, last] = tasks.panels_of(of_block);
         box = tasks.blocks[block];
         first_panel = first;
         panels = last - first;
         group = first / g.group_panels;
         first_channel = first % g.group_panels * g.panel_channels;
         channels = std::min(panels * g.panel_channels, g.panels.lane_channels(g) - first_channel);
-        source_key = g.panels.across_groups() ? task : block * g.groups + group;
         scratch = tasks.scratch;
+        new_weights = std::exchange(buffers.weights, first) != first;
+        if (tasks.kept > 0) {
+            scratch.at_weights += first * g.panel_floats * g.real.bytes;
+            const std::uint64_t bit = std::uint64_t{1} << of_block;
+            new_weights = (buffers.kept & bit) == 0;
+            buffers.kept |= bit;
+        }
+        // Tasks that read the same channels of a group for the same outputs have the same source.
+        const std::int64_t source = g.panels.across_groups() ? task : block * g.groups + group;
+        new_source = std::exchange(buffers.source, source) != source;
     }
 };
 
@@ -226,16 +278,11 @@ struct conv_call {
     panel_tasks tasks;
 };
 
-/// Calls f(task, weights are new, activations are new) for the tasks of a worker, whose buffers keep what the task before needed.
+/// Calls f(task) for the tasks of a worker.
 template <class Next, class F>
 inline void for_each_task(const panel_plan& g, const panel_tasks& tasks, const Next& next, const F& f) noexcept {
-    std::int64_t weights_key = -1;
-    std::int64_t source_key = -1;
-    for (std::int64_t task = next(); task >= 0; task = next()) {
-        const panel_task t(g, tasks, task);
-        f(t, std::exchange(weights_key, t.first_panel) != t.first_panel,
-          std::exchange(source_key, t.source_key) != t.source_key);
-    }
+    worker_buffers buffers;
+    for (std::int64_t task = next(); task >= 0; task = next()) f(panel_task(g, tasks, task, buffers));
 }
 
 }  // namespace detail

@@ -54,6 +54,7 @@ constexpr void lay_out_pixels(panel_plan& g, source_kind weights) noexcept {
     g.single_worker_panels = g.tasks.each;
     g.terms = reserve_terms(g.fixed, g, g.panels.blocks());
     g.spare_floats += most_tile_columns(g.real.lanes);
+    g.may_keep_weights = true;
     g.panel_floats = weights == source_kind::packed ? g.panel_channels * g.panels.floats : 0;
 }
 

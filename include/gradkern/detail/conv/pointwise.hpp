@@ -146,14 +146,14 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    auto* const packed_weights = array_at<Real>(slice, call.tasks.scratch.at_weights);
     auto* const packed = array_at<Real>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
-    for_each_task(g, call.tasks, next, [&](const panel_task& t, bool new_weights, bool new_source) {
+    for_each_task(g, call.tasks, next, [&](const panel_task& t) {
+        auto* const packed_weights = array_at<Real>(slice, t.scratch.at_weights);
         const Real* weights = packed_weights;
         std::int64_t weights_step = g.panels.floats;
         if (g.weights_source == source_kind::packed) {
-            if (new_weights) pack_row_weights(g, t, call.weights, packed_weights);
+            if (t.new_weights) pack_row_weights(g, t, call.weights, packed_weights);
         } else if constexpr (simd::is_wide<Weights>) {
             weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
             weights_step = g.weights.out;
@@ -182,7 +182,7 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
         }
         if (in_place == count) return;
         const pixel_rows rows = g.packed_rows(count - in_place);
-        if (new_source)
+        if (t.new_source)
             pack_pixels(from, pixel_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
                         g.in_channels, g.panels.has_pairs(), packed, rows);
         compute(packed, rows, first + in_place, count - in_place);

@@ -430,15 +430,15 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const tile_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    for_each_task(g, call.tasks, next, [&](const panel_task& task, bool new_weights, bool new_source) {
+    for_each_task(g, call.tasks, next, [&](const panel_task& task) {
         tile_task<Real> t(g, task, slice);
-        if (new_weights) pack_task_weights(t, call.weights, call.bias);
+        if (t.new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {
             t.read_in_place(call.src, sizeof(Src));
         } else {
             auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
             const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels());
-            if (new_source) pack_task_activations(t, read, call.src, packed);
+            if (t.new_source) pack_task_activations(t, read, call.src, packed);
             t.read_packed(read, packed);
         }
         tile_loop<Real>(t, tile_element_of<Src, Weights, Dst>, reinterpret_cast<std::byte*>(call.dst),

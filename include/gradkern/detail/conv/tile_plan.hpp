@@ -161,6 +161,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.panels = make_weight_panels(p, c.inputs, c.numbers, panel_width(p, c));
     t.source = c.source;
     t.slides = c.slides;
+    t.may_keep_weights = !least && !p.is_depthwise();
     t.fusion = choose_fusion(p, c);
     t.buffers_box = !least && !p.is_forward() && p.axes[2].stride > 1 && p.out[1] != 1;
     t.prefetching = p.is_cached(prefetched_from(p)) ? prefetch::none : prefetch::ahead;

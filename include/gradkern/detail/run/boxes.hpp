@@ -115,8 +115,8 @@ private:
 /// Calls f(boxes) for these boxes cut so that each worker has about one task, two, three ..., none below `least` positions. A box is
 /// `tasks` tasks.
 template <class F>
-constexpr void for_smaller_boxes(const box_grid& boxes, std::int64_t tasks, std::int64_t workers, std::int64_t least,
-                                 const F& f) noexcept {
+GRADKERN_COLD constexpr void for_smaller_boxes(const box_grid& boxes, std::int64_t tasks, std::int64_t workers,
+                                               std::int64_t least, const F& f) noexcept {
     for (std::int64_t rounds = 1; rounds <= 4; ++rounds) {
         const std::int64_t wanted = (std::max)(rounds * workers / tasks, std::int64_t{1});
         f(boxes.smaller((std::max)(boxes.positions() / wanted, least)));
