@@ -71,8 +71,8 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
-    /// Chunks whose sums are kept in diff_weights, at most. More take up to 1.2 times as long: its rows lie apart, and each chunk reads
-    /// and writes them (87 layers, Emerald Rapids, AVX-512).
+    /// Chunks whose sums are kept in diff_weights, at most. More take up to 1.2 times as long: rows of diff_weights lie apart, and each
+    /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
     std::int64_t channels_in_place = 0;  ///< 1x1: of the large side, at most, where close pixels are not packed
     /// 1x1 in NXC, beyond L2: whether pixels are copied, and those of the next chunk prefetched to L2 meanwhile.
@@ -182,7 +182,8 @@ struct machine {
 #endif
 #endif
 #if defined(__AVX512F__)
-    // Depthwise layers of 16 to 24 MB take 0.75 to 0.95 of the time without prefetches, and of 40 MB 1.2 to 2 times (Emerald Rapids).
+    // Depthwise layers of 16 to 24 MB take 0.75 to 0.95 of the time without prefetches, and of 40 MB 1.2 to 2 times (Emerald Rapids);
+    // other convolutions take the same time (40 operators).
     m.cache.last_level = std::int64_t{24} << 20;
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
     m.tile.vectors = 4;

@@ -143,11 +143,11 @@ void expect_bits_of_one_worker(const conv_case& c, const gk::plan_options& optio
                                                                       c.weights, {}, options);
     if (!plan) return;
     ++ran;
-    const auto run = [&](test_tensor<float>& out, std::ptrdiff_t room, auto&& executor) {
+    const auto run = [&](test_tensor<float>& out, std::size_t bytes, auto&& executor) {
         out.poison();
         if (options.output == gk::output_mode::accumulate)
             out.fill([](std::int64_t i) { return static_cast<float>(i % 64) / 3.0F; });
-        const guarded_bytes workspace(plan->workspace_bytes(room));
+        const guarded_bytes workspace(bytes);
         EXPECT_TRUE(
             plan->run(t.first.data(), t.second.data(), out.data(), {workspace.data(), workspace.size()}, executor));
         EXPECT_TRUE(out.surroundings_intact());
@@ -155,14 +155,19 @@ void expect_bits_of_one_worker(const conv_case& c, const gk::plan_options& optio
     };
     test_tensor<float> expected(c.weights);
     test_tensor<float> out(c.weights);
-    run(expected, 1, reversing_executor(1));
+    const std::size_t one = plan->workspace_bytes(1);
+    run(expected, one, reversing_executor(1));
     for (const std::ptrdiff_t workers : {2, 3, 7, 16, 64}) {
         SCOPED_TRACE(workers);
         for (const std::ptrdiff_t room : {workers, workers / 2, std::ptrdiff_t{1}}) {
-            run(out, std::max<std::ptrdiff_t>(room, 1), shuffling_executor(workers));
+            run(out, plan->workspace_bytes(std::max<std::ptrdiff_t>(room, 1)), shuffling_executor(workers));
             EXPECT_TRUE(out.equals(expected)) << room;
         }
-        run(out, workers, thread_executor(workers));
+        for (const std::size_t bytes : {one + one / 2, 2 * one, 3 * one, 6 * one}) {  // that are no number of slices
+            run(out, bytes, shuffling_executor(workers));
+            EXPECT_TRUE(out.equals(expected)) << bytes;
+        }
+        run(out, plan->workspace_bytes(workers), thread_executor(workers));
         EXPECT_TRUE(out.equals(expected));
     }
 }
@@ -174,7 +179,8 @@ void expect_bits_of_one_worker(std::span<const conv_row> rows, gk::plan_options 
     for (conv_row row : rows)
         for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
             row.op = conv_operator::convolution_backward_weights;
-            const conv_case c = make_case(row, format, gk::weights_format::oix);
+            const bool nxc = format == gk::data_format::nxc;
+            const conv_case c = make_case(row, format, nxc ? gk::weights_format::xio : gk::weights_format::oix);
             for (const auto& path : gk::detail::conv_weights::paths) {
                 options.algorithm = path.name;
                 options.precision = gk::precision::strict;
@@ -204,7 +210,8 @@ TEST(conv_weights_workers, short_sums_have_the_bits_of_one_worker) {
     const conv_row rows[]{{{}, 32, 1, 6, 16, {14, 14}, 5, 1, 1, 0}, {{}, 9, 20, 1, 1, {14, 13}, 3, 1, 1, 1},
                           {{}, 7, 3, 4, 4, {15, 17}, 3, 2, 1, 1},   {{}, 40, 1, 17, 9, {7, 7}, 1, 1, 1, 0},
                           {{}, 2, 1, 3, 6, {33, 31}, 3, 1, 1, 1},   {{}, 3, 1, 5, 4, {300}, 3, 1, 1, 1},
-                          {{}, 2, 2, 5, 1, {3, 9, 20}, 3, 1, 1, 1}};
+                          {{}, 2, 2, 5, 1, {3, 9, 20}, 3, 1, 1, 1}, {{}, 1, 1, 16, 3, {24, 24}, 3, 1, 1, 0},
+                          {{}, 1, 1, 32, 40, {26, 24}, 3, 1, 1, 1}};
     expect_bits_of_one_worker(rows, {}, "conv_weights.workers_bits_of_short_sums");
     const auto by_image = gk::summation::image_by_image;
     expect_bits_of_one_worker(rows, {.summation = by_image}, "conv_weights.workers_bits_by_image");

@@ -43,7 +43,10 @@ void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::spa
     const std::int64_t workers = executor.concurrency();
     call.tasks = tasks_for(common, workers);
     const auto cut = [&] { return slices(workspace, call.tasks.scratch.slice_bytes); };
-    if (const std::int64_t count = cut().count(); count < workers) call.tasks = tasks_for(common, count);
+    if (const std::int64_t count = cut().count(); count < workers)
+        call.tasks =
+            tasks_for(common, count,
+                      (static_cast<std::int64_t>(workspace.size()) - cache_line) / std::max<std::int64_t>(count, 1));
     run_tasks(executor, call.tasks.count(), cut(), [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
     });

@@ -86,7 +86,7 @@ struct panel_plan : conv_equation {
     term_list_layout terms{};
     std::int64_t position_pixels = 1;  // pixels of a position of the blocks
     std::int64_t least_block = 64;     // positions that blocks are not cut below
-    bool may_keep_weights = false;     // they are worth their memory
+    bool may_keep_weights = false;     // from block to block: not least scratch, nor the few of depthwise layers
 
     [[nodiscard]] constexpr bool in_place() const noexcept { return source == source_kind::in_place; }
     /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
@@ -144,9 +144,9 @@ struct panel_plan : conv_equation {
 /// Bytes that the slices of all workers keep to where they can.
 inline constexpr std::int64_t most_scratch = std::int64_t{60} << 20;
 
-/// Bytes of packed weights that a worker keeps, at most: to read them in the last cache is faster than to pack them again.
+/// Bytes of packed weights that a worker keeps, at most: reading them from the last-level cache is faster than packing them again.
 inline constexpr std::int64_t most_kept_weights = std::int64_t{8} << 20;
-/// Tasks of a block then, at most: a worker has a bit for each.
+/// Tasks of a block, at most, where weights are kept: a worker has a bit for each.
 inline constexpr std::int64_t most_kept_tasks = 64;
 
 /// Lays out the scratch of tasks. Workers keep packed weights from block to block if their slices do not exceed `most` bytes then, and
@@ -195,17 +195,18 @@ GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, s
     return best;
 }
 
-/// The tasks of so many workers. Results have the same bits.
-[[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers) noexcept {
+/// The tasks of so many workers, each of which has `room` bytes. Results have the same bits.
+[[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers,
+                                                                std::int64_t room = INT64_MAX) noexcept {
     workers = counted_workers(workers);
     panel_tasks t = g.tasks;
     if (t.count() == 0) return t;
     t.each = g.single_worker_panels;
     lay_out_kept(g, t, INT64_MAX);
     if (workers == 1) return t;
-    const std::int64_t most = std::min(t.scratch.slice_bytes, most_scratch / workers);  // any workspace holds one slice
+    const std::int64_t one = t.scratch.slice_bytes;  // any workspace holds it
     t = smaller_tasks(g, workers);
-    lay_out_kept(g, t, most);
+    lay_out_kept(g, t, std::min({one, most_scratch / workers, room}));
     return t;
 }
 

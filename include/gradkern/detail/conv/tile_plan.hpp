@@ -129,7 +129,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
 
 /// Limits of the blocks. Fused panels go over few pixels at a time, so that those are still in the cache for the next panel.
 [[nodiscard]] constexpr block_budget tile_budget(const tile_plan& t, bool least) noexcept {
-    // Panels are packed again for each block. From 2 MB of weights on, half as many blocks gain more than a buffer in L2.
+    // Panels that are not kept are packed again for each block. From 2 MB of weights on, half as many blocks gain more than a buffer in L2.
     const bool many_weights = t.in_channels * t.taps() >= shape::ceil_div(t.real.in_memory_of(4 * most_packed_floats),
                                                                           std::max<std::int64_t>(t.out_channels, 1));
     const std::int64_t most = t.real.in_memory_of(least          ? least_packed_floats
@@ -161,7 +161,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.panels = make_weight_panels(p, c.inputs, c.numbers, panel_width(p, c));
     t.source = c.source;
     t.slides = c.slides;
-    t.may_keep_weights = !least && !p.is_depthwise();
+    t.may_keep_weights = p.scratch == scratch_use::fast && !p.is_depthwise();
     t.fusion = choose_fusion(p, c);
     t.buffers_box = !least && !p.is_forward() && p.axes[2].stride > 1 && p.out[1] != 1;
     t.prefetching = p.is_cached(prefetched_from(p)) ? prefetch::none : prefetch::ahead;

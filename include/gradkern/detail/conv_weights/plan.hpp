@@ -143,7 +143,7 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t terms_of(std::int64_t pixels) const noexcept {
         return path == algorithm::dense_bf16 ? pixels / 2 + pixels % 2 : pixels;
     }
-    /// Sums of a task lie [panel][l][tap][lane], or [panel][tap][l][lane] where rows are taps: from l to l, from
+    /// Sums of a task lie in its slice as [panel][l][tap][lane], or [panel][tap][l][lane] where rows are taps: from l to l, from
     /// panel to panel, and all of one level. tap_lanes: [group][s][tap of the outer axes][lane], a panel a group.
     [[nodiscard]] constexpr std::int64_t channel_sums() const noexcept {
         return (rows_are_taps() ? 1 : taps()) * panel_width;
@@ -155,7 +155,8 @@ struct plan : tensors {
     [[nodiscard]] constexpr std::int64_t sum_floats() const noexcept {
         return task_groups * task_panels * panel_sums();
     }
-    /// Whether a dense task keeps its sums in diff_weights: those of few chunks, whose lanes are neighbours there and whole vectors.
+    /// Whether a dense task keeps its sums in diff_weights: those of few chunks, of the type of the results, whose lanes are neighbours
+    /// there and whole vectors.
     [[nodiscard]] constexpr bool sums_in_results() const noexcept {
         return (path == algorithm::dense || path == algorithm::dense_packed) && cut == position_cut::none &&
                wide_results && !adds_results() && !adds_sums() && !adds_groups() && chunks.count > 0 &&

@@ -205,7 +205,7 @@ GRADKERN_NOINLINE void run_piece(const plan& p, const shared_levels<Real>& share
     const plan p = planned.split_for(workers);
     const std::int64_t used = std::min(counted_workers(workers), p.tasks());
     if (workspace.size() >= workspace_for(p.shared_bytes(), p.slice_bytes, used)) return p;
-    return planned.split_for(slices(workspace, planned.slice_bytes).count());
+    return planned.split_for(std::min<std::int64_t>(workers, slices(workspace, planned.slice_bytes).count()));
 }
 
 /// Runs a plan. All checks have passed.
@@ -221,7 +221,10 @@ GRADKERN_NOINLINE void run(const plan& planned, operands<Real> o, std::span<std:
         return for_each_task(executor, p.tasks(), slices(workspace.first(left), p.slice_bytes),
                              [&](std::byte* slice, std::int64_t number) { run_piece(p, shared, number, o, slice); });
     }
-    p.cut = position_cut::none;
+    if (p.cut != position_cut::none) {  // there is no memory for what workers would share
+        p.cut = position_cut::none;
+        p.lay_out();
+    }
     for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes),
                   [&](std::byte* slice, std::int64_t number) { run_part(p, number, o, slice); });
 }

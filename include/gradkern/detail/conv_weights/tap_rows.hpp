@@ -72,7 +72,7 @@ struct plane_lines {
     std::int64_t lines = 0;
     std::int64_t lanes = 0;
     source_kind from = source_kind::packed;  // the large side
-    const Real* large = nullptr;   // f32 in name only where kernels read 16 bits
+    const Real* large = nullptr;             // f32 in name only where kernels read 16 bits
     const Real* small = nullptr;
     shape::canonical_strides stride{};
     std::int64_t origin = 0;
