@@ -111,6 +111,7 @@ struct line_window {
     if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
     plan q = plan_dense(p, algorithm::dense);
     if (p.taps() * std::min(q.task_panels * q.panel_width, p.small_channels) < 128) return false;
+    q.wide_results = false;  // the choice does not depend on where sums are kept
     q.lay_out();
     return !p.is_wide() || has_far_pixels(p) || q.slice_bytes > stack_slice;
 }
