@@ -55,10 +55,9 @@ enum class algorithm : std::uint8_t {
     // Convolutions; the first two of bias_backward, too.
     dense,              ///< lanes hold output channels of one group; activations are read in place
     dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
-    depthwise,          ///< one channel in each group: lanes hold channels
-    depthwise_sliding,  ///< the same where windows slide along the columns: each number is read once for several column taps
-    grouped,        ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
-    across_groups,  ///< groups of few channels: lanes hold channels of all groups, each with activations of its own
+    depthwise,          ///< groups of few channels, often of one: lanes hold channels of all groups
+    depthwise_sliding,  ///< groups of one channel: each number is read once for several column taps of a line
+    grouped,  ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
     // Forward passes, and data gradients, of convolutions alone.
     pointwise,        ///< 1x1 kernels: lanes hold pixels
     narrow_output,    ///< few output channels: lanes hold pixels of a line
@@ -99,7 +98,6 @@ inline constexpr algorithm last_algorithm = algorithm::sums_buffered;  ///< the 
                                        "depthwise",
                                        "depthwise_sliding",
                                        "grouped",
-                                       "across_groups",
                                        "pointwise",
                                        "narrow_output",
                                        "depthwise_lines",

@@ -89,9 +89,12 @@ TEST(conv_select, a_row_is_forced_or_refused) {
         algorithm row;
         layer fits, does_not;
     } rows[]{
-        {algorithm::depthwise_lines, depthwise, fours},    {algorithm::depthwise_sliding, depthwise, fours},
-        {algorithm::depthwise, depthwise, fours},          {algorithm::grouped, fours, dense},
-        {algorithm::across_groups, multiplier, depthwise}, {algorithm::pointwise, one_by_one, dense},
+        {algorithm::depthwise_lines, depthwise, fours},
+        {algorithm::depthwise_sliding, depthwise, fours},
+        {algorithm::depthwise, depthwise, dense},
+        {algorithm::depthwise, multiplier, image},
+        {algorithm::grouped, fours, dense},
+        {algorithm::pointwise, one_by_one, dense},
         {algorithm::narrow_output, image, strided},
     };
     for (const auto& r : rows) {
@@ -147,7 +150,7 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(fours.forward(nxc)), "grouped");
     EXPECT_EQ(row_of(fours.backward(ncx)), "grouped");
     EXPECT_EQ(row_of(one_by_one.forward(nxc)), "dense");
-    EXPECT_EQ(row_of(multiplier.forward(nxc)), "across_groups");
+    EXPECT_EQ(row_of(multiplier.forward(nxc)), "depthwise");
     if (detail::simd::lanes < 8) return;
     EXPECT_EQ(row_of(one_by_one.forward(ncx)), "pointwise");
     EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");

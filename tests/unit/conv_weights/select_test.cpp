@@ -67,7 +67,7 @@ TEST(conv_weights_select, each_row_has_its_layers) {
     if (simd::lanes >= 4) {
         EXPECT_EQ(chosen({.groups = 64, .large = 1, .small = 1}), algorithm::depthwise_sliding);
         EXPECT_EQ(chosen({.groups = 64, .large = 1, .small = 1, .kernel = 5, .pad = 2}), algorithm::depthwise);
-        EXPECT_EQ(chosen({.groups = 16, .large = 3, .small = 2}), algorithm::across_groups);
+        EXPECT_EQ(chosen({.groups = 16, .large = 3, .small = 2}), algorithm::depthwise);
     }
     if (simd::lanes >= 8) {
         EXPECT_EQ(chosen({.groups = 8, .large = 12, .small = 12}), algorithm::tap_lanes);
@@ -87,9 +87,8 @@ TEST(conv_weights_select, rows_that_do_not_fit_are_refused) {
     const layer depthwise{.groups = 64, .large = 1, .small = 1};
     EXPECT_TRUE(is_refused(groups, algorithm::few_channels));
     EXPECT_TRUE(is_refused(groups, algorithm::grouped));
-    EXPECT_TRUE(is_refused(groups, algorithm::depthwise));
     EXPECT_TRUE(is_refused(groups, algorithm::depthwise_sliding));
-    EXPECT_TRUE(is_refused({}, algorithm::across_groups));
+    EXPECT_TRUE(is_refused({}, algorithm::depthwise));
     EXPECT_TRUE(is_refused({.groups = 8, .large = 12, .small = 12, .dilation = 2, .pad = 2}, algorithm::tap_lanes));
     EXPECT_TRUE(is_refused({}, algorithm::dense_bf16));
     EXPECT_TRUE(is_refused({.type = activations::packed_16bit}, algorithm::dense));
@@ -99,7 +98,7 @@ TEST(conv_weights_select, rows_that_do_not_fit_are_refused) {
         EXPECT_TRUE(is_refused(l, algorithm::depthwise_sliding));
         EXPECT_FALSE(is_refused(l, algorithm::depthwise));
     }
-    EXPECT_FALSE(is_refused(depthwise, algorithm::across_groups));
+    EXPECT_FALSE(is_refused(groups, algorithm::depthwise));
     EXPECT_FALSE(is_refused(groups, algorithm::dense_packed));
 }
 
@@ -108,7 +107,7 @@ TEST(conv_weights_select, packing_buffers_are_bounded) {
     layer far{.large = 4, .small = 4, .size = 900, .dilation = 400, .pad = 0, .type = activations::packed_16bit};
     EXPECT_TRUE(is_refused(far, algorithm::few_channels));
     far.groups = 64;
-    EXPECT_TRUE(is_refused(far, algorithm::across_groups));
+    EXPECT_TRUE(is_refused(far, algorithm::depthwise));
     EXPECT_TRUE(is_refused(far, algorithm::grouped));
     EXPECT_TRUE(is_refused(far, algorithm::tap_lanes));
     far.large = far.small = 1;

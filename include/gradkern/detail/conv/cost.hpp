@@ -73,7 +73,7 @@ struct conv_counts {
 }
 
 /// Output channels of all groups in the lanes: each activation is packed for each output channel of its group.
-[[nodiscard]] GRADKERN_COLD constexpr double cost_of_across_groups(const conv_problem& p) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr double cost_of_depthwise(const conv_problem& p) noexcept {
     const conv_counts n = count_terms(p, narrow_vectors);
     const auto width = static_cast<double>(shape::ceil_div(p.total_out_channels(), p.real.lanes) * p.real.lanes);
     const auto floats = static_cast<double>(p.in_channels) * static_cast<double>(p.total_out_channels());

@@ -4,7 +4,7 @@
 // Lanes          output channels of all groups; the activations of a group lie in one register, where each is broadcast within
 //                the group
 // Taken          as many input as output channels in a group, where all groups together fill more than a register
-// Gains          over across_groups, which spreads activations over lanes: 0.38 of its time (its three layers, 0.17 to 0.75; Sapphire
+// Gains          over depthwise, which spreads activations over lanes: 0.38 of its time (its three layers, 0.17 to 0.75; Sapphire
 //                Rapids, AVX-512, f32, rows forced, alternating)
 // Used by        three layers of the zoo: those of resnext50_g32 with four and eight channels
 // Delete it      when group convolutions of few channels leave the networks

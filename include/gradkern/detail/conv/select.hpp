@@ -5,7 +5,6 @@
 #include <variant>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv/across_groups.hpp>
 #include <gradkern/detail/conv/dense.hpp>
 #include <gradkern/detail/conv/depthwise.hpp>
 #include <gradkern/detail/conv/depthwise_lines.hpp>
@@ -43,9 +42,8 @@ template <class Path>
 inline constexpr std::array conv_paths{
     conv_row<depthwise_lines_path>(algorithm::depthwise_lines),
     conv_row<depthwise_sliding_path>(algorithm::depthwise_sliding),
-    conv_row<depthwise_path>(algorithm::depthwise),
     conv_row<grouped_path>(algorithm::grouped),
-    conv_row<across_groups_path>(algorithm::across_groups),
+    conv_row<depthwise_path>(algorithm::depthwise),
     conv_row<pointwise_path>(algorithm::pointwise),
     conv_row<narrow_output_path>(algorithm::narrow_output),
     conv_row<dense_path>(algorithm::dense),

@@ -1,5 +1,5 @@
 // The plan of paths whose tiles have output channels in the lanes and pixels as rows (conv/tile_loop.hpp): dense, dense_packed,
-// grouped, depthwise, depthwise_sliding and across_groups. They differ in what the lanes meet and in where activations are read.
+// grouped, depthwise and depthwise_sliding. They differ in what the lanes meet and in where activations are read.
 #pragma once
 
 #include <algorithm>

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/across_groups.hpp>
+#include <gradkern/detail/conv_weights/depthwise.hpp>
 #include <gradkern/detail/micro/sliding_sums.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN

@@ -5,17 +5,17 @@
 //   lanes      channels s over all groups; a row is a vector of the large side, each of whose numbers the kernel
 //              broadcasts to the lanes of its group
 //   taken      groups of 4 and 4 channels, or 8 and 8, where a vector holds that many (micro/tile_sizes.hpp: has_outer)
-//   gains      over across_groups, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name:
+//   gains      over depthwise, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name:
 //              resnext50_g32_128 NXC 1.83 -> 0.46 ms, NCX 0.81 -> 0.45; over dense 2.77 -> 0.47 and 1.43 -> 0.47
 //   zoo        2 layers: resnext50_g32_128, resnext50_g32_256_s2. tap_lanes takes those of 8 and 8 without a stride
-//   delete     when across_groups packs no number more than once
+//   delete     when depthwise packs no number more than once
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/across_groups.hpp>
+#include <gradkern/detail/conv_weights/depthwise.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {

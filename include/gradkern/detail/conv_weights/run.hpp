@@ -10,9 +10,9 @@
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv_weights/across_groups.hpp>
 #include <gradkern/detail/conv_weights/dense.hpp>
 #include <gradkern/detail/conv_weights/dense_bf16.hpp>
+#include <gradkern/detail/conv_weights/depthwise.hpp>
 #include <gradkern/detail/conv_weights/depthwise_sliding.hpp>
 #include <gradkern/detail/conv_weights/few_channels.hpp>
 #include <gradkern/detail/conv_weights/grouped.hpp>

@@ -16,13 +16,12 @@ namespace detail::conv_weights {
 
 using path = detail::path<problem, plan>;
 
-inline constexpr std::array<path, 9> paths{{
+inline constexpr std::array<path, 8> paths{{
     {algorithm::few_channels, fits_few_channels, is_few_channels_profitable, make_few_channels},
     {algorithm::tap_lanes, fits_tap_lanes, is_tap_lanes_profitable, make_tap_lanes},
     {algorithm::grouped, fits_grouped, always, make_grouped},
-    {algorithm::depthwise_sliding, fits_depthwise_sliding, is_across_groups_profitable, make_depthwise_sliding},
-    {algorithm::depthwise, fits_depthwise, is_across_groups_profitable, make_across_groups},
-    {algorithm::across_groups, fits_across_groups, is_across_groups_profitable, make_across_groups},
+    {algorithm::depthwise_sliding, fits_depthwise_sliding, is_depthwise_profitable, make_depthwise_sliding},
+    {algorithm::depthwise, fits_depthwise, is_depthwise_profitable, make_depthwise},
     {algorithm::dense_bf16, fits_dense_bf16, always, make_dense_bf16},
     {algorithm::dense, fits_dense, is_dense_profitable, make_dense},
     {algorithm::dense_packed, always, always, make_dense},

@@ -1,4 +1,4 @@
-// What the paths whose tiles have taps for rows share: few_channels, grouped, depthwise, across_groups,
+// What the paths whose tiles have taps for rows share: few_channels, grouped, depthwise,
 // depthwise_sliding. The channels l of a group are too few to fill the rows of a tile. Loops, outermost first:
 //
 //     task       some panels of lanes s, over all groups
@@ -154,7 +154,7 @@ GRADKERN_NOINLINE void add_lines_by_rows(const plan& p, const plane_lines<Real>&
     }
 }
 
-/// The same where a row is a number of the large side (few_channels), or a vector of it (depthwise, across_groups).
+/// The same where a row is a number of the large side (few_channels), or a vector of it (depthwise).
 template <class Real>
 inline void add_lines_by_channels(const plan& p, const plane_lines<Real>& l, Real* sum) noexcept {
     const bool numbers = p.groups == 1;
