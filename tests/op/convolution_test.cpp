@@ -229,7 +229,12 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "narrow_output", "narrow_output"},
         {1, 1, 33, 6, {9, 110}, 3, 1, 1, 2},
         {1, 1, 18, 2, {1, 300}, 5, 1, 1, 2, "narrow_output"},
-        {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "dense", "dense"},  // too many channels to pack
+        {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "narrow_output"},   // one panel
+        {1, 1, 6, 520, {10, 60}, 3, 1, 1, 1, "dense", "dense"},  // too many channels to pack
+        {1, 1, 17, 129, {10, 60}, 3, 1, 1, 1, "dense"},          // too many for several panels
+        {3, 1, 70, 4, {9, 22}, 4, 2, 1, 1},  // few outputs of a transposed convolution: short lines of each phase
+        {1, 1, 40, 5, {7, 9, 18}, 3, 3, 1, 1},
+        {2, 1, 300, 6, {12, 24}, 3, 1, 1, 1},  // a block packs lines that the next one packs again
         {2, 1, 17, 3, {17, 56}, 3, 2, 1, 1, "dense", "dense"},
         {1, 1, 36, 20, {12, 12}, 3, 1, 1, 1},  // a panel of three vectors
         {2, 1, 100, 44, {6, 7}, 3, 1, 1, 1},   // and a last one of three

@@ -154,6 +154,13 @@ TEST(conv_select, typical_layers_take_their_rows) {
     if (detail::simd::lanes < 8) return;
     EXPECT_EQ(row_of(one_by_one.forward(ncx)), "pointwise");
     EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");
+    // Outputs of one panel: strides of data gradients cut lines short, and many channels are packed more than once.
+    for (const std::int64_t outputs : {1, 3, 4, 6})
+        for (const data_format f : {ncx, nxc}) {
+            EXPECT_EQ(row_of(layer{outputs, 32, 1, 32, 3, 2}.backward(f)), "narrow_output") << outputs;
+            EXPECT_EQ(row_of(layer{outputs, 512, 1, 28}.backward(ncx)), "narrow_output") << outputs;
+        }
+    EXPECT_EQ(row_of(layer{20, 32, 1, 32, 3, 2}.backward(ncx)), "dense_packed");
 }
 
 TEST(conv_select, least_scratch_takes_dense_rows_whatever_is_named) {

@@ -8,8 +8,10 @@
 // Taken          where output channels would leave many lanes empty, or in NCX with few terms for each output, which dense transposes: it
 //                costs less (conv/cost.hpp)
 // Gains          over dense_packed: 0.34 of its time (seven layers, 0.26 to 0.87; Sapphire Rapids, AVX-512, f32, rows forced, alternating)
+//                Up to six outputs of transposed 4x4 kernels, stride 2, planes of 8 to 64: 0.37 to 0.97 of its time (mean 0.6); of 3x3
+//                kernels with 256 and 512 inputs: 0.3 to 1.0 (Emerald Rapids, AVX-512, f32 and bf16)
 //                Over dense, first layers of 1 to 4 channels in NCX, lines of 60 and more: 0.5 to 0.85 of its time (nine layers, Zen 3, AVX2)
-// Used by        18 layers of the zoo: gradients of stems, last layers of decoders; with AVX2 also first layers of one channel
+// Used by        19 layers of the zoo: gradients of stems, last layers of decoders; with AVX2 also first layers of one channel
 // Delete it      when panels of few output channels fill their lanes in another way
 #pragma once
 
@@ -79,20 +81,21 @@ struct narrow_output_path {
         return g;
     }
 
-    /// Whether it costs less than panels that output channels leave mostly empty. Stride 1; 1x1 kernels use too seldom what is packed.
+    /// Whether it costs less than panels that output channels leave mostly empty. 1x1 kernels use too seldom what is packed. Output
+    /// channels of one panel gain so much that strides of data gradients may cut lines short, and lines be packed more often.
     [[nodiscard]] static constexpr bool costs_less(const conv_problem& p) noexcept {
+        const bool is_one_panel = p.out_channels <= most_panel_rows;
         for (const shape::axis& a : p.axes)
-            if (a.stride != 1) return false;
-        if (p.taps() == 1 || p.in_channels > p.real.in_memory_of(most_packed_floats) / 1024 || p.out_channels > 1024 ||
-            p.axes[2].kernel > 16)
+            if (a.stride != 1 && (p.is_forward() || !is_one_panel)) return false;
+        const std::int64_t most_floats = (is_one_panel ? 4 : 1) * p.real.in_memory_of(most_packed_floats);
+        if (p.taps() == 1 || p.in_channels > most_floats / 1024 || p.out_channels > 1024 || p.axes[2].kernel > 16)
             return false;
         // Where four lines of outputs read more than the buffer holds, kernels are tall, and blocks so small that lines are packed
         // again and again.
         const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, p.extent(2)));
         const std::int64_t lines_of_four =
             reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, 4);
-        if (lines_of_four > p.real.in_memory_of(most_packed_floats) / std::max<std::int64_t>(line_floats, 1))
-            return false;
+        if (lines_of_four > most_floats / std::max<std::int64_t>(line_floats, 1)) return false;
         return cost_of_narrow_output(p) <= cost_of_dense(p);
     }
 };
