@@ -82,11 +82,12 @@ struct narrow_output_path {
     }
 
     /// Whether it costs less than panels that output channels leave mostly empty. 1x1 kernels use too seldom what is packed. Output
-    /// channels of one panel gain so much that strides of data gradients may cut lines short, and lines be packed more often.
+    /// channels of one panel gain so much that strides of data gradients may cut lines short, and lines be packed more often. Strides
+    /// above the kernel would have phases without taps, as many as there are columns.
     [[nodiscard]] static constexpr bool costs_less(const conv_problem& p) noexcept {
         const bool is_one_panel = p.out_channels <= most_panel_rows;
         for (const shape::axis& a : p.axes)
-            if (a.stride != 1 && (p.is_forward() || !is_one_panel)) return false;
+            if (a.stride != 1 && (p.is_forward() || !is_one_panel || a.stride > a.kernel)) return false;
         const std::int64_t most_floats = (is_one_panel ? 4 : 1) * p.real.in_memory_of(most_packed_floats);
         if (p.taps() == 1 || p.in_channels > most_floats / 1024 || p.out_channels > 1024 || p.axes[2].kernel > 16)
             return false;
