@@ -161,6 +161,9 @@ TEST(conv_select, typical_layers_take_their_rows) {
             EXPECT_EQ(row_of(layer{outputs, 512, 1, 28}.backward(ncx)), "narrow_output") << outputs;
         }
     EXPECT_EQ(row_of(layer{20, 32, 1, 32, 3, 2}.backward(ncx)), "dense_packed");
+    // Tall windows of many channels: a block would hold less than two vectors of a line.
+    EXPECT_EQ(row_of(layer{1, 512, 1, 28, 7}.backward(ncx)), "dense_packed");
+    EXPECT_EQ(row_of(layer{6, 256, 1, 28, 15}.backward(ncx)), "dense_packed");
     // Strides above the kernel leave phases without taps. A plan must not walk through them.
     EXPECT_EQ(row_of(layer{6, 64, 1, 129, 3, 4}.backward(ncx)), "dense_packed");
     EXPECT_EQ(row_of(layer{6, 64, 1, 4097, 3, 1024}.backward(ncx)), "dense_packed");

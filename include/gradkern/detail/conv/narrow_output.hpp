@@ -88,15 +88,17 @@ struct narrow_output_path {
         const bool is_one_panel = p.out_channels <= most_panel_rows;
         for (const shape::axis& a : p.axes)
             if (a.stride != 1 && (p.is_forward() || !is_one_panel || a.stride > a.kernel)) return false;
-        const std::int64_t most_floats = (is_one_panel ? 4 : 1) * p.real.in_memory_of(most_packed_floats);
-        if (p.taps() == 1 || p.in_channels > most_floats / 1024 || p.out_channels > 1024 || p.axes[2].kernel > 16)
+        const std::int64_t most_floats = p.real.in_memory_of(most_packed_floats);
+        if (p.taps() == 1 || p.in_channels > most_floats / (is_one_panel ? 256 : 1024) || p.out_channels > 1024 ||
+            p.axes[2].kernel > 16)
             return false;
-        // Where four lines of outputs read more than the buffer holds, kernels are tall, and blocks so small that lines are packed
-        // again and again.
-        const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, p.extent(2)));
-        const std::int64_t lines_of_four =
-            reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, 4);
-        if (lines_of_four > most_floats / std::max<std::int64_t>(line_floats, 1)) return false;
+        // What the buffer must hold: two vectors of a line of outputs, or of several panels four whole lines. With less, lanes are
+        // empty, and lines are packed again and again.
+        const std::int64_t columns = is_one_panel ? std::min(p.extent(2), 2 * p.real.lanes) : p.extent(2);
+        const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, columns));
+        const std::int64_t lines =
+            reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, is_one_panel ? 1 : 4);
+        if (lines > most_floats / std::max<std::int64_t>(line_floats, 1)) return false;
         return cost_of_narrow_output(p) <= cost_of_dense(p);
     }
 };
