@@ -155,11 +155,11 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(one_by_one.forward(ncx)), "pointwise");
     EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");
     // Outputs of one panel: strides of data gradients cut lines short, and many channels are packed more than once.
-    for (const std::int64_t outputs : {1, 3, 4, 6})
-        for (const data_format f : {ncx, nxc}) {
+    for (const std::int64_t outputs : {1, 3, 4, 6}) {
+        for (const data_format f : {ncx, nxc})
             EXPECT_EQ(row_of(layer{outputs, 32, 1, 32, 3, 2}.backward(f)), "narrow_output") << outputs;
-            EXPECT_EQ(row_of(layer{outputs, 512, 1, 28}.backward(ncx)), "narrow_output") << outputs;
-        }
+        EXPECT_EQ(row_of(layer{outputs, 512, 1, 28}.backward(ncx)), "narrow_output") << outputs;
+    }
     EXPECT_EQ(row_of(layer{20, 32, 1, 32, 3, 2}.backward(ncx)), "dense_packed");
     // Tall windows of many channels: a block would hold less than two vectors of a line.
     EXPECT_EQ(row_of(layer{1, 512, 1, 28, 7}.backward(ncx)), "dense_packed");

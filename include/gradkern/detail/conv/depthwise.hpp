@@ -56,7 +56,8 @@ struct depthwise_path {
         return p.groups > 1 || p.is_depthwise();
     }
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        if (p.groups == 1 || p.is_depthwise()) return p.groups > 1;
+        if (p.groups == 1) return false;
+        if (p.is_depthwise()) return true;
         const double cost = cost_of_depthwise(p);
         if (narrow_output_path::fits(p) && narrow_output_path::costs_less(p) && cost_of_narrow_output(p) < cost)
             return false;
