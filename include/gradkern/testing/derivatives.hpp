@@ -241,6 +241,24 @@ namespace detail {
     return static_cast<std::size_t>(drawn % static_cast<std::uint64_t>(count));
 }
 
+/// A step that was taken: rounding may change it.
+struct taken_step {
+    double product = 0;  ///< <g, x - point>
+    bool moves = false;  ///< whether x is another point
+};
+/// Sets x to point + h d.
+template <class T>
+[[nodiscard]] taken_step step_from(std::span<const T> point, double h, const values<T>& d, const values<T>& g,
+                                   const values<T>& x) noexcept {
+    taken_step s;
+    for (std::size_t i = 0; i < point.size(); ++i) {
+        x[i] = static_cast<T>(point[i] + static_cast<T>(h) * d[i]);
+        s.product += static_cast<double>(g[i]) * (static_cast<double>(x[i]) - static_cast<double>(point[i]));
+        s.moves = s.moves || x[i] != point[i];
+    }
+    return s;
+}
+
 }  // namespace detail
 
 namespace test {
@@ -285,20 +303,11 @@ template <std::floating_point T, class Function, class Gradient>
     }
     const double value = detail::norm<T>(above.span());
     const auto try_direction = [&](int direction, std::int64_t coordinate) {
-        for (std::size_t i = 0; i < x_size; ++i) x[i] = static_cast<T>(point[i] + static_cast<T>(step) * d[i]);
+        const detail::taken_step forward = detail::step_from<T>(point, step, d, g, x);
         status done = detail::call(f, std::span<const T>(x.span()), above.unwritten());
-        // The steps that were taken: x + h d is rounded.
-        double product = 0;
-        bool moves = false;
-        for (std::size_t i = 0; i < x_size; ++i) {
-            moves = moves || x[i] != point[i];
-            product += static_cast<double>(g[i]) * (static_cast<double>(x[i]) - static_cast<double>(point[i]));
-        }
-        for (std::size_t i = 0; i < x_size; ++i) x[i] = static_cast<T>(point[i] - static_cast<T>(step) * d[i]);
+        const detail::taken_step back = detail::step_from<T>(point, -step, d, g, x);
         if (done) done = detail::call(f, std::span<const T>(x.span()), below.unwritten());
         if (!done) return done;
-        for (std::size_t i = 0; i < x_size; ++i)
-            product += static_cast<double>(g[i]) * (static_cast<double>(point[i]) - static_cast<double>(x[i]));
         double difference = 0;
         double squares = 0;
         for (std::size_t i = 0; i < y_size; ++i) {
@@ -308,7 +317,8 @@ template <std::floating_point T, class Function, class Gradient>
         }
         const double scale = detail::norm<T>(v.span()) * (own::sqrt(squares) + value) +
                              detail::norm<T>(g.span()) * detail::norm<T>(d.span());
-        if (moves) detail::keep_worst(r, difference, product / (2 * step), scale, tolerance, direction, coordinate);
+        const double slope = (forward.product - back.product) / (2 * step);
+        if (forward.moves) detail::keep_worst(r, difference, slope, scale, tolerance, direction, coordinate);
         return done;
     };
     for (int i = 0; s && i < options.directions; ++i) {

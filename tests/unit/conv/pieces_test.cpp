@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <gradkern/detail/conv/dense.hpp>
@@ -13,6 +14,7 @@
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/simd.hpp>
 
 namespace {
@@ -319,6 +321,47 @@ TEST(conv_tasks, workers_keep_the_weights_of_all_panels) {
                 EXPECT_LE(t.kept, t.blocks.count() - 1);
             }
     EXPECT_GE(kept, 5);
+}
+
+// Runs with the workspace that was asked for have the tasks that were planned for it. With less they take no longer than the smallest
+// tasks, which let most workers run, or one worker.
+TEST(conv_tasks, fit_the_workspace) {
+    int fewer = 0;
+    for (const std::int64_t channels : {40, 130, 1000})
+        for (const std::int64_t extent : {9, 70, 200})
+            for (const std::int64_t workers : {1, 2, 3, 16, 1000}) {
+                detail::conv_problem p{};
+                static_cast<conv_equation&>(p) = small_equation(side::small, 1, 24, channels);
+                p.batch = 2;
+                p.axes = {};
+                p.axes[1] = p.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
+                const detail::tile_plan g = detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
+                const detail::panel_tasks planned = detail::tasks_for(g, workers);
+                const auto workspace_of = [](const detail::panel_tasks& t, std::int64_t slices) {
+                    return detail::workspace_for(t.scratch.slice_bytes, slices);
+                };
+                const std::size_t asked = workspace_of(planned, std::min(workers, planned.count()));
+                const std::size_t least = workspace_of(detail::tasks_for(g, 1), 1);
+                std::vector<std::byte> memory(std::max(asked, least));
+                const detail::panel_tasks all = detail::tasks_within(g, workers, memory);
+                EXPECT_EQ(all.count(), planned.count());
+                EXPECT_EQ(all.scratch.slice_bytes, planned.scratch.slice_bytes);
+                EXPECT_EQ(all.kept, planned.kept);
+                const detail::panel_tasks small = detail::tasks_for(g, workers, 0);
+                for (std::size_t bytes = least; bytes < asked; bytes += (asked - least) / 5 + 1) {
+                    const std::span<std::byte> some = std::span(memory).first(bytes);
+                    const auto time = [&](const detail::panel_tasks& t) {
+                        const std::int64_t slices = detail::slices(some, t.scratch.slice_bytes).count();
+                        return detail::makespan(g, t, std::clamp<std::int64_t>(slices, 1, workers));
+                    };
+                    const detail::panel_tasks t = detail::tasks_within(g, workers, some);
+                    EXPECT_LE(t.scratch.slice_bytes, static_cast<std::int64_t>(bytes));
+                    EXPECT_LE(time(t), time(small));
+                    EXPECT_LE(time(t), time(detail::tasks_for(g, 1)));
+                    ++fewer;
+                }
+            }
+    EXPECT_GE(fewer, 20);
 }
 
 TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {

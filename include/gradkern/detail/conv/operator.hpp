@@ -39,15 +39,9 @@ namespace detail {
 template <class Src, class Weights, class Dst>
 void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    const panel_plan& common = panel_plan_of(plan);
-    // As many workers as have memory for the smallest slices; what these leave is for kept weights.
-    const auto cut = [&] { return slices(workspace, call.tasks.scratch.slice_bytes); };
-    call.tasks = tasks_for(common, executor.concurrency(), 0);
-    const std::int64_t workers =
-        std::clamp<std::int64_t>(cut().count(), 1, std::max<std::int64_t>(executor.concurrency(), 1));
-    const std::int64_t used = std::clamp<std::int64_t>(call.tasks.count(), 1, workers);
-    call.tasks = tasks_for(common, workers, (static_cast<std::int64_t>(workspace.size()) - cache_line) / used);
-    run_tasks(executor, call.tasks.count(), cut(), [&](std::byte* slice, auto&& next) {
+    call.tasks = tasks_within(panel_plan_of(plan), executor.concurrency(), workspace);
+    const slices memory(workspace, call.tasks.scratch.slice_bytes);
+    run_tasks(executor, call.tasks.count(), memory, [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
     });
 }

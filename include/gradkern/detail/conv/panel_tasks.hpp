@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -207,6 +209,29 @@ GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, s
     const std::int64_t one = t.scratch.slice_bytes;  // any workspace holds it
     t = smaller_tasks(g, workers);
     lay_out_kept(g, t, std::min({one, most_scratch / workers, room}));
+    return t;
+}
+
+/// The tasks of these workers where not all have memory.
+[[nodiscard]] GRADKERN_COLD inline panel_tasks scarce_tasks(const panel_plan& g, std::int64_t workers,
+                                                            std::span<std::byte> workspace) noexcept {
+    const auto fitting = [&](const panel_tasks& t) { return slices(workspace, t.scratch.slice_bytes).count(); };
+    // The smallest slices let most workers run; tasks for so many may have larger ones. What is left is for kept weights.
+    const panel_tasks small = tasks_for(g, workers, 0);
+    const std::int64_t most = std::clamp<std::int64_t>(fitting(small), 1, workers);
+    panel_tasks t = tasks_for(g, most, (static_cast<std::int64_t>(workspace.size()) - cache_line) / most);
+    const std::int64_t left = std::min(fitting(t), most);
+    if (most > 1 && (left == 0 || makespan(g, small, most) < makespan(g, t, left))) t = small;
+    return t;
+}
+
+/// The tasks of a run on these workers, or on as many as have memory.
+[[nodiscard]] GRADKERN_NOINLINE inline panel_tasks tasks_within(const panel_plan& g, std::int64_t workers,
+                                                                std::span<std::byte> workspace) noexcept {
+    workers = counted_workers(workers);
+    panel_tasks t = tasks_for(g, workers);
+    if (slices(workspace, t.scratch.slice_bytes).count() < std::min(workers, t.count()))
+        t = scarce_tasks(g, workers, workspace);
     return t;
 }
 

@@ -92,6 +92,24 @@ struct windows_plan : maxima_plan {
     return std::clamp(std::min(results, rows), target.pools.channels, most) / p.real.lanes * p.real.lanes;
 }
 
+/// When values and indices are stored.
+constexpr void choose_outputs(const problem& p, windows_plan& w) noexcept {
+    if (p.dst[1] == 1 && p.output == output_mode::overwrite && w.access != window_access::strided)
+        w.values = result_output::with_window;
+    if (p.writes_indices)
+        w.index_output = p.indices[1] == 1 && w.offsets_are_indices() && p.index.per_channel <= 1
+                             ? result_output::with_window
+                             : result_output::buffered;
+}
+
+/// Whether results of several lines wait in scratch for one store: those that wait lie behind one another.
+[[nodiscard]] constexpr bool collects_lines(const problem& p, const windows_plan& w) noexcept {
+    const std::int64_t line = p.axes[2].small;
+    return p.scratch == scratch_use::fast && w.access != window_access::strided && p.dst[1] != 1 && line > 1 &&
+           w.columns == line && continues(p.dst[3], line, p.dst[4]) &&
+           (w.index_output != result_output::buffered || continues(p.indices[3], line, p.indices[4]));
+}
+
 /// The plan of any row.
 [[nodiscard]] constexpr windows_plan make_windows(const problem& p, algorithm row) noexcept {
     const bool is_packed = access_of(row) == window_access::packed;
@@ -112,18 +130,11 @@ struct windows_plan : maxima_plan {
     }
     // Of few taps conversions alone take as long as memory; of many, what later windows read is prefetched.
     w.prefetching = prefetch::ahead;
-    if (p.dst[1] == 1 && p.output == output_mode::overwrite && !is_strided) w.values = result_output::with_window;
-    if (p.writes_indices)
-        w.index_output = p.indices[1] == 1 && w.offsets_are_indices() && p.index.per_channel <= 1
-                             ? result_output::with_window
-                             : result_output::buffered;
+    choose_outputs(p, w);
     const std::array<std::int64_t, 3> box{w.boxes.box(0), w.boxes.box(1), w.boxes.box(2)};
-    const std::int64_t line = p.axes[2].small;
     w.waiting_windows = w.columns;
-    if (p.scratch == scratch_use::fast && !is_strided && p.dst[1] != 1 && line > 1 && w.columns == line &&
-        continues(p.dst[3], line, p.dst[4]) &&
-        (w.index_output != result_output::buffered || continues(p.indices[3], line, p.indices[4])))
-        w.waiting_windows *= std::min(box[1], p.real.in_memory_of(max_results) / (line * panel.width));
+    if (collects_lines(p, w))
+        w.waiting_windows *= std::min(box[1], p.real.in_memory_of(max_results) / (p.axes[2].small * panel.width));
     w.packs_lines = packed_columns(p, box[2]) == p.axes[2].large;
     const std::int64_t results = w.waiting_windows * panel.width;
     finish_scratch(w, p.scratch, {}, is_packed ? packed_pixels(p, box) * panel.width : 0,
