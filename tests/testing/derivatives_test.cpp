@@ -314,7 +314,8 @@ TYPED_TEST(derivatives, of_smooth_functions_are_right_where_they_vanish) {
                                              {T(0), T(1), T(-1), T(0.5)},
                                              {T(0.02), T(0.1), T(0.2), T(0.3), T(0.4), T(0.5), T(0.55), T(0.6)}};
     for (std::size_t k = 0; k < functions.size(); ++k) {
-        const auto [value, slope] = functions[k];
+        const function value = functions[k].first;  // clang 14 lets no lambda capture structured bindings
+        const function slope = functions[k].second;
         const auto f = [&](std::span<const T> x, std::span<T> y) {
             for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<T>(value(static_cast<double>(x[i])));
         };

@@ -215,13 +215,15 @@ GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, s
 /// The tasks of these workers where not all have memory.
 [[nodiscard]] GRADKERN_COLD inline panel_tasks scarce_tasks(const panel_plan& g, std::int64_t workers,
                                                             std::span<std::byte> workspace) noexcept {
-    const auto fitting = [&](const panel_tasks& t) { return slices(workspace, t.scratch.slice_bytes).count(); };
-    // The smallest slices let most workers run; tasks for so many may have larger ones. What is left is for kept weights.
+    const auto running = [&](const panel_tasks& t) {
+        return std::min(slices(workspace, t.scratch.slice_bytes).count(), workers);
+    };
+    // Tasks for all workers have small slices, so that many of them run; tasks for so many may have larger ones. What is left is for
+    // kept weights.
     const panel_tasks small = tasks_for(g, workers, 0);
-    const std::int64_t most = std::clamp<std::int64_t>(fitting(small), 1, workers);
-    panel_tasks t = tasks_for(g, most, (static_cast<std::int64_t>(workspace.size()) - cache_line) / most);
-    const std::int64_t left = std::min(fitting(t), most);
-    if (most > 1 && (left == 0 || makespan(g, small, most) < makespan(g, t, left))) t = small;
+    const std::int64_t most = std::max<std::int64_t>(running(small), 1);
+    panel_tasks t = tasks_for(g, most, static_cast<std::int64_t>(workspace.size()) / most - cache_line);
+    if (most > 1 && (running(t) == 0 || makespan(g, small, most) < makespan(g, t, running(t)))) t = small;
     return t;
 }
 
