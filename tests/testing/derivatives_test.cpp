@@ -372,7 +372,9 @@ TYPED_TEST(derivatives, of_which_none_was_checked_are_not_right) {
     EXPECT_TRUE(is_nothing(check_gradient<T>(
         a, [](auto, auto, std::span<T> g) { std::fill(g.begin(), g.end(), T(12345)); }, far, 5)));
     // No limit is finite, so nothing can exceed it.
-    EXPECT_TRUE(is_nothing(check_adjoint<T>(a, a, 4, 4, {.tolerance = std::numeric_limits<double>::infinity()})));
+    const matrix<T> square{4, 4};
+    EXPECT_TRUE(
+        is_nothing(check_adjoint<T>(square, square, 4, 4, {.tolerance = std::numeric_limits<double>::infinity()})));
     EXPECT_FALSE(check_adjoint<T>(a, at, 4, 5, {.tolerance = -1}).ok());
 }
 
