@@ -285,6 +285,16 @@ TEST(conv_tasks, workers_share_out_blocks_and_panels) {
                 }
 }
 
+/// dense_packed of two images, 3x3 with 24 input channels.
+detail::tile_plan packed_layer(std::int64_t channels, std::int64_t extent) {
+    detail::conv_problem p{};
+    static_cast<conv_equation&>(p) = small_equation(side::small, 1, 24, channels);
+    p.batch = 2;
+    p.axes = {};
+    p.axes[1] = p.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
+    return detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
+}
+
 // Packed weights are kept where several blocks have several panels: each task of a block has its own memory, the first block fills it,
 // and no slice is larger than that of one worker.
 TEST(conv_tasks, workers_keep_the_weights_of_all_panels) {
@@ -292,12 +302,7 @@ TEST(conv_tasks, workers_keep_the_weights_of_all_panels) {
     for (const std::int64_t channels : {40, 130, 1000})
         for (const std::int64_t extent : {9, 70, 200})
             for (const std::int64_t workers : {1, 2, 16, 1000}) {
-                detail::conv_problem p{};
-                static_cast<conv_equation&>(p) = small_equation(side::small, 1, 24, channels);
-                p.batch = 2;
-                p.axes = {};
-                p.axes[1] = p.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
-                const detail::tile_plan g = detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
+                const detail::tile_plan g = packed_layer(channels, extent);
                 const detail::panel_tasks t = detail::tasks_for(g, workers);
                 const detail::task_scratch one = detail::tasks_for(g, 1).scratch;
                 if (workers > 1) {
@@ -330,12 +335,7 @@ TEST(conv_tasks, fit_the_workspace) {
     for (const std::int64_t channels : {40, 130, 1000})
         for (const std::int64_t extent : {9, 70, 200})
             for (const std::int64_t workers : {1, 2, 3, 16, 1000}) {
-                detail::conv_problem p{};
-                static_cast<conv_equation&>(p) = small_equation(side::small, 1, 24, channels);
-                p.batch = 2;
-                p.axes = {};
-                p.axes[1] = p.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
-                const detail::tile_plan g = detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
+                const detail::tile_plan g = packed_layer(channels, extent);
                 const detail::panel_tasks planned = detail::tasks_for(g, workers);
                 const auto workspace_of = [](const detail::panel_tasks& t, std::int64_t slices) {
                     return detail::workspace_for(t.scratch.slice_bytes, slices);
