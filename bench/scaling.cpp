@@ -1,35 +1,123 @@
-// How operators would scale over cores that this machine does not have: every task of the plan for P workers is timed alone on one core,
-// and P workers take them in turn, as the library hands them out, in a simulation.
+// How operators would scale over cores that this machine does not have: P workers run the plan for P workers, one at a time on one core, each
+// with a clock, which runs while it does; whoever's clock is behind takes the next task. The makespan follows from the shortest time of each
+// task over some runs.
 //
 //     bench_scaling [regular expression of layers [images [every]]]
+//     bench_scaling --real P [regular expression of layers [images [every]]]
 //
-// With `images`, layers have so many; with `every` n, one row of n is measured. For each operator of the zoo: time of one worker / (P * time of P workers), where the latter is the simulated makespan and 5 us for
-// fork and join. What workers share is not simulated: memory bandwidth, the last-level cache, the clock.
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
-namespace gradkern_bench {
-
-/// When a worker asked for tasks: the time between two of these is a task.
-inline std::vector<std::chrono::steady_clock::time_point> task_times;
-
-}  // namespace gradkern_bench
-#define GRADKERN_DETAIL_NEXT_TASK() gradkern_bench::task_times.push_back(std::chrono::steady_clock::now())
-
+// With `images`, layers have so many; with `every` n, one row of n is measured. For each operator of the zoo: time of one worker / (P * time of
+// P workers), where the latter is the makespan and, for each call of the executor, 5 us for fork and join. Workers have buffers of their own,
+// as real ones do, and pack what real ones pack. What they share is not simulated: memory bandwidth, the last-level cache, the
+// clock of the CPU. `--real` compares with P threads on as many cores.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <map>
 #include <queue>
 #include <regex>
+#include <semaphore>
 #include <string>
+#include <thread>
+#include <vector>
+
+namespace gradkern_bench {
+
+using seconds = std::chrono::duration<double>;
+inline double now() { return seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Shortest times of a call of the executor: of a worker before its first task and behind its last one, and of the tasks in the order in which
+/// they are handed out.
+struct call_times {
+    double beside = INFINITY;
+    std::vector<double> tasks;
+};
+
+/// Workers that take turns, each in a thread of its own, of which one runs at a time.
+class turns {
+public:
+    /// Runs fn(0) ... fn(n - 1), and notes times that are shorter.
+    template <class F>
+    void run(std::ptrdiff_t n, const F& fn, call_times& times) {
+        for (std::ptrdiff_t i = 0; i < n; ++i) workers_.emplace_back();
+        std::vector<std::thread> threads;
+        for (worker& w : workers_) {
+            threads.emplace_back([&, i = static_cast<std::ptrdiff_t>(threads.size())] {
+                w.turn.acquire();
+                mine_ = &w;
+                all_ = this;
+                w.begun = now();
+                fn(i);
+                w.is_done = true;
+                w.beside += stop(w);
+                hand_over();
+            });
+        }
+        workers_.front().turn.release();
+        for (std::thread& t : threads) t.join();
+        durations_.resize(durations_.size() - workers_.size());  // a worker is told once that no task is left
+        times.tasks.resize(durations_.size(), INFINITY);
+        for (std::size_t i = 0; i < durations_.size(); ++i) times.tasks[i] = std::min(times.tasks[i], durations_[i]);
+        for (const worker& w : workers_) times.beside = std::min(times.beside, w.beside);
+    }
+    /// Before a worker takes a task.
+    static void next_task() {
+        if (mine_ != nullptr) all_->take(*mine_);
+    }
+
+private:
+    struct worker {
+        std::binary_semaphore turn{0};
+        double clock = 0;
+        double begun = 0;
+        double beside = 0;
+        std::ptrdiff_t task = -1;
+        bool is_done = false;
+    };
+
+    double stop(worker& w) {
+        const double time = now() - w.begun;
+        w.clock += time;
+        return time;
+    }
+    void take(worker& w) {
+        const double time = stop(w);
+        if (w.task < 0) {
+            w.beside = time;
+        } else {
+            durations_[static_cast<std::size_t>(w.task)] = time;
+        }
+        hand_over();
+        w.turn.acquire();
+        w.task = static_cast<std::ptrdiff_t>(durations_.size());
+        durations_.push_back(0);
+        w.begun = now();
+    }
+    /// Lets the worker go on that is farthest behind.
+    void hand_over() {
+        worker* next = nullptr;
+        for (worker& w : workers_)
+            if (!w.is_done && (next == nullptr || w.clock < next->clock)) next = &w;
+        if (next != nullptr) next->turn.release();
+    }
+
+    std::deque<worker> workers_;
+    std::vector<double> durations_;  // of tasks in their order
+    static inline thread_local worker* mine_ = nullptr;
+    static inline thread_local turns* all_ = nullptr;
+};
+
+}  // namespace gradkern_bench
+#define GRADKERN_DETAIL_NEXT_TASK() gradkern_bench::turns::next_task()
 
 #include <cases/zoo.hpp>
+#include <gradkern/executors/thread_pool.hpp>
 
 #include "layers.hpp"
 
@@ -41,56 +129,76 @@ constexpr std::array<int, 7> worker_counts{2, 4, 8, 16, 32, 64, 128};
 constexpr double fork_join = 5e-6;
 constexpr int rounds = 3;
 
-/// Claims some workers; the first one does everything.
-struct lone_executor {
+/// The calls of runs by so many workers, and the time that a run takes beside them.
+struct run_times {
+    std::vector<call_times> calls;
+    std::size_t call = 0;  // of this run, the next one
+    double in_calls = 0;   // of this run
+    double beside = INFINITY;
+};
+
+/// Claims some workers, which take turns.
+struct simulated_executor {
     std::ptrdiff_t workers;
+    run_times* times;
     template <class F>
     void parallel_for(std::ptrdiff_t n, const F& fn) const {
-        if (n > 0) fn(0);
+        const double start = now();
+        if (times->call == times->calls.size()) times->calls.emplace_back();
+        turns().run(n, fn, times->calls[times->call++]);
+        times->in_calls += now() - start;
     }
     [[nodiscard]] std::ptrdiff_t concurrency() const { return workers; }
 };
 
-using seconds = std::chrono::duration<double>;
+/// When the last of so many workers is done, where each takes the next task as soon as it is free.
+double makespan(const call_times& call, int workers) {
+    std::priority_queue<double, std::vector<double>, std::greater<>> free;
+    for (int i = 0; i < workers; ++i) free.push(call.beside);
+    double last = call.beside;
+    for (const double t : call.tasks) {
+        last = std::max(last, free.top() + t);
+        free.push(free.top() + t);
+        free.pop();
+    }
+    return last;
+}
 
-/// Shortest times of a run by so many workers: before the first task, and of the tasks in their order.
-struct run_times {
-    double begin = 0;
-    std::vector<double> tasks;
-};
 template <class Case>
-run_times time_tasks(const Case& c, role what, gradkern::data_format format, int workers) {
-    const lone_executor executor{workers};
+layer<float> layer_of(const Case& c, role what, gradkern::data_format format, gradkern::executor_ref executor) {
     layer<float> l;
     l.executor = executor;
     make_layer(l, c, what, format);
-    run_times least;
-    for (int round = 0; round <= rounds; ++round) {  // the first one touches memory
-        task_times.clear();
-        const auto start = std::chrono::steady_clock::now();
-        if (!l.run() || task_times.empty()) std::exit(1);
-        if (round == 0) continue;
-        const double begin = seconds(task_times[0] - start).count();
-        least.begin = round == 1 ? begin : std::min(least.begin, begin);
-        least.tasks.resize(task_times.size() - 1, 1e9);
-        for (std::size_t i = 0; i < least.tasks.size(); ++i)
-            least.tasks[i] = std::min(least.tasks[i], seconds(task_times[i + 1] - task_times[i]).count());
+    if (!l.run()) std::exit(1);  // touches memory
+    return l;
+}
+template <class Case>
+double simulated_time(const Case& c, role what, gradkern::data_format format, int workers) {
+    run_times times;
+    const simulated_executor executor{workers, &times};
+    const layer<float> l = layer_of(c, what, format, executor);
+    times.calls.clear();
+    for (int round = 0; round < rounds; ++round) {
+        times.call = 0;
+        times.in_calls = 0;
+        const double start = now();
+        if (!l.run()) std::exit(1);
+        times.beside = std::min(times.beside, now() - start - times.in_calls);
+    }
+    double time = times.beside;
+    for (const call_times& call : times.calls) time += makespan(call, workers) + fork_join;
+    return time;
+}
+template <class Case>
+double real_time(const Case& c, role what, gradkern::data_format format, gradkern::executor_ref executor) {
+    const layer<float> l = layer_of(c, what, format, executor);
+    double least = INFINITY;
+    for (int round = 0; round < rounds; ++round) {
+        const double start = now();
+        if (!l.run()) std::exit(1);
+        least = std::min(least, now() - start);
     }
     return least;
-}
-
-/// When the last of so many workers is done, where each takes the next task as soon as it is free.
-double makespan(const run_times& run, int workers) {
-    std::priority_queue<double, std::vector<double>, std::greater<>> free;
-    for (int i = 0; i < workers; ++i) free.push(run.begin);
-    double last = run.begin;
-    for (const double t : run.tasks) {
-        const double end = free.top() + t;
-        free.pop();
-        free.push(end);
-        last = std::max(last, end);
-    }
-    return last;
 }
 
 struct summary {
@@ -102,28 +210,48 @@ struct summary {
 }  // namespace
 
 int main(int argc, char** argv) {
+    int real = 0;
+    if (argc > 2 && std::string(argv[1]) == "--real") {
+        real = std::max(2, std::atoi(argv[2]));
+        argc -= 2;
+        argv += 2;
+    }
     const std::regex wanted(argc > 1 ? argv[1] : ".*");
     const std::int64_t images = argc > 2 ? std::atoll(argv[2]) : 0;
     const std::int64_t every = argc > 3 ? std::max(1LL, std::atoll(argv[3])) : 1;
     std::int64_t number = 0;
     gradkern_cases::zoo zoo(GRADKERN_ZOO);
     std::map<std::string, summary> groups;
+    gradkern::thread_pool threads(std::max(real, 1));
+    double log_sum = 0;  // of simulated and real times
+    int count = 0;
+    const auto compare = [&](const auto& c, role what, gradkern::data_format format) {
+        const double simulated = simulated_time(c, what, format, real);
+        const double measured = real_time(c, what, format, threads);
+        log_sum += std::log(simulated / measured);
+        ++count;
+        std::printf("%-50s simulated %9.4f ms, %d threads %9.4f ms, ratio %.2f, mean %.3f\n",
+                    name_of(c, what, format).c_str(), simulated * 1e3, real, measured * 1e3, simulated / measured,
+                    std::exp(log_sum / count));
+        std::fflush(stdout);
+    };
     const auto measure = [&](auto c, role what, gradkern::data_format format) {
         if (!std::regex_search(name_of(c, what, format), wanted)) return;
         const std::int64_t i = number++;
         if (i % every != i / every % every)
             return;  // in each so many rows at another place: else some roles are never met
         if (images > 0) c.batch = images;
-        const double one = makespan(time_tasks(c, what, format, 1), 1);
+        if (real > 0) return compare(c, what, format);
+        const double one = simulated_time(c, what, format, 1);
         summary& s = groups[std::string(role_names[static_cast<int>(what)]) +
                             (format == gradkern::data_format::ncx ? "/NCX" : "/NXC")];
         std::printf("%-50s %9.4f ms ", name_of(c, what, format).c_str(), one * 1e3);
-        for (std::size_t i = 0; i < worker_counts.size(); ++i) {
-            const int workers = worker_counts[i];
-            const double all = makespan(time_tasks(c, what, format, workers), workers) + fork_join;
+        for (std::size_t w = 0; w < worker_counts.size(); ++w) {
+            const int workers = worker_counts[w];
+            const double all = simulated_time(c, what, format, workers);
             const double efficiency = one / (workers * all);
-            s.log_sum[i] += std::log(efficiency);
-            s.least[i] = s.count == 0 ? efficiency : std::min(s.least[i], efficiency);
+            s.log_sum[w] += std::log(efficiency);
+            s.least[w] = s.count == 0 ? efficiency : std::min(s.least[w], efficiency);
             std::printf(" %5.2f", efficiency);
         }
         ++s.count;

@@ -51,6 +51,9 @@ std::string choice_of(std::string_view line) {
     return kept;
 }
 
+/// What 64 workers need at most, whatever the layer of the zoo: a row that needs more differs from the table.
+constexpr std::size_t most_bytes_of_64 = std::size_t{64} << 20;
+
 /// Bytes of workspace for eight workers, if each that has a task takes as much as one alone.
 std::size_t bytes_of_workers(std::size_t one, std::string_view choice) {
     constexpr std::size_t workers = 8;
@@ -76,6 +79,7 @@ public:
             const std::size_t one = plan->workspace_bytes(1);
             const std::size_t eight = plan->workspace_bytes(8);
             const bool usual = eight == bytes_of_workers(one, choice);
+            if (plan->workspace_bytes(64) > most_bytes_of_64) choice += "more than 64 MB for 64 workers, ";
             choice += std::to_string(one) + " bytes";
             if (!usual) choice += ", for 8 workers " + std::to_string(eight);
         }

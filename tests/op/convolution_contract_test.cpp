@@ -98,6 +98,44 @@ void expect_no_influence_of_workers(random_source& random, const conv_case& c, g
     }
 }
 
+// What several tasks read is packed in a call of the executor of its own, by whichever worker in whatever order. An executor may say another number
+// of workers each time it is asked.
+TEST(convolution_contract, workers_share_what_is_packed) {
+    random_source random("convolution.shared");
+    int shared = 0;
+    for (const conv_row& row :
+         {conv_row{conv_operator::convolution, 4, 1, 256, 136, {14, 14}, 1, 1, 1, 0},
+          conv_row{conv_operator::convolution, 4, 1, 130, 260, {9, 9}, 3, 1, 1, 1},
+          conv_row{conv_operator::convolution_backward_data, 3, 1, 100, 300, {14, 15}, 1, 1, 1, 0},
+          conv_row{conv_operator::convolution_backward_data, 4, 1, 260, 130, {8, 8}, 3, 2, 1, 1},
+          conv_row{conv_operator::conv_transpose, 4, 1, 200, 150, {7, 9}, 2, 2, 1, 0}})
+        for (const gk::data_format format : {gk::data_format::ncx, gk::data_format::nxc}) {
+            const conv_case c = make_case(row, format, gk::weights_format::oix);
+            const tensors t(random, c, false);
+            t.fill_reals(random);
+            test_tensor<float> expected(c.result());
+            ASSERT_TRUE(t.run(c, expected).ok());
+            test_tensor<float> out(c.result());
+            for (const gk::algorithm a : {gk::algorithm::automatic, gk::algorithm::dense, gk::algorithm::dense_packed,
+                                          gk::algorithm::pointwise, gk::algorithm::narrow_output}) {
+                const planned p = t.plan(c, out, a);
+                if (refuses_algorithm(p.status)) continue;
+                for (const std::ptrdiff_t workers : {2, 3, 16, 64}) {
+                    const std::size_t bytes = p.workspace_bytes(workers);
+                    shuffling_executor executor(workers);
+                    expect_same_bits(c, t, expected, p, out, bytes, 3, executor);
+                    shared += executor.calls() > workers ? 1 : 0;
+                    for (const bool one_first : {false, true}) {
+                        fickle_executor fickle(std::min<std::ptrdiff_t>(workers, 8), one_first);
+                        expect_same_bits(c, t, expected, p, out, bytes, 0, fickle);
+                    }
+                    if (::testing::Test::HasFatalFailure()) return;
+                }
+            }
+        }
+    EXPECT_GE(shared, 10);
+}
+
 // Sums that are one task for one worker are split by channels for several.
 TEST(convolution_contract, weight_gradients_of_few_channels_use_every_worker) {
     random_source random("convolution.few_channels");

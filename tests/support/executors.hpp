@@ -74,4 +74,23 @@ private:
     std::ptrdiff_t workers_;
 };
 
+/// Reports another number of threads each time: `workers` and 1 in turns. Runs the calls on threads.
+class fickle_executor {
+public:
+    fickle_executor(std::ptrdiff_t workers, bool one_first) : workers_(workers), says_one_(one_first) {}
+
+    template <class F>
+    void parallel_for(std::ptrdiff_t n, const F& fn) const {
+        thread_executor(n).parallel_for(n, fn);
+    }
+    [[nodiscard]] std::ptrdiff_t concurrency() noexcept {
+        says_one_ = !says_one_;
+        return says_one_ ? workers_ : 1;
+    }
+
+private:
+    std::ptrdiff_t workers_;
+    bool says_one_;
+};
+
 }  // namespace gradkern_test

@@ -105,7 +105,7 @@ struct step_costs {
     double depthwise_term = 1.7;        ///< a term of a depthwise tile whose windows do not slide
     double transposed_output = 32;      ///< an output of depthwise tiles in NCX, both sides of which are transposed
     double packed_weights = 40;         ///< packing weights for a block, in pixels: 1 % of 4096
-    double packed_pixel = 0.25;         ///< packing a pixel, in pixels of a 1x1 kernel
+    double packed_number = 16;          ///< packing a number of a pixel, in products
     std::int64_t packed_window = 144;   ///< taps of depthwise windows from which on packing pays
     std::int64_t transposed_value = 1;  ///< transposing a value of a 1x1 kernel's side, in vectors of products
     double packed_chunk = 2;            ///< packing a number of a chunk, in products of weight gradients
@@ -116,6 +116,8 @@ struct step_costs {
     double narrow_tile = 1.25;   ///< times the products of weight gradients in tiles of one vector, or one and a half
     double shared_lines = 1.15;  ///< the same of groups of few channels, of which lines of the cache hold several
     double task = 1500;          ///< beginning a task, in terms of a pixel
+    double fork = 10000;         ///< another pass of the executor, in the same: 5 us
+    double read_shared = 0.5;    ///< reading what others packed, in times of packing it
     double phases = 1.4;         ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 

@@ -10,6 +10,7 @@
 
 #include <gradkern/detail/conv/dense.hpp>
 #include <gradkern/detail/conv/panel_tasks.hpp>
+#include <gradkern/detail/conv/pointwise.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/tile_plan.hpp>
@@ -261,6 +262,7 @@ TEST(conv_tasks, workers_share_out_blocks_and_panels) {
                     g.axes = {};
                     g.axes[1] = g.axes[2] = {extent, extent, 3, 1, 1, 1, 1};
                     g.panels = detail::make_weight_panels(g, lane_inputs::broadcast, tile_numbers::f32, 16);
+                    g.panel_channels = 16;
                     g.tasks.panels = g.tasks.fused = panels;
                     g.tasks.each = g.single_worker_panels = std::min(each, panels);
                     g.tasks.blocks = detail::choose_blocks(g, {.pixels = 4096, .floats = 1 << 17, .pixel_floats = 0});
@@ -295,74 +297,175 @@ detail::tile_plan packed_layer(std::int64_t channels, std::int64_t extent) {
     return detail::make_tile_plan(p, detail::dense_packed_path::choice(p));
 }
 
-// Packed weights are kept where several blocks have several panels: each task of a block has its own memory, the first block fills it,
-// and no slice is larger than that of one worker.
-TEST(conv_tasks, workers_keep_the_weights_of_all_panels) {
+/// What a walk over the tasks of a pass packs: how often the weights of each panel, and the activations of each block, and where.
+struct packings {
+    std::vector<int> weights, blocks;
+    std::vector<std::int64_t> weights_at, blocks_at;
+
+    explicit packings(const detail::panel_tasks& t)
+        : weights(static_cast<std::size_t>(t.panels)),
+          blocks(static_cast<std::size_t>(t.blocks.count())),
+          weights_at(weights.size(), -1),
+          blocks_at(blocks.size(), -1) {}
+    void walk(const detail::panel_plan& g, const detail::panel_run& run, std::int64_t tasks, const std::byte* slice) {
+        detail::worker_buffers buffers;
+        for (std::int64_t n = 0; n < tasks; ++n) {
+            const detail::panel_task task(g, run, n, slice, buffers);
+            std::size_t block = 0;
+            while (run.tasks.blocks[static_cast<std::int64_t>(block)].first != task.box.first ||
+                   run.tasks.blocks[static_cast<std::int64_t>(block)].first_image != task.box.first_image)
+                ++block;
+            const std::int64_t bytes = g.panel_floats * g.real.bytes;
+            for (std::int64_t i = 0; i < task.panels; ++i) {
+                const auto panel = static_cast<std::size_t>(task.first_panel + i);
+                if (task.new_weights) {
+                    ++weights[panel];
+                    weights_at[panel] = task.scratch.at_weights + i * bytes;
+                } else if (!task.packs_only) {  // reads what was packed there
+                    EXPECT_EQ(weights_at[panel], task.scratch.at_weights + i * bytes);
+                }
+            }
+            if (task.new_source) {
+                ++blocks[block];
+                blocks_at[block] = task.scratch.at_packed;
+            } else if (!task.packs_only) {
+                EXPECT_EQ(blocks_at[block], task.scratch.at_packed);
+            }
+            EXPECT_EQ(task.packs_only, run.pass == detail::task_pass::pack);
+        }
+    }
+};
+
+/// Memory that `begin` ... lie in: `count` arrays of so many bytes, apart from one another.
+void expect_apart(std::vector<std::int64_t> begin, std::int64_t bytes, std::int64_t first, std::int64_t end) {
+    std::sort(begin.begin(), begin.end());
+    for (std::size_t i = 0; i < begin.size(); ++i) {
+        EXPECT_GE(begin[i], first);
+        EXPECT_LE(begin[i] + bytes, i + 1 < begin.size() ? begin[i + 1] : end);
+    }
+}
+
+// One worker packs the weights of a panel once where it keeps them; several pack what they share once, in the first pass, each array in
+// memory of its own behind one another, and read it there in the second pass.
+TEST(conv_tasks, pack_once_what_is_shared) {
     int kept = 0;
+    int shared_weights = 0;
+    int shared_pixels = 0;
     for (const std::int64_t channels : {40, 130, 1000})
         for (const std::int64_t extent : {9, 70, 200})
             for (const std::int64_t workers : {1, 2, 16, 1000}) {
                 const detail::tile_plan g = packed_layer(channels, extent);
-                const detail::panel_tasks t = detail::tasks_for(g, workers);
-                const detail::task_scratch one = detail::tasks_for(g, 1).scratch;
-                if (workers > 1) {
-                    EXPECT_LE(t.scratch.slice_bytes, std::max(one.slice_bytes, detail::lay_out(g, t).slice_bytes));
+                detail::panel_run run{detail::tasks_for(g, workers)};
+                const detail::panel_tasks& t = run.tasks;
+                std::vector<std::byte> memory(static_cast<std::size_t>(t.scratch.shared_bytes) + 1);
+                const std::byte* const slice = memory.data() + t.scratch.shared_bytes;
+                run.shared = memory.data();
+                packings packed(t);
+                if (workers == 1) {
+                    EXPECT_FALSE(t.shares_pixels);
+                    packed.walk(g, run, t.count(), slice);
+                    for (const int n : packed.weights) {
+                        EXPECT_EQ(n, t.shares_weights ? 1 : static_cast<int>(t.per_block() > 1 ? t.blocks.count() : 1));
+                    }
+                    kept += static_cast<int>(t.shares_weights);
+                } else if (t.shares()) {
+                    EXPECT_LE(detail::makespan(g, t, workers),
+                              detail::makespan(g, detail::tasks_for(g, workers, 0), workers));
+                    packed.walk(g, run, run.begin_packing(), slice);
+                    for (const int n : packed.weights) EXPECT_EQ(n, t.shares_weights ? 1 : 0);
+                    for (const int n : packed.blocks) EXPECT_EQ(n, t.shares_pixels ? 1 : 0);
+                    const std::int64_t begin = memory.data() - slice;
+                    const std::int64_t pixels =
+                        t.shares_pixels ? t.blocks.count() * t.scratch.packed_bytes : std::int64_t{0};
+                    if (t.shares_weights)
+                        expect_apart(packed.weights_at, g.panel_floats * g.real.bytes, begin + pixels, 0);
+                    if (t.shares_pixels) expect_apart(packed.blocks_at, t.scratch.packed_bytes, begin, begin + pixels);
+                    run.begin_computing();
+                    packings computed = packed;
+                    computed.walk(g, run, t.count(), slice);
+                    // nothing again
+                    EXPECT_TRUE(!t.shares_weights || computed.weights == packed.weights);
+                    EXPECT_TRUE(!t.shares_pixels || computed.blocks == packed.blocks);
+                    shared_weights += static_cast<int>(t.shares_weights);
+                    shared_pixels += static_cast<int>(t.shares_pixels);
                 }
-                detail::worker_buffers buffers;
-                std::vector<bool> filled(static_cast<std::size_t>(t.panels));
-                std::int64_t last = -1;
-                for (std::int64_t n = 0; n < t.count(); ++n) {
-                    const detail::panel_task task(g, t, n, buffers);
-                    const auto first = static_cast<std::size_t>(task.first_panel);
-                    EXPECT_EQ(task.new_weights, t.kept > 0 ? !filled[first] : task.first_panel != last);
-                    last = task.first_panel;
-                    for (std::int64_t i = 0; i < task.panels; ++i) filled[first + static_cast<std::size_t>(i)] = true;
-                    EXPECT_EQ(task.scratch.at_weights - t.scratch.at_weights,
-                              t.kept * task.first_panel * g.panel_floats * g.real.bytes);
-                    EXPECT_LE(task.scratch.at_weights + task.panels * g.panel_floats * g.real.bytes,
-                              t.scratch.slice_bytes);
-                }
-                kept += static_cast<int>(t.kept);
-                EXPECT_LE(t.kept, t.blocks.count() - 1);
             }
-    EXPECT_GE(kept, 5);
+    EXPECT_GE(kept, 2);
+    EXPECT_GE(shared_weights, 3);
+    EXPECT_GE(shared_pixels, 3);
 }
 
 // Runs with the workspace that was asked for have the tasks that were planned for it. With less, their slices fit, and they take no longer
-// than the tasks for all workers or those for as many as have memory for these, whichever are faster.
+// than the tasks for all workers or those for as many as have memory for these, whichever are faster, where nothing is shared.
 TEST(conv_tasks, fit_the_workspace) {
     int fewer = 0;
+    int sharing = 0;
     for (const std::int64_t channels : {40, 130, 1000})
         for (const std::int64_t extent : {9, 70, 200})
             for (const std::int64_t workers : {1, 2, 3, 16, 1000}) {
                 const detail::tile_plan g = packed_layer(channels, extent);
                 const detail::panel_tasks planned = detail::tasks_for(g, workers);
-                const auto workspace_of = [](const detail::panel_tasks& t, std::int64_t slices) {
-                    return detail::workspace_for(t.scratch.slice_bytes, slices);
-                };
-                const std::size_t asked = workspace_of(planned, std::min(workers, planned.count()));
-                const std::size_t least = workspace_of(detail::tasks_for(g, 1), 1);
+                const std::size_t asked = detail::workspace_of(planned, workers);
+                const std::size_t least = detail::workspace_of(detail::tasks_for(g, 1), 1);
                 std::vector<std::byte> memory(std::max(asked, least));
                 const detail::panel_tasks all = detail::tasks_within(g, workers, memory);
                 EXPECT_EQ(all.count(), planned.count());
                 EXPECT_EQ(all.scratch.slice_bytes, planned.scratch.slice_bytes);
-                EXPECT_EQ(all.kept, planned.kept);
+                EXPECT_EQ(all.scratch.shared_bytes, planned.scratch.shared_bytes);
                 const detail::panel_tasks small = detail::tasks_for(g, workers, 0);
+                EXPECT_TRUE(workers == 1 || !small.shares());
                 for (std::size_t bytes = least; bytes < asked; bytes += (asked - least) / 5 + 1) {
                     const std::span<std::byte> some = std::span(memory).first(bytes);
                     const auto time = [&](const detail::panel_tasks& t) {
-                        const std::int64_t slices = detail::slices(some, t.scratch.slice_bytes).count();
+                        const std::int64_t slices = detail::slices_of(t, some).count();
                         return detail::makespan(g, t, std::clamp<std::int64_t>(slices, 1, workers));
                     };
                     const detail::panel_tasks t = detail::tasks_within(g, workers, some);
-                    EXPECT_LE(t.scratch.slice_bytes, static_cast<std::int64_t>(bytes));
+                    EXPECT_LE(detail::workspace_of(t, 1), bytes);
+                    EXPECT_GE(detail::slices_of(t, some).count(), 1);
                     EXPECT_LE(time(t), time(small));
-                    const std::int64_t most = detail::slices(some, small.scratch.slice_bytes).count();
+                    const std::int64_t most = detail::slices_of(small, some).count();
                     EXPECT_LE(time(t), time(detail::tasks_for(g, std::clamp<std::int64_t>(most, 1, workers), 0)));
                     ++fewer;
+                    sharing += static_cast<int>(t.shares());
                 }
             }
     EXPECT_GE(fewer, 20);
+    EXPECT_GE(sharing, 1);
+}
+
+// Nothing is kept or shared that is not packed: weights that are read in place have no memory.
+TEST(conv_tasks, share_only_what_is_packed) {
+    int in_place = 0;
+    for (const std::int64_t channels : {64, 512})
+        for (const std::int64_t workers : {1, 2, 16}) {
+            detail::conv_problem p{};
+            static_cast<conv_equation&>(p) = small_equation(side::small, 1, channels, 128);
+            p.batch = 2;
+            p.axes[1] = {};
+            p.axes[2] = {.large = 3136, .small = 3136};
+            p.in = p.out = {channels * 3136, 3136, 3136, 3136, 1};
+            p.weights = {.in = 1, .out = channels, .run = 128};
+            p.is_wide = true;
+            const detail::pointwise_plan g = detail::pointwise_path::make(p);
+            in_place += g.weights_source == detail::source_kind::in_place ? 1 : 0;
+            const detail::panel_tasks t = detail::tasks_for(g, workers);
+            EXPECT_TRUE(!t.shares_weights || g.panel_floats > 0);
+            EXPECT_TRUE(!t.shares() || t.scratch.shared_bytes > 0);
+        }
+    EXPECT_EQ(in_place, 6);
+}
+
+// Bytes of weights that cannot be counted are not kept: so many groups that their product with the floats of a panel wraps.
+TEST(conv_tasks, keep_no_weights_beyond_count) {
+    for (const std::int64_t panels : {std::int64_t{3}, std::int64_t{1} << 40, (std::int64_t{1} << 62) / 16385 + 1}) {
+        detail::tile_plan g = packed_layer(40, 70);
+        g.tasks.panels = g.tasks.fused = g.group_panels = panels;
+        g.panel_floats = std::int64_t{1} << 20;
+        const detail::panel_tasks t = detail::tasks_for(g, 1);
+        EXPECT_FALSE(t.shares()) << panels;
+        EXPECT_GE(t.scratch.slice_bytes, g.panel_floats);
+    }
 }
 
 TEST(conv_blocks, keep_to_their_budget_and_cover_the_outputs) {

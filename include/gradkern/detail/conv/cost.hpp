@@ -24,7 +24,7 @@ struct conv_counts {
     double lines = 1;        // of outputs
     double pixels = 1;
 };
-[[nodiscard]] constexpr conv_counts count_terms(const conv_problem& p, int vectors = 1) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr conv_counts count_terms(const conv_problem& p, int vectors = 1) noexcept {
     const bool single = p.in_channels == 1 && p.groups == 1 && p.are_lines();
     const double segment = target.cost.segment / static_cast<double>(single ? p.axes[2].kernel : 1);
     conv_counts n{.terms = static_cast<double>(p.in_channels) + segment / vectors};

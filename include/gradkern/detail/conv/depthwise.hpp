@@ -41,7 +41,7 @@ namespace detail {
 }
 
 /// In place where channels are neighbours and each lane reads one of its own.
-[[nodiscard]] constexpr tile_choice depthwise_choice(const conv_problem& p, bool slides) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr tile_choice depthwise_choice(const conv_problem& p, bool slides) noexcept {
     if (!p.is_depthwise()) return {.inputs = lane_inputs::own, .source = source_kind::packed};
     const bool in_16bit = depthwise_in_16bit(p);
     const bool in_place = in_16bit || (p.is_wide && p.in[1] == 1 && !(slides && packs_windows(p)));

@@ -312,9 +312,9 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const depthwise_lines_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    line_tiles<Real> tiles(g, call.tasks.scratch, slice);
+    line_tiles<Real> tiles(g, call.run.tasks.scratch, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
-    for_each_task(g, call.tasks, next, [&](const panel_task& t) {
+    for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
         for (std::int64_t j = 0; t.new_weights && j < t.panels; ++j) {
             std::array<Real, static_cast<std::size_t>(part_terms)> taps;
             pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data());

@@ -84,7 +84,7 @@ struct narrow_output_path {
     /// Whether it costs less than panels that output channels leave mostly empty. 1x1 kernels use too seldom what is packed. Output
     /// channels of one panel gain so much that strides of data gradients may cut lines short, and lines be packed more often. Strides
     /// above the kernel would have phases without taps, as many as there are columns.
-    [[nodiscard]] static constexpr bool costs_less(const conv_problem& p) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p) noexcept {
         const bool is_one_panel = p.out_channels <= most_panel_rows;
         for (const shape::axis& a : p.axes)
             if (a.stride != 1 && (p.is_forward() || !is_one_panel || a.stride > a.kernel)) return false;
@@ -201,14 +201,15 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const narrow_output_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    auto* const packed = array_at<Real>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
-    for_each_task(g, call.tasks, next, [&](const panel_task& t) {
+    for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
+        auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
         auto* const weights = array_at<Real>(slice, t.scratch.at_weights);
         if (t.new_weights) pack_row_weights(g, t, call.weights, weights);
         const packed_box read = reads_of(g.axes, g.outputs, t.box, g.panels.terms);
         const std::int64_t pitch = row_pitch(read.extent[2]);
         if (t.new_source) pack_lines(g, call.src + t.group * g.in_channels * g.in[1], read, pitch, packed);
+        if (t.packs_only) return;
         for_each_pixel_panel(g, call, t, weights, g.panels.floats, [&](const pixel_panel<Real>& panel) {
             compute_lines(g, panel, packed, pitch, read, t.box, terms, array_at<Real>(slice, g.at_transposed));
         });

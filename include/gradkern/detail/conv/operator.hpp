@@ -39,24 +39,30 @@ namespace detail {
 template <class Src, class Weights, class Dst>
 void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
-    call.tasks = tasks_within(panel_plan_of(plan), executor.concurrency(), workspace);
-    const slices memory(workspace, call.tasks.scratch.slice_bytes);
-    run_tasks(executor, call.tasks.count(), memory, [&](std::byte* slice, auto&& next) {
+    panel_run& run = call.run;
+    run.tasks = tasks_within(panel_plan_of(plan), executor.concurrency(), workspace);
+    run.shared = slices(workspace, run.tasks.scratch.shared_bytes)[0];
+    const slices memory = slices_of(run.tasks, workspace);
+    const bool is_alone = executor.concurrency() <= 1 || memory.count() <= 1;
+    if (is_alone) executor = {};  // whatever it says next: one worker packs what it reads
+    const auto worker = [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
-    });
+    };
+    if (run.tasks.shares() && !is_alone) {
+        run_tasks(executor, run.begin_packing(), memory, worker);
+        run.begin_computing();
+    }
+    run_tasks(executor, run.tasks.count(), memory, worker);
 }
 
 /// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.
 class planned_conv {
 public:
     /// Bytes of workspace that let `workers` tasks run at once; any workspace of at least workspace_bytes(1) is accepted.
-    [[nodiscard]] std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
+    [[nodiscard]] GRADKERN_NOINLINE std::size_t workspace_bytes(std::ptrdiff_t workers = 1) const noexcept {
         const panel_plan& g = panel_plan_of(plan_);
-        const std::size_t least = workspace_for(tasks_for(g, 1).scratch.slice_bytes, 1);
-        if (workers <= 1) return least;
-        const panel_tasks tasks = tasks_for(g, workers);
-        return std::max(least,
-                        workspace_for(tasks.scratch.slice_bytes, std::min<std::int64_t>(workers, tasks.count())));
+        const std::size_t least = workspace_of(tasks_for(g, 1), 1);
+        return workers <= 1 ? least : std::max(least, workspace_of(tasks_for(g, workers), workers));
     }
 
     /// Whether the least scratch is known to fit the stack of calls, without a plan of it: no more products per output than
@@ -70,7 +76,7 @@ public:
         out << op_ << ": " << name_of(path_) << (g.panels.has_pairs() ? ", dot_bf16" : "") << ", activations "
             << (g.in_place() ? "in place" : "packed") << ", " << g.group_panels << " panels of " << g.panel_channels
             << " channels, " << g.tasks.blocks.count() << " blocks, " << g.tasks.count() << " tasks, "
-            << tasks_for(g, 1).scratch.slice_bytes << " bytes a worker, " << isa_name;
+            << scratch_bytes(tasks_for(g, 1), 1) << " bytes a worker, " << isa_name;
         return out.size();
     }
 

@@ -24,12 +24,14 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Byte offsets in a slice of the arrays that grow with a task.
+/// Byte offsets of the arrays that grow with a task: in its slice, or in what workers share.
 struct task_scratch {
     std::int64_t at_packed = 0;   // activations
     std::int64_t at_results = 0;  // of a block
     std::int64_t at_weights = 0;
     std::int64_t slice_bytes = 0;
+    std::int64_t shared_bytes = 0;
+    std::int64_t packed_bytes = 0;  // of the activations of a block
 };
 
 /// Blocks x panels, numbered by blocks.
@@ -39,13 +41,16 @@ struct panel_tasks {
     std::int64_t panels = 0;  // over all groups
     std::int64_t fused = 0;   // those that share tasks: all, or all but the last one
     std::int64_t each = 1;    // panels of a task
-    std::int64_t kept = 0;    // 1: a worker keeps the packed weights of all panels for the next blocks
     std::int64_t joined = 0;  // 1: the last panel goes with the one before it, whose lanes it shares
+    // What is packed once, in memory beside the slices; else tasks pack what their worker has not packed just before.
+    bool shares_weights = false;
+    bool shares_pixels = false;
 
     [[nodiscard]] constexpr std::int64_t per_block() const noexcept {
         return shape::ceil_div(fused - joined, each) + panels - fused;
     }
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return blocks.count() * per_block(); }
+    [[nodiscard]] constexpr bool shares() const noexcept { return shares_weights || shares_pixels; }
     /// The panels [first, last) of a task of a block.
     [[nodiscard]] constexpr std::array<std::int64_t, 2> panels_of(std::int64_t task_of_block) const noexcept {
         const std::int64_t first = task_of_block * each;
@@ -88,7 +93,7 @@ struct panel_plan : conv_equation {
     term_list_layout terms{};
     std::int64_t position_pixels = 1;  // pixels of a position of the blocks
     std::int64_t least_block = 64;     // positions that blocks are not cut below
-    bool may_keep_weights = false;     // from block to block: not least scratch, nor the few of depthwise layers
+    bool may_share = false;  // what is packed, among tasks: not least scratch, nor the few weights of depthwise layers
 
     [[nodiscard]] constexpr bool in_place() const noexcept { return source == source_kind::in_place; }
     /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
@@ -111,7 +116,7 @@ struct panel_plan : conv_equation {
 }
 
 /// Floats of the buffer for what the largest block reads. A block of several pixels a position reads those that it writes.
-[[nodiscard]] constexpr std::int64_t packed_floats(const panel_plan& g, const box_grid& b) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr std::int64_t packed_floats(const panel_plan& g, const box_grid& b) noexcept {
     if (g.position_pixels > 1) return row_pitch(block_outputs(g, b)) * g.budget.pixel_floats;
     return buffer_floats(g, g.budget, b.images(), {b.box(0), b.box(1), b.box(2)});
 }
@@ -121,11 +126,24 @@ struct panel_plan : conv_equation {
     task_scratch s;
     if (t.count() == 0) return s;
     slice_layout slice = g.fixed;
-    s.at_packed = slice.reserve(g.spare_floats + packed_floats(g, t.blocks), g.real.bytes);
+    slice_layout shared;
+    const std::int64_t pixels = g.spare_floats + packed_floats(g, t.blocks);
+    if (t.shares_pixels) {
+        s.at_packed = shared.reserve(pixels, g.real.bytes);
+        s.packed_bytes = shared.bytes();
+        shared.reserve(s.packed_bytes * (t.blocks.count() - 1), 1);
+    } else {
+        s.at_packed = slice.reserve(pixels, g.real.bytes);
+    }
     s.at_results = slice.reserve(block_outputs(g, t.blocks) * g.result_floats, g.real.bytes);
-    // the last array, which grows where weights are kept
-    s.at_weights = slice.reserve((t.each + t.joined) * g.panel_floats, g.real.bytes);
+    if (t.shares_weights) {
+        s.at_weights = shared.reserve(t.panels * g.panel_floats, g.real.bytes);
+    } else {
+        s.at_weights = slice.reserve((t.each + t.joined) * g.panel_floats, g.real.bytes);
+    }
+    if (t.shares() && slice.bytes() == 0) slice.reserve(1, 1);  // offsets of what is shared count from a slice
     s.slice_bytes = slice.bytes();
+    s.shared_bytes = shared.bytes();
     return s;
 }
 
@@ -135,60 +153,78 @@ struct panel_plan : conv_equation {
     const auto pixels = static_cast<double>(block_outputs(g, t.blocks));
     const auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
     const auto terms = static_cast<double>(std::max<std::int64_t>(g.panels.terms * g.taps(), 1));
-    // Nothing is packed, or each channel of each pixel that is read.
-    const auto channels = static_cast<double>(std::max<std::int64_t>(g.budget.pixel_floats, 1));
-    const double packed = target.cost.packed_pixel / static_cast<double>(g.taps()) *
-                          static_cast<double>(packed_floats(g, t.blocks)) / channels;
-    const double task = panels * (pixels + target.cost.packed_weights) + packed + target.cost.task / terms;
-    return static_cast<double>(shape::ceil_div(t.count(), workers)) * task;
+    const auto most_of = [&](std::int64_t tasks) { return static_cast<double>(shape::ceil_div(tasks, workers)); };
+    double packed = target.cost.packed_number * static_cast<double>(packed_floats(g, t.blocks)) /
+                    (terms * static_cast<double>(std::max<std::int64_t>(g.panel_channels, 1)));
+    double weights = target.cost.packed_weights * panels;
+    double shared = t.shares() ? target.cost.fork / terms : 0;
+    if (t.shares_weights) {
+        shared += most_of(t.per_block()) * weights;
+        weights *= target.cost.read_shared;
+    }
+    if (t.shares_pixels) {
+        shared += most_of(t.blocks.count()) * packed;
+        packed *= target.cost.read_shared;
+    }
+    return shared + most_of(t.count()) * (panels * pixels + weights + packed + target.cost.task / terms);
 }
 
-/// Bytes that the slices of all workers keep to where they can.
+/// Bytes that the slices of all workers, and what they share, keep to where they can.
 inline constexpr std::int64_t most_scratch = std::int64_t{60} << 20;
-
-/// Bytes of packed weights that a worker keeps, at most: reading them from the last-level cache is faster than packing them again.
+/// Bytes of packed weights that one worker keeps for the next blocks, at most: reading them from the last-level cache is faster than packing
+/// them again.
 inline constexpr std::int64_t most_kept_weights = std::int64_t{8} << 20;
-/// Tasks of a block, at most, where weights are kept: a worker has a bit for each.
-inline constexpr std::int64_t most_kept_tasks = 64;
 
-/// Lays out the scratch of tasks. Workers keep packed weights from block to block if their slices do not exceed `most` bytes then, and
-/// need no workspace where they needed none before.
-GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, std::int64_t most) noexcept {
-    t.scratch = lay_out(g, t);
-    if (!g.may_keep_weights || t.blocks.count() < 2 || t.per_block() < 2 || t.per_block() > most_kept_tasks) return;
-    const std::int64_t weights = t.panels * g.panel_floats * g.real.bytes;
-    const std::int64_t bytes = t.scratch.at_weights + shape::ceil_div(weights, cache_line) * cache_line;
-    const bool leaves_stack = t.scratch.slice_bytes <= stack_slice && bytes > stack_slice;
-    if (weights > most_kept_weights || bytes > most || leaves_stack) return;
-    t.kept = 1;
-    t.scratch.slice_bytes = bytes;
+/// Bytes of the slices of so many workers, and of what they share: INT64_MAX, if they are more.
+[[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t scratch_bytes(const panel_tasks& t,
+                                                                     std::int64_t workers) noexcept {
+    const shape::checked bytes =
+        shape::checked(t.scratch.slice_bytes) * std::min(workers, t.count()) + t.scratch.shared_bytes;
+    return bytes.ok() ? bytes.value() : INT64_MAX;
+}
+
+/// Several workers share what is packed for several tasks, up to a third of the memory each. Not in groups, whose weights are few, and
+/// nothing, unless `shares`.
+GRADKERN_COLD constexpr void choose_shared(const panel_plan& g, panel_tasks& t, bool shares) noexcept {
+    const std::int64_t most = most_scratch / 3 / g.real.bytes;
+    shares = shares && g.groups == 1;
+    t.shares_weights = shares && t.blocks.count() > 1 && g.panel_floats > 0 && t.panels <= most / g.panel_floats;
+    t.shares_pixels = shares && t.per_block() > 1 && g.budget.pixel_floats > 0 &&
+                      packed_floats(g, t.blocks) <= most / t.blocks.count();
 }
 
 /// The tasks of the plan, or smaller ones for several workers.
-[[nodiscard]] GRADKERN_COLD constexpr panel_tasks smaller_tasks(const panel_plan& g, std::int64_t workers) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr panel_tasks smaller_tasks(const panel_plan& g, std::int64_t workers,
+                                                                bool shares) noexcept {
     panel_tasks best = g.tasks;
+    choose_shared(g, best, shares);
     best.scratch = lay_out(g, best);
-    // Smaller while all slices exceed their limit, and smaller tasks have much smaller ones: windows that reach far read as much for
+    // Smaller while slices exceed their limit, and smaller tasks have much smaller ones: windows that reach far read as much for
     // a part of a block.
-    while (best.scratch.slice_bytes > most_scratch / std::min<std::int64_t>(workers, best.count())) {
+    while (scratch_bytes(best, workers) > most_scratch) {
         panel_tasks smaller = best;
         if (best.each > 1) {
             smaller.each = (best.each + 1) / 2;
         } else if (positions_of(best.blocks) > g.least_block) {
             smaller.blocks = best.blocks.smaller(std::max(positions_of(best.blocks) / 2, g.least_block));
         }
+        choose_shared(g, smaller, shares);
         smaller.scratch = lay_out(g, smaller);
         if (smaller.scratch.slice_bytes > best.scratch.slice_bytes / 4 * 3) break;
         best = smaller;
     }
     if (has_many_tasks(best.count(), workers)) return best;
     double least = makespan(g, best, workers);
+    const std::int64_t most = std::max(scratch_bytes(best, workers), most_scratch);
     const box_grid blocks = best.blocks;
     for (panel_tasks t = best;; t.each = (t.each + 1) / 2) {
         for_smaller_boxes(blocks, t.per_block(), workers, g.least_block, [&](const box_grid& smaller) {
             t.blocks = smaller;
+            choose_shared(g, t, shares);
             const double time = makespan(g, t, workers);
             if (time >= least) return;
+            t.scratch = lay_out(g, t);
+            if (scratch_bytes(t, workers) > most) return;
             least = time;
             best = t;
         });
@@ -197,34 +233,70 @@ GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, s
     return best;
 }
 
-/// The tasks of so many workers, each of which has `room` bytes. Results have the same bits.
+/// Makes these tasks those of one worker, which keeps packed weights for the next blocks if it needs no workspace then where it needed none
+/// before.
+GRADKERN_COLD constexpr void serve_one(const panel_plan& g, panel_tasks& t) noexcept {
+    t.each = g.single_worker_panels;
+    t.scratch = lay_out(g, t);
+    if (!g.may_share || g.panel_floats == 0 || t.blocks.count() < 2 || t.per_block() < 2) return;
+    if (t.panels > most_kept_weights / g.real.bytes / g.panel_floats) return;
+    const task_scratch own = t.scratch;
+    t.shares_weights = true;
+    t.scratch = lay_out(g, t);
+    const bool leaves_stack = own.slice_bytes <= stack_slice && scratch_bytes(t, 1) > stack_slice;
+    t.shares_weights = !leaves_stack;
+    if (leaves_stack) t.scratch = own;
+}
+
+/// The tasks of so many workers, which share no more than so many bytes hold, slices included. Results have the same bits.
 [[nodiscard]] GRADKERN_NOINLINE constexpr panel_tasks tasks_for(const panel_plan& g, std::int64_t workers,
-                                                                std::int64_t room = INT64_MAX) noexcept {
+                                                                std::int64_t bytes = INT64_MAX) noexcept {
     workers = counted_workers(workers);
     panel_tasks t = g.tasks;
     if (t.count() == 0) return t;
-    t.each = g.single_worker_panels;
-    lay_out_kept(g, t, INT64_MAX);
-    if (workers == 1) return t;
-    const std::int64_t one = t.scratch.slice_bytes;  // any workspace holds it
-    t = smaller_tasks(g, workers);
-    lay_out_kept(g, t, std::min({one, most_scratch / workers, room}));
+    if (workers == 1) {
+        serve_one(g, t);
+        return t;
+    }
+    t = smaller_tasks(g, workers, false);
+    if (!g.may_share || bytes == 0) return t;
+    const panel_tasks sharing = smaller_tasks(g, workers, true);
+    const std::int64_t used = scratch_bytes(sharing, workers);
+    const bool is_less = scratch_bytes(t, workers) > most_scratch && used < scratch_bytes(t, workers);
+    const bool is_faster = used <= most_scratch && makespan(g, sharing, workers) < makespan(g, t, workers);
+    if (used <= bytes && (is_less || is_faster)) t = sharing;
     return t;
+}
+
+/// Bytes of a workspace in which so many workers run such tasks.
+[[nodiscard]] constexpr std::size_t workspace_of(const panel_tasks& t, std::int64_t workers) noexcept {
+    return workspace_for(scratch_bytes(t, workers), 1);
+}
+
+/// Slices of a workspace, behind what workers share.
+[[nodiscard]] GRADKERN_NOINLINE inline slices slices_of(const panel_tasks& t, std::span<std::byte> workspace) noexcept {
+    const slices shared(workspace, t.scratch.shared_bytes);
+    if (shared.count() == 0) workspace = {};
+    if (t.scratch.shared_bytes > 0 && shared.count() > 0)
+        workspace = workspace.subspan(static_cast<std::size_t>(shared[1] - workspace.data()));
+    return {workspace, t.scratch.slice_bytes};
 }
 
 /// The tasks of these workers where not all have memory.
 [[nodiscard]] GRADKERN_COLD inline panel_tasks scarce_tasks(const panel_plan& g, std::int64_t workers,
                                                             std::span<std::byte> workspace) noexcept {
-    const auto running = [&](const panel_tasks& t) {
-        return std::min(slices(workspace, t.scratch.slice_bytes).count(), workers);
-    };
-    // Tasks for all workers have small slices, so that many of them run; tasks for so many may have larger ones. What is left is for
-    // kept weights.
-    const panel_tasks small = tasks_for(g, workers, 0);
-    const std::int64_t most = std::max<std::int64_t>(running(small), 1);
-    panel_tasks t = tasks_for(g, most, static_cast<std::int64_t>(workspace.size()) / most - cache_line);
-    if (most > 1 && (running(t) == 0 || makespan(g, small, most) < makespan(g, t, running(t)))) t = small;
-    return t;
+    const auto running = [&](const panel_tasks& t) { return std::min(slices_of(t, workspace).count(), workers); };
+    // Tasks for all workers have small slices, so that many of them run; tasks for so many may have larger ones, or share something.
+    panel_tasks best = tasks_for(g, workers, 0);
+    const std::int64_t most = std::max<std::int64_t>(running(best), 1);
+    for (const std::int64_t bytes : {std::int64_t{0}, static_cast<std::int64_t>(workspace.size()) - cache_line}) {
+        const panel_tasks t = tasks_for(g, most, bytes);
+        const std::int64_t before = running(best);
+        const bool is_faster =
+            before == 0 || makespan(g, t, std::max<std::int64_t>(running(t), 1)) < makespan(g, best, before);
+        if (running(t) > 0 && is_faster) best = t;
+    }
+    return best;
 }
 
 /// The tasks of a run on these workers, or on as many as have memory.
@@ -232,15 +304,37 @@ GRADKERN_COLD constexpr void lay_out_kept(const panel_plan& g, panel_tasks& t, s
                                                                 std::span<std::byte> workspace) noexcept {
     workers = counted_workers(workers);
     panel_tasks t = tasks_for(g, workers);
-    if (slices(workspace, t.scratch.slice_bytes).count() < std::min(workers, t.count()))
-        t = scarce_tasks(g, workers, workspace);
+    if (slices_of(t, workspace).count() < std::min(workers, t.count())) t = scarce_tasks(g, workers, workspace);
     return t;
 }
+
+/// Which part of the tasks workers run: all of each, or first what they share.
+enum class task_pass : std::uint8_t { whole, pack, compute };
+
+/// The tasks of a run.
+struct panel_run {
+    panel_tasks tasks{};
+    std::byte* shared = nullptr;  // memory
+    task_pass pass = task_pass::whole;
+    std::int64_t first_pixels = INT64_MAX;  // from this number on, tasks pack the activations of a block
+
+    /// Goes over to tasks that pack what workers share; returns how many there are: the weights of the tasks of a block, then the activations
+    /// of each block.
+    [[nodiscard]] GRADKERN_COLD std::int64_t begin_packing() noexcept {
+        pass = task_pass::pack;
+        const std::int64_t weights = tasks.shares_weights ? tasks.per_block() : 0;
+        if (tasks.shares_pixels) first_pixels = weights;
+        return weights + (tasks.shares_pixels ? tasks.blocks.count() : 0);
+    }
+    void begin_computing() noexcept {
+        pass = task_pass::compute;
+        first_pixels = INT64_MAX;
+    }
+};
 
 /// What the buffers of a worker hold.
 struct worker_buffers {
     std::int64_t weights = -1;  // first panel
-    std::uint64_t kept = 0;     // weights of tasks of a block that are kept, a bit each
     std::int64_t source = -1;
 };
 
@@ -253,15 +347,19 @@ struct panel_task {
     std::int64_t first_channel;  // of the first panel: in its group, or in all where lanes run across them
     std::int64_t channels;       // of all panels, where they are of one group or lanes run across groups
     task_scratch scratch;
-    bool new_weights;  // whether they are not yet in the buffers of the worker
+    bool new_weights;  // whether they have to be packed
     bool new_source;
+    bool packs_only;  // what workers share: nothing is computed
 
-    GRADKERN_NOINLINE panel_task(const panel_plan& g, const panel_tasks& tasks, std::int64_t task,
+    GRADKERN_NOINLINE panel_task(const panel_plan& g, const panel_run& run, std::int64_t task, const std::byte* slice,
                                  worker_buffers& buffers) noexcept {
+        const panel_tasks& tasks = run.tasks;
         const std::int64_t per_block = tasks.per_block();
+        packs_only = run.pass == task_pass::pack;
+        const bool packs_pixels = task >= run.first_pixels;
+        task = packs_pixels ? (task - run.first_pixels) * per_block : task;
         const std::int64_t block = task / per_block;
-        const std::int64_t of_block = task % per_block;
-        const auto [first, last] = tasks.panels_of(of_block);
+        const auto [first, last] = tasks.panels_of(task % per_block);
         box = tasks.blocks[block];
         first_panel = first;
         panels = last - first;
@@ -270,15 +368,30 @@ struct panel_task {
         channels = std::min(panels * g.panel_channels, g.panels.lane_channels(g) - first_channel);
         scratch = tasks.scratch;
         new_weights = std::exchange(buffers.weights, first) != first;
-        if (tasks.kept > 0) {
-            scratch.at_weights += first * g.panel_floats * g.real.bytes;
-            const std::uint64_t bit = std::uint64_t{1} << of_block;
-            new_weights = (buffers.kept & bit) == 0;
-            buffers.kept |= bit;
-        }
         // Tasks that read the same channels of a group for the same outputs have the same source.
         const std::int64_t source = g.panels.across_groups() ? task : block * g.groups + group;
         new_source = std::exchange(buffers.source, source) != source;
+        if (tasks.shares()) find_shared(run, slice, block, first * g.panel_floats * g.real.bytes, packs_pixels);
+    }
+
+private:
+    /// Where the arrays are that workers share, and whether this task packs them: `weights` bytes precede its own.
+    GRADKERN_COLD void find_shared(const panel_run& run, const std::byte* slice, std::int64_t block,
+                                   std::int64_t weights, bool packs_pixels) noexcept {
+        const std::ptrdiff_t shared = run.shared - slice;
+        const bool is_whole = run.pass == task_pass::whole;  // of one worker, which runs them in order
+        if (run.tasks.shares_weights) {
+            scratch.at_weights += shared + weights;
+            new_weights = is_whole && block == 0;
+        }
+        if (run.tasks.shares_pixels) {
+            scratch.at_packed += shared + block * scratch.packed_bytes;
+            new_source &= is_whole;
+        }
+        if (packs_only) {
+            new_weights = !packs_pixels;
+            new_source = packs_pixels;
+        }
     }
 };
 
@@ -303,14 +416,15 @@ struct conv_call {
     const Weights* weights;
     const void* bias;  // null: none
     Dst* dst;
-    panel_tasks tasks;
+    panel_run run{};
 };
 
 /// Calls f(task) for the tasks of a worker.
 template <class Next, class F>
-inline void for_each_task(const panel_plan& g, const panel_tasks& tasks, const Next& next, const F& f) noexcept {
+inline void for_each_task(const panel_plan& g, const panel_run& run, const std::byte* slice, const Next& next,
+                          const F& f) noexcept {
     worker_buffers buffers;
-    for (std::int64_t task = next(); task >= 0; task = next()) f(panel_task(g, tasks, task, buffers));
+    for (std::int64_t task = next(); task >= 0; task = next()) f(panel_task(g, run, task, slice, buffers));
 }
 
 }  // namespace detail

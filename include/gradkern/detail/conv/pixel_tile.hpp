@@ -46,12 +46,12 @@ GRADKERN_COLD constexpr void choose_pixel_panels(panel_plan& g, const conv_probl
     g.panel_channels = p.out_channels <= wide_tile_rows ? wide_tile_rows : tile_rows;
     g.group_panels = shape::ceil_div(p.out_channels, g.panel_channels);
     g.tasks.panels = g.tasks.fused = g.group_panels * p.groups;
-    g.may_keep_weights = p.scratch == scratch_use::fast;
+    g.may_share = p.scratch == scratch_use::fast;
     if (p.groups == 1) g.tasks.fuse(g.panel_channels * g.panels.floats, g.real);
 }
 
 /// The scratch of a worker, beside packed activations.
-constexpr void lay_out_pixels(panel_plan& g, source_kind weights) noexcept {
+GRADKERN_COLD constexpr void lay_out_pixels(panel_plan& g, source_kind weights) noexcept {
     g.single_worker_panels = g.tasks.each;
     g.terms = reserve_terms(g.fixed, g, g.panels.blocks());
     g.spare_floats += most_tile_columns(g.real.lanes);

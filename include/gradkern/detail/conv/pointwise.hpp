@@ -146,9 +146,9 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    auto* const packed = array_at<Real>(slice, call.tasks.scratch.at_packed);
     term_list terms(slice, g.terms);
-    for_each_task(g, call.tasks, next, [&](const panel_task& t) {
+    for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
+        auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
         auto* const packed_weights = array_at<Real>(slice, t.scratch.at_weights);
         const Real* weights = packed_weights;
         std::int64_t weights_step = g.panels.floats;
@@ -158,6 +158,7 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
             weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
             weights_step = g.weights.out;
         }
+        if (t.packs_only && !t.new_source) return;
 
         const Src* const from = call.src + t.group * g.in_channels * g.in[1];
         const std::int64_t in_line = t.box.first[2] * g.segment;
@@ -185,6 +186,7 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
         if (t.new_source)
             pack_pixels(from, pixel_walk(g.batch, g.extents(), g.in, first + in_place), count - in_place, g.in[1],
                         g.in_channels, g.panels.has_pairs(), packed, rows);
+        if (t.packs_only) return;
         compute(packed, rows, first + in_place, count - in_place);
     });
 }

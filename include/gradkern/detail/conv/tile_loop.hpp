@@ -430,7 +430,7 @@ template <class Src, class Weights, class Dst, class Next>
 void run_path(const tile_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
               const Next& next) noexcept {
     using Real = accumulate_t<Src>;
-    for_each_task(g, call.tasks, next, [&](const panel_task& task) {
+    for_each_task(g, call.run, slice, next, [&](const panel_task& task) {
         tile_task<Real> t(g, task, slice);
         if (t.new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {
@@ -441,6 +441,7 @@ void run_path(const tile_plan& g, const conv_call<Src, Weights, Dst>& call, std:
             if (t.new_source) pack_task_activations(t, read, call.src, packed);
             t.read_packed(read, packed);
         }
+        if (t.packs_only) return;
         tile_loop<Real>(t, tile_element_of<Src, Weights, Dst>, reinterpret_cast<std::byte*>(call.dst),
                         call.bias != nullptr)
             .compute();

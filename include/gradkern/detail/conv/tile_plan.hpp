@@ -89,7 +89,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
            p.in[1] == 1 && p.out[1] == 1 && !p.accumulates();
 }
 
-[[nodiscard]] constexpr std::int64_t panel_width(const conv_problem& p, const tile_choice& c) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr std::int64_t panel_width(const conv_problem& p, const tile_choice& c) noexcept {
     const bool pairs = c.numbers == tile_numbers::bf16_pairs;
     if (p.takes_least_scratch()) return p.real.lanes;
     if (c.inputs == lane_inputs::broadcast) {
@@ -105,7 +105,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     return is_single ? p.real.lanes : p.real.narrow_lanes();
 }
 
-[[nodiscard]] constexpr panel_fusion choose_fusion(const conv_problem& p, const tile_choice& c) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr panel_fusion choose_fusion(const conv_problem& p, const tile_choice& c) noexcept {
     if (p.takes_least_scratch() || p.in[1] != 1 || p.out[1] != 1) return panel_fusion::none;
     if (c.slides && c.source == source_kind::packed && packs_windows(p)) return panel_fusion::none;
     if (p.groups > 1) {
@@ -128,7 +128,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
 }
 
 /// Limits of the blocks. Fused panels go over few pixels at a time, so that those are still in the cache for the next panel.
-[[nodiscard]] constexpr block_budget tile_budget(const tile_plan& t, bool least) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr block_budget tile_budget(const tile_plan& t, bool least) noexcept {
     // Panels that are not kept are packed again for each block. From 2 MB of weights on, half as many blocks gain more than a buffer in L2.
     const bool many_weights = t.in_channels * t.taps() >= shape::ceil_div(t.real.in_memory_of(4 * most_packed_floats),
                                                                           std::max<std::int64_t>(t.out_channels, 1));
@@ -161,7 +161,7 @@ inline constexpr std::int64_t least_packed_floats = 1024;
     t.panels = make_weight_panels(p, c.inputs, c.numbers, panel_width(p, c));
     t.source = c.source;
     t.slides = c.slides;
-    t.may_keep_weights = p.scratch == scratch_use::fast && !p.is_depthwise();
+    t.may_share = p.scratch == scratch_use::fast && !p.is_depthwise();
     t.fusion = choose_fusion(p, c);
     t.buffers_box = !least && !p.is_forward() && p.axes[2].stride > 1 && p.out[1] != 1;
     t.prefetching = p.is_cached(prefetched_from(p)) ? prefetch::none : prefetch::ahead;

@@ -75,8 +75,9 @@ struct weight_panels {
     }
 };
 
-[[nodiscard]] constexpr weight_panels make_weight_panels(const conv_equation& e, lane_inputs inputs,
-                                                         tile_numbers numbers, std::int64_t width) noexcept {
+[[nodiscard]] GRADKERN_COLD constexpr weight_panels make_weight_panels(const conv_equation& e, lane_inputs inputs,
+                                                                       tile_numbers numbers,
+                                                                       std::int64_t width) noexcept {
     weight_panels p{.inputs = inputs, .numbers = numbers, .width = width};
     p.terms = shape::ceil_div(e.in_channels, p.term_channels());
     // A multiple of 4 KB would send the stores of all taps to one cache set. Not where there is one block of channels: taps that

@@ -32,13 +32,12 @@ public:
         // Cut: images where a whole one fits, else the first axis of which one entry does; those before it are single.
         const std::array<std::int64_t, 4> whole{batch, extent[0], extent[1], extent[2]};
         std::array<std::int64_t, 4> size{1, extent[0], extent[1], extent[2]};
-        const auto fit = [&] { return fits(size[0], {size[1], size[2], size[3]}); };
         std::size_t cut = 0;
-        while (cut < 3 && !fit()) size[++cut] = 1;
+        while (cut < 3 && !fit(fits, size)) size[++cut] = 1;
         std::int64_t low = 1;  // the most of them; fits is monotone
         for (std::int64_t high = whole[cut]; low < high;) {
             size[cut] = low + (high - low + 1) / 2;
-            if (fit()) {
+            if (fit(fits, size)) {
                 low = size[cut];
             } else {
                 high = size[cut] - 1;
@@ -57,7 +56,7 @@ public:
     }
 
     /// The same positions in boxes of at most so many, none larger than these along any axis; at least one column.
-    [[nodiscard]] GRADKERN_NOINLINE constexpr box_grid smaller(std::int64_t positions) const noexcept {
+    [[nodiscard]] GRADKERN_COLD constexpr box_grid smaller(std::int64_t positions) const noexcept {
         return {batch_, extent_, [&](std::int64_t images, const std::array<std::int64_t, 3>& box) {
                     return images <= images_ && box[0] <= box_[0] && box[1] <= box_[1] && box[2] <= box_[2] &&
                            images * box[0] * box[1] * box[2] <= positions;
@@ -85,7 +84,12 @@ public:
     }
 
 private:
-    constexpr void count_boxes() noexcept {
+    template <class Fits>
+    [[nodiscard]] GRADKERN_NOINLINE static constexpr bool fit(const Fits& fits,
+                                                              const std::array<std::int64_t, 4>& size) noexcept {
+        return fits(size[0], {size[1], size[2], size[3]});
+    }
+    GRADKERN_NOINLINE constexpr void count_boxes() noexcept {
         planes_ = shape::ceil_div(extent_[0], box_[0]);
         rows_ = shape::ceil_div(extent_[1], box_[1]);
         columns_ = shape::ceil_div(extent_[2], box_[2]);
