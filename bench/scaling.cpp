@@ -129,12 +129,11 @@ constexpr std::array<int, 7> worker_counts{2, 4, 8, 16, 32, 64, 128};
 constexpr double fork_join = 5e-6;
 constexpr int rounds = 3;
 
-/// The calls of runs by so many workers, and the time that a run takes beside them.
+/// The calls of runs by so many workers.
 struct run_times {
     std::vector<call_times> calls;
     std::size_t call = 0;  // of this run, the next one
     double in_calls = 0;   // of this run
-    double beside = INFINITY;
 };
 
 /// Claims some workers, which take turns.
@@ -164,41 +163,39 @@ double makespan(const call_times& call, int workers) {
     return last;
 }
 
+/// Runs of an operator on an executor, which notes its calls. Returns the shortest time of a run, without these.
 template <class Case>
-layer<float> layer_of(const Case& c, role what, gradkern::data_format format, gradkern::executor_ref executor) {
+double shortest_time(const Case& c, role what, gradkern::data_format format, gradkern::executor_ref executor,
+                     run_times& times) {
     layer<float> l;
     l.executor = executor;
     make_layer(l, c, what, format);
-    if (!l.run()) std::exit(1);  // touches memory
-    return l;
+    double least = INFINITY;
+    for (int round = 0; round <= rounds; ++round) {
+        times.call = 0;
+        times.in_calls = 0;
+        const double start = now();
+        if (!l.run()) std::exit(1);
+        if (round > 0) {
+            least = std::min(least, now() - start - times.in_calls);
+        } else {
+            times.calls.clear();  // this one touches memory
+        }
+    }
+    return least;
 }
 template <class Case>
 double simulated_time(const Case& c, role what, gradkern::data_format format, int workers) {
     run_times times;
     const simulated_executor executor{workers, &times};
-    const layer<float> l = layer_of(c, what, format, executor);
-    times.calls.clear();
-    for (int round = 0; round < rounds; ++round) {
-        times.call = 0;
-        times.in_calls = 0;
-        const double start = now();
-        if (!l.run()) std::exit(1);
-        times.beside = std::min(times.beside, now() - start - times.in_calls);
-    }
-    double time = times.beside;
+    double time = shortest_time(c, what, format, executor, times);
     for (const call_times& call : times.calls) time += makespan(call, workers) + fork_join;
     return time;
 }
 template <class Case>
 double real_time(const Case& c, role what, gradkern::data_format format, gradkern::executor_ref executor) {
-    const layer<float> l = layer_of(c, what, format, executor);
-    double least = INFINITY;
-    for (int round = 0; round < rounds; ++round) {
-        const double start = now();
-        if (!l.run()) std::exit(1);
-        least = std::min(least, now() - start);
-    }
-    return least;
+    run_times none;
+    return shortest_time(c, what, format, executor, none);
 }
 
 struct summary {

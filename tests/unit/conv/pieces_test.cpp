@@ -309,8 +309,16 @@ struct packings {
           blocks_at(blocks.size(), -1) {}
     void walk(const detail::panel_plan& g, const detail::panel_run& run, std::int64_t tasks, const std::byte* slice) {
         detail::worker_buffers buffers;
+        std::int64_t last = -1;
         for (std::int64_t n = 0; n < tasks; ++n) {
             const detail::panel_task task(g, run, n, slice, buffers);
+            if (!run.tasks.shares_weights && !task.packs_only) {
+                EXPECT_EQ(task.new_weights, task.first_panel != last);
+                EXPECT_EQ(task.scratch.at_weights, run.tasks.scratch.at_weights);
+                EXPECT_LE(task.scratch.at_weights + task.panels * g.panel_floats * g.real.bytes,
+                          task.scratch.slice_bytes);
+            }
+            last = task.first_panel;
             std::size_t block = 0;
             while (run.tasks.blocks[static_cast<std::int64_t>(block)].first != task.box.first ||
                    run.tasks.blocks[static_cast<std::int64_t>(block)].first_image != task.box.first_image)
@@ -336,7 +344,7 @@ struct packings {
     }
 };
 
-/// Memory that `begin` ... lie in: `count` arrays of so many bytes, apart from one another.
+/// Arrays of so many bytes, which begin there, lie apart from one another between two offsets.
 void expect_apart(std::vector<std::int64_t> begin, std::int64_t bytes, std::int64_t first, std::int64_t end) {
     std::sort(begin.begin(), begin.end());
     for (std::size_t i = 0; i < begin.size(); ++i) {
@@ -361,6 +369,10 @@ TEST(conv_tasks, pack_once_what_is_shared) {
                 const std::byte* const slice = memory.data() + t.scratch.shared_bytes;
                 run.shared = memory.data();
                 packings packed(t);
+                detail::panel_tasks own = t;  // the same, where nothing is shared
+                own.shares_weights = own.shares_pixels = false;
+                EXPECT_LE(t.scratch.slice_bytes, detail::lay_out(g, own).slice_bytes);
+                EXPECT_TRUE(!t.shares_weights || t.blocks.count() > 1);
                 if (workers == 1) {
                     EXPECT_FALSE(t.shares_pixels);
                     packed.walk(g, run, t.count(), slice);
@@ -388,8 +400,11 @@ TEST(conv_tasks, pack_once_what_is_shared) {
                     EXPECT_TRUE(!t.shares_pixels || computed.blocks == packed.blocks);
                     shared_weights += static_cast<int>(t.shares_weights);
                     shared_pixels += static_cast<int>(t.shares_pixels);
+                } else {
+                    packed.walk(g, run, t.count(), slice);
                 }
             }
+    EXPECT_GE(kept + shared_weights, 5);
     EXPECT_GE(kept, 2);
     EXPECT_GE(shared_weights, 3);
     EXPECT_GE(shared_pixels, 3);

@@ -40,10 +40,11 @@ template <class Src, class Weights, class Dst>
 void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::span<std::byte> workspace,
               executor_ref executor) noexcept {
     panel_run& run = call.run;
-    run.tasks = tasks_within(panel_plan_of(plan), executor.concurrency(), workspace);
+    const std::int64_t workers = executor.concurrency();
+    run.tasks = tasks_within(panel_plan_of(plan), workers, workspace);
     run.shared = slices(workspace, run.tasks.scratch.shared_bytes)[0];
     const slices memory = slices_of(run.tasks, workspace);
-    const bool is_alone = executor.concurrency() <= 1 || memory.count() <= 1;
+    const bool is_alone = workers <= 1 || memory.count() <= 1;
     if (is_alone) executor = {};  // whatever it says next: one worker packs what it reads
     const auto worker = [&](std::byte* slice, auto&& next) {
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });

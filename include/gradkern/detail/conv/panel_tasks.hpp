@@ -183,14 +183,19 @@ inline constexpr std::int64_t most_kept_weights = std::int64_t{8} << 20;
     return bytes.ok() ? bytes.value() : INT64_MAX;
 }
 
+/// Whether weights are packed for several blocks, and so many bytes hold those of all panels.
+[[nodiscard]] constexpr bool may_hold_weights(const panel_plan& g, const panel_tasks& t, std::int64_t bytes) noexcept {
+    return t.blocks.count() > 1 && g.panel_floats > 0 && t.panels <= bytes / g.real.bytes / g.panel_floats;
+}
+
 /// Several workers share what is packed for several tasks, up to a third of the memory each. Not in groups, whose weights are few, and
 /// nothing, unless `shares`.
 GRADKERN_COLD constexpr void choose_shared(const panel_plan& g, panel_tasks& t, bool shares) noexcept {
-    const std::int64_t most = most_scratch / 3 / g.real.bytes;
+    constexpr std::int64_t most = most_scratch / 3;
     shares = shares && g.groups == 1;
-    t.shares_weights = shares && t.blocks.count() > 1 && g.panel_floats > 0 && t.panels <= most / g.panel_floats;
+    t.shares_weights = shares && may_hold_weights(g, t, most);
     t.shares_pixels = shares && t.per_block() > 1 && g.budget.pixel_floats > 0 &&
-                      packed_floats(g, t.blocks) <= most / t.blocks.count();
+                      packed_floats(g, t.blocks) <= most / g.real.bytes / t.blocks.count();
 }
 
 /// The tasks of the plan, or smaller ones for several workers.
@@ -238,8 +243,7 @@ GRADKERN_COLD constexpr void choose_shared(const panel_plan& g, panel_tasks& t, 
 GRADKERN_COLD constexpr void serve_one(const panel_plan& g, panel_tasks& t) noexcept {
     t.each = g.single_worker_panels;
     t.scratch = lay_out(g, t);
-    if (!g.may_share || g.panel_floats == 0 || t.blocks.count() < 2 || t.per_block() < 2) return;
-    if (t.panels > most_kept_weights / g.real.bytes / g.panel_floats) return;
+    if (!g.may_share || t.per_block() < 2 || !may_hold_weights(g, t, most_kept_weights)) return;
     const task_scratch own = t.scratch;
     t.shares_weights = true;
     t.scratch = lay_out(g, t);
@@ -276,8 +280,8 @@ GRADKERN_COLD constexpr void serve_one(const panel_plan& g, panel_tasks& t) noex
 /// Slices of a workspace, behind what workers share.
 [[nodiscard]] GRADKERN_NOINLINE inline slices slices_of(const panel_tasks& t, std::span<std::byte> workspace) noexcept {
     const slices shared(workspace, t.scratch.shared_bytes);
-    if (shared.count() == 0) workspace = {};
-    if (t.scratch.shared_bytes > 0 && shared.count() > 0)
+    if (shared.count() == 0) return {{}, t.scratch.slice_bytes};
+    if (t.scratch.shared_bytes > 0)
         workspace = workspace.subspan(static_cast<std::size_t>(shared[1] - workspace.data()));
     return {workspace, t.scratch.slice_bytes};
 }
