@@ -117,6 +117,7 @@ struct step_costs {
     double shared_lines = 1.15;  ///< the same of groups of few channels, of which lines of the cache hold several
     double task = 1500;          ///< beginning a task, in terms of a pixel
     double fork = 10000;         ///< another pass of the executor, in the same: 5 us
+    double contended_line = 40;  ///< writing to a line that another worker writes to, in the same
     double read_shared = 0.5;    ///< reading what others packed, in times of packing it
     double phases = 1.4;         ///< times those of data gradients along an axis with a stride: classes have few taps
 };

@@ -287,6 +287,34 @@ TEST(conv_tasks, workers_share_out_blocks_and_panels) {
                 }
 }
 
+/// The tasks of a depthwise layer of 4 panels of 29 channels, 14x14, for so many workers.
+detail::panel_tasks depthwise_tasks(std::int64_t batch, bool channels_are_neighbours, std::int64_t workers) {
+    detail::panel_plan g;
+    static_cast<conv_equation&>(g) = small_equation(side::small, 116, 1, 1);
+    g.batch = batch;
+    g.axes = {};
+    g.axes[1] = g.axes[2] = {14, 14, 3, 1, 1, 1, 1};
+    g.out = channels_are_neighbours ? gk::shape::canonical_strides{14 * 14 * 116, 1, 0, 14 * 116, 116}
+                                    : gk::shape::canonical_strides{14 * 14 * 116, 14 * 14, 0, 14, 1};
+    g.panels.terms = 1;
+    g.panel_channels = 29;
+    g.tasks.panels = g.tasks.fused = g.single_worker_panels = 4;
+    g.tasks.blocks = detail::choose_blocks(g, {.pixels = 4096, .floats = 1 << 17, .pixel_floats = 0});
+    return detail::tasks_for(g, workers);
+}
+
+// Panels of one block share lines of the cache where channels are neighbours: workers have blocks of their own, as long as there are pixels, and
+// few of the other tasks write to the same pixels.
+TEST(conv_tasks, workers_write_to_pixels_of_their_own_in_nxc) {
+    for (const std::int64_t batch : {1, 8, 32})
+        for (const std::int64_t workers : {2, 4, 8}) {
+            const detail::panel_tasks t = depthwise_tasks(batch, true, workers);
+            EXPECT_GE(t.blocks.count(), std::min(workers, 2 * batch));
+            EXPECT_TRUE(batch == 1 || t.per_block() == 1);
+        }
+    EXPECT_GT(depthwise_tasks(1, false, 4).per_block(), 1);
+}
+
 /// dense_packed of two images, 3x3 with 24 input channels.
 detail::tile_plan packed_layer(std::int64_t channels, std::int64_t extent) {
     detail::conv_problem p{};

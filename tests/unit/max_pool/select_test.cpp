@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -176,16 +177,26 @@ TEST(max_pool_select, nothing_to_write_has_no_task) {
     }
 }
 
+/// The plan of the path `windows`.
+engine::windows_plan windows_of(const pool& p) {
+    const auto problem = gk::shape::max_pool_shapes(p.src, p.attributes, {}, {}, 4);
+    return engine::make_windows({*problem, p.attributes, p.src, p.dst(), {}, {}, {}}, algorithm::windows);
+}
+
 // Overlapping 5x5 windows keep the maxima of rows; those of 3x3 have too few taps for it.
 TEST(max_pool_select, large_overlapping_windows_are_separable) {
     const auto is_separable = [](const extents& kernel) {
-        const pool p{{1, 20, 20, 16}, window(kernel, {1, 1}, data_format::nxc)};
-        const auto problem = gk::shape::max_pool_shapes(p.src, p.attributes, {}, {}, 4);
-        const engine::problem facts(*problem, p.attributes, p.src, p.dst(), {}, {}, {});
-        return engine::make_windows(facts, algorithm::windows).at_rows > 0;
+        return windows_of({{1, 20, 20, 16}, window(kernel, {1, 1}, data_format::nxc)}).at_rows > 0;
     };
     EXPECT_TRUE(is_separable({5, 5}));
     EXPECT_FALSE(is_separable({3, 3}));
+}
+
+// In NXC panels of one box share lines of the cache: there are as many boxes as workers.
+TEST(max_pool_select, workers_have_boxes_of_their_own_in_nxc) {
+    const engine::windows_plan w = windows_of({{2, 28, 28, 1024}, window({2, 2}, {2, 2}, data_format::nxc)});
+    EXPECT_GT(w.panels, 1);
+    for (const std::int64_t workers : {2, 4, 8}) EXPECT_GE(w.boxes_of(workers).count(), workers);
 }
 
 // What is packed of a line: all of it where most is read and lines are contiguous.

@@ -79,14 +79,16 @@ TEST(tasks, a_workspace_that_cannot_be_counted_is_the_largest_number) {
 
 /// Runs tasks and expects each once, by as many workers as there are tasks, memory and calls at once for.
 template <class Executor>
-void expect_each_task_once(Executor& executor, std::int64_t tasks, const detail::slices& memory, std::int64_t most) {
+void expect_each_task_once(Executor& executor, std::int64_t tasks, const detail::slices& memory, std::int64_t most,
+                           std::int64_t per_block = 1) {
     std::vector<std::atomic<int>> times(static_cast<std::size_t>(tasks));
     std::atomic<std::int64_t> workers{0};
-    detail::run_tasks(executor, tasks, memory, [&](std::byte*, auto&& next) {
+    const auto worker = [&](std::byte*, auto&& next) {
         ++workers;
         for (std::int64_t t = next(); t >= 0; t = next()) ++times.at(static_cast<std::size_t>(t));
         EXPECT_EQ(next(), -1);  // and so on
-    });
+    };
+    detail::run_tasks(executor, tasks, memory, worker, per_block);
     for (const std::atomic<int>& t : times) EXPECT_EQ(t, 1);
     EXPECT_EQ(workers, most);
 }
@@ -97,6 +99,7 @@ TEST(tasks, each_task_runs_once) {
     for (const std::int64_t tasks : {1, 2, 3, 7, 100}) {
         gradkern_test::thread_executor threads(4);
         expect_each_task_once(threads, tasks, none, std::min<std::int64_t>(tasks, 4));
+        expect_each_task_once(threads, 3 * tasks, none, std::min<std::int64_t>(3 * tasks, 4), 3);
         gradkern_test::reversing_executor reversed(5);
         expect_each_task_once(reversed, tasks, none, std::min<std::int64_t>(tasks, 5));
         const detail::slices three(bytes, 64);
@@ -104,6 +107,31 @@ TEST(tasks, each_task_runs_once) {
         gradkern::serial_executor serial;
         expect_each_task_once(serial, tasks, none, 1);
     }
+}
+
+// Each task has one place in the order. Workers that are equally fast are in blocks of their own at any time, as long as there are as many.
+TEST(tasks, workers_side_by_side_are_in_blocks_of_their_own) {
+    for (const std::int64_t blocks : {1, 2, 5, 16, 37})
+        for (const std::int64_t per_block : {1, 2, 7})
+            for (const std::int64_t workers : {1, 2, 3, 16, 1000}) {
+                const std::int64_t tasks = blocks * per_block;
+                const detail::task_order order(tasks, per_block, workers);
+                const std::int64_t abreast = std::min(workers, blocks);
+                std::vector<int> times(static_cast<std::size_t>(tasks));
+                for (std::int64_t i = 0; i < tasks; ++i) {
+                    ASSERT_GE(order[i], 0);
+                    ASSERT_LT(order[i], tasks);
+                    ++times[static_cast<std::size_t>(order[i])];
+                    if (workers == 1 || per_block == 1) {
+                        EXPECT_EQ(order[i], i);
+                    }
+                    if (i < blocks / abreast * abreast * per_block) {
+                        for (std::int64_t j = i / abreast * abreast; j < i; ++j)
+                            EXPECT_NE(order[j] / per_block, order[i] / per_block);
+                    }
+                }
+                for (const int n : times) EXPECT_EQ(n, 1);
+            }
 }
 
 TEST(tasks, no_task_and_no_memory_call_nobody) {

@@ -53,7 +53,7 @@ void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::spa
         run_tasks(executor, run.begin_packing(), memory, worker);
         run.begin_computing();
     }
-    run_tasks(executor, run.tasks.count(), memory, worker);
+    run_tasks(executor, run.tasks.count(), memory, worker, run.tasks.per_block());
 }
 
 /// What the operator knows whatever its types are. Types are numbers here, so that plans are compiled once.

@@ -96,6 +96,8 @@ struct panel_plan : conv_equation {
     bool may_share = false;  // what is packed, among tasks: not least scratch, nor the few weights of depthwise layers
 
     [[nodiscard]] constexpr bool in_place() const noexcept { return source == source_kind::in_place; }
+    /// Whether panels of a block write to the same lines of the cache: in NXC.
+    [[nodiscard]] constexpr bool shares_lines() const noexcept { return out[1] == 1; }
     /// Whether tiles of pairs round their sums themselves: these are one part, and nothing is added.
     [[nodiscard]] constexpr bool rounds_pairs() const noexcept {
         return panels.has_pairs() && panels.terms * taps() <= part_terms && !accumulates();
@@ -157,6 +159,9 @@ struct panel_plan : conv_equation {
     double packed = target.cost.packed_number * static_cast<double>(packed_floats(g, t.blocks)) /
                     (terms * static_cast<double>(std::max<std::int64_t>(g.panel_channels, 1)));
     double weights = target.cost.packed_weights * panels;
+    // Workers on panels of one block write to the same lines at a time, others one after the other.
+    const bool contends = g.shares_lines() && t.per_block() > 1;
+    const double lines = contends ? target.cost.contended_line / (t.blocks.count() < workers ? 1 : 4) : 0;
     double shared = t.shares() ? target.cost.fork / terms : 0;
     if (t.shares_weights) {
         shared += most_of(t.per_block()) * weights;
@@ -166,7 +171,8 @@ struct panel_plan : conv_equation {
         shared += most_of(t.blocks.count()) * packed;
         packed *= target.cost.read_shared;
     }
-    return shared + most_of(t.count()) * (panels * pixels + weights + packed + target.cost.task / terms);
+    return shared +
+           most_of(t.count()) * (panels * pixels + weights + packed + (target.cost.task + lines * pixels) / terms);
 }
 
 /// Bytes that the slices of all workers, and what they share, keep to where they can.
@@ -202,6 +208,7 @@ GRADKERN_COLD constexpr void choose_shared(const panel_plan& g, panel_tasks& t, 
 [[nodiscard]] GRADKERN_COLD constexpr panel_tasks smaller_tasks(const panel_plan& g, std::int64_t workers,
                                                                 bool shares) noexcept {
     panel_tasks best = g.tasks;
+    if (g.shares_lines()) best.each = std::max(best.each, g.single_worker_panels);
     choose_shared(g, best, shares);
     best.scratch = lay_out(g, best);
     // Smaller while slices exceed their limit, and smaller tasks have much smaller ones: windows that reach far read as much for
@@ -218,7 +225,7 @@ GRADKERN_COLD constexpr void choose_shared(const panel_plan& g, panel_tasks& t, 
         if (smaller.scratch.slice_bytes > best.scratch.slice_bytes / 4 * 3) break;
         best = smaller;
     }
-    if (has_many_tasks(best.count(), workers)) return best;
+    if (has_many_tasks(g.shares_lines() ? best.blocks.count() : best.count(), workers)) return best;
     double least = makespan(g, best, workers);
     const std::int64_t most = std::max(scratch_bytes(best, workers), most_scratch);
     const box_grid blocks = best.blocks;

@@ -82,9 +82,10 @@ struct maxima_plan : tensors {
               p.axes[2].small)) {}
 
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
-    /// The boxes of so many workers.
+    /// The boxes of so many workers. In NXC panels of one box share lines of the cache: a box is work for one.
     [[nodiscard]] constexpr box_grid boxes_of(std::int64_t workers) const noexcept {
-        return least_box == 0 ? boxes : boxes_for(boxes, panels, counted_workers(workers), least_box);
+        if (least_box == 0) return boxes;
+        return boxes_for(boxes, dst[1] == 1 ? 1 : panels, counted_workers(workers), least_box);
     }
     /// Linear offsets from pixel to pixel, as the pixels of a plane of src are numbered.
     [[nodiscard]] constexpr std::array<std::int64_t, 3> plane_offsets() const noexcept {
@@ -364,8 +365,9 @@ void run_plan(const Plan& p, std::span<std::byte> workspace, executor_ref execut
     const slices memory(workspace, p.slice_bytes);
     Plan q = p;
     q.boxes = p.boxes_of(std::min(static_cast<std::int64_t>(executor.concurrency()), memory.count()));
-    for_each_task(executor, q.tasks(), memory,
-                  [&](std::byte* slice, std::int64_t task) { Task(q, task, slice).run(tensors...); });
+    for_each_task(
+        executor, q.tasks(), memory, [&](std::byte* slice, std::int64_t task) { Task(q, task, slice).run(tensors...); },
+        q.panels);
 }
 
 }  // namespace detail::max_pool

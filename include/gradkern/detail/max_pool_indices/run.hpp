@@ -124,7 +124,7 @@ template <class T>
         sums.finish();
         all.add(found);
     };
-    for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes), [&](std::byte* slice, std::int64_t task) {
+    const auto run_task = [&](std::byte* slice, std::int64_t task) {
         if (g.path == algorithm::sums_in_place) {
             if constexpr (simd::is_wide<T>)  // others have no such path
                 scatter.template operator()<sum_place::in_place>(task, diff_src);
@@ -132,7 +132,10 @@ template <class T>
             with_sums<T>(g.sums, slice,
                          [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
         }
-    });
+    };
+    // In NCX workers run tasks in order: each prefetches the one that it is likely to run next.
+    const std::int64_t per_image = g.diff_src[1] == 1 ? g.panels * g.blocks : 1;
+    for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes), run_task, per_image);
     return {all.worst, all.look_back};
 }
 
