@@ -1,6 +1,8 @@
 // Workers, tasks and slices of a workspace.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +16,7 @@
 
 #include "support/executors.hpp"
 #include "support/guarded.hpp"
+#include "support/random.hpp"
 
 namespace {
 
@@ -109,29 +112,68 @@ TEST(tasks, each_task_runs_once) {
     }
 }
 
-// Each task has one place in the order. Workers that are equally fast are in blocks of their own at any time, as long as there are as many.
-TEST(tasks, workers_side_by_side_are_in_blocks_of_their_own) {
-    for (const std::int64_t blocks : {1, 2, 5, 16, 37})
-        for (const std::int64_t per_block : {1, 2, 7})
-            for (const std::int64_t workers : {1, 2, 3, 16, 1000}) {
-                const std::int64_t tasks = blocks * per_block;
-                const detail::task_order order(tasks, per_block, workers);
-                const std::int64_t abreast = std::min(workers, blocks);
+/// What workers that ask in such an order take: worker and task. Each asks once more than there are tasks for it.
+std::vector<std::array<std::int64_t, 2>> taken(detail::task_shares& shares, const std::vector<std::int64_t>& asking) {
+    std::vector<std::array<std::int64_t, 2>> all;
+    for (const std::int64_t worker : asking) {
+        const std::int64_t task = shares.take(worker);
+        if (task >= 0) all.push_back({worker, task});
+    }
+    for (const std::int64_t worker : asking) EXPECT_EQ(shares.take(worker), -1);
+    return all;
+}
+
+// Whoever asks, each task is taken once.
+TEST(tasks, shares_hand_out_each_task_once) {
+    gradkern_test::random_source random("shares_hand_out_each_task_once");
+    for (const std::int64_t blocks : {1, 2, 5, 16, 67})
+        for (const std::int64_t per_block : {detail::in_order, std::int64_t{1}, std::int64_t{2}, std::int64_t{7}})
+            for (const std::int64_t workers : {1, 2, 3, 16, 64, 65, 1000}) {
+                const std::int64_t tasks = blocks * std::max<std::int64_t>(per_block, 1);
+                std::vector<std::int64_t> asking(static_cast<std::size_t>(tasks));
+                for (std::int64_t& worker : asking) worker = random.integer(0, workers - 1);
+                detail::task_shares shares(tasks, per_block, workers);
                 std::vector<int> times(static_cast<std::size_t>(tasks));
-                for (std::int64_t i = 0; i < tasks; ++i) {
-                    ASSERT_GE(order[i], 0);
-                    ASSERT_LT(order[i], tasks);
-                    ++times[static_cast<std::size_t>(order[i])];
-                    if (workers == 1 || per_block == 1) {
-                        EXPECT_EQ(order[i], i);
-                    }
-                    if (i < blocks / abreast * abreast * per_block) {
-                        for (std::int64_t j = i / abreast * abreast; j < i; ++j)
-                            EXPECT_NE(order[j] / per_block, order[i] / per_block);
-                    }
-                }
+                for (const auto& [worker, task] : taken(shares, asking)) ++times.at(static_cast<std::size_t>(task));
                 for (const int n : times) EXPECT_EQ(n, 1);
+                random.next_case();
             }
+}
+
+// Workers that are equally fast take neighbouring tasks each, and are in blocks of their own.
+TEST(tasks, workers_have_blocks_of_their_own) {
+    for (const std::int64_t blocks : {3, 5, 16, 67})
+        for (const std::int64_t per_block : {1, 2, 7})
+            for (const std::int64_t workers : {2, 3, 16}) {
+                if (blocks < workers) continue;
+                detail::task_shares shares(blocks * per_block, per_block, workers);
+                std::vector<std::int64_t> asking;
+                for (std::int64_t round = 0; round < blocks / workers * per_block; ++round)
+                    for (std::int64_t worker = 0; worker < workers; ++worker) asking.push_back(worker);
+                std::vector<std::int64_t> last(static_cast<std::size_t>(workers), -1);
+                std::vector<std::int64_t> owner(static_cast<std::size_t>(blocks), -1);
+                for (const std::int64_t worker : asking) {
+                    const std::int64_t task = shares.take(worker);
+                    std::int64_t& before = last[static_cast<std::size_t>(worker)];
+                    EXPECT_TRUE(before < 0 || task == before + 1);
+                    before = task;
+                    std::int64_t& whose = owner[static_cast<std::size_t>(task / per_block)];
+                    EXPECT_TRUE(whose < 0 || whose == worker);
+                    whose = worker;
+                }
+            }
+}
+
+// One that is done early takes the tasks of others, and tasks in order are taken in order by whoever asks.
+TEST(tasks, who_is_done_early_helps) {
+    detail::task_shares shares(12, 1, 3);
+    std::vector<std::int64_t> order;
+    for (const auto& [worker, task] : taken(shares, std::vector<std::int64_t>(12, 1))) order.push_back(task);
+    EXPECT_EQ(order, (std::vector<std::int64_t>{4, 5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3}));
+    detail::task_shares ordered(5, detail::in_order, 3);
+    order.clear();
+    for (const auto& [worker, task] : taken(ordered, {2, 0, 1, 1, 0})) order.push_back(task);
+    EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(tasks, no_task_and_no_memory_call_nobody) {

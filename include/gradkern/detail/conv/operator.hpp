@@ -50,7 +50,7 @@ void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::spa
         with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
     };
     if (run.tasks.shares() && !is_alone) {
-        run_tasks(executor, run.begin_packing(), memory, worker);
+        run_tasks(executor, run.begin_packing(), memory, worker, in_order);
         run.begin_computing();
     }
     run_tasks(executor, run.tasks.count(), memory, worker, run.tasks.per_block());

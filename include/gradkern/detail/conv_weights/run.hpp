@@ -218,15 +218,15 @@ GRADKERN_NOINLINE void run(const plan& planned, operands<Real> o, std::span<std:
     const std::size_t left = bytes > 0 ? workspace_beside(bytes, p.slice_bytes, workspace.size()) : 0;
     if (left > 0) {
         const shared_levels<Real> shared(p, slices(workspace.subspan(left), bytes)[0]);
-        return for_each_task(executor, p.tasks(), slices(workspace.first(left), p.slice_bytes),
-                             [&](std::byte* slice, std::int64_t number) { run_piece(p, shared, number, o, slice); });
+        const auto run_one = [&](std::byte* slice, std::int64_t number) { run_piece(p, shared, number, o, slice); };
+        return for_each_task(executor, p.tasks(), slices(workspace.first(left), p.slice_bytes), run_one, in_order);
     }
     if (p.cut != position_cut::none) {  // there is no memory for what workers would share
         p.cut = position_cut::none;
         p.lay_out();
     }
-    for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes),
-                  [&](std::byte* slice, std::int64_t number) { run_part(p, number, o, slice); });
+    const auto run_one = [&](std::byte* slice, std::int64_t number) { run_part(p, number, o, slice); };
+    for_each_task(executor, p.tasks(), slices(workspace, p.slice_bytes), run_one, in_order);
 }
 
 /// Runs a plan over typed tensors. G is the type of the weight gradient: T or float.

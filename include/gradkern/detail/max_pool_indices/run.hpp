@@ -112,10 +112,9 @@ template <class T>
                                         bool all_within, std::span<std::byte> workspace,
                                         executor_ref executor) noexcept {
     shared_findings all;
-    const std::int64_t workers = executor.concurrency();
     const auto scatter = [&]<sum_place where, class Sum>(std::int64_t task, Sum* scratch) {
         index_findings found;
-        block_sums<T, where, Sum> sums(g, diff_src, task, workers, all_within, scratch);
+        block_sums<T, where, Sum> sums(g, diff_src, task, all_within, scratch);
         const std::int64_t c = g.channel_of(task);
         run_walk(g, g.image_of(task), c, std::min(g.channels, c + g.panel_width), sums.order())
             .for_each([&](const element_run& run) GRADKERN_INLINE_LAMBDA {
@@ -133,9 +132,7 @@ template <class T>
                          [&](auto* sums) { scatter.template operator()<sum_place::buffered>(task, sums); });
         }
     };
-    // In NCX workers run tasks in order: each prefetches the one that it is likely to run next.
-    const std::int64_t per_image = g.diff_src[1] == 1 ? g.panels * g.blocks : 1;
-    for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes), run_task, per_image);
+    for_each_task(executor, g.tasks(), slices(workspace, g.slice_bytes), run_task, g.panels * g.blocks);
     return {all.worst, all.look_back};
 }
 

@@ -31,8 +31,7 @@ public:
     static constexpr bool in_place = where == sum_place::in_place;
 
     /// `all_within`: all indices are known to point into the planes of their elements.
-    block_sums(const plan& g, T* diff_src, std::int64_t task, std::int64_t workers, bool all_within,
-               Sum* scratch) noexcept
+    block_sums(const plan& g, T* diff_src, std::int64_t task, bool all_within, Sum* scratch) noexcept
         : g_(g),
           out_(diff_src + offset_of_panel(task)),
           used_(std::min(g.panel_width, g.channels - g.channel_of(task))),
@@ -54,10 +53,10 @@ public:
         // Sums that stay in the cache are zeroed at once: then nobody needs to know how far a run reaches.
         ready_ = all_within && pixels_ == g.plane && pixels_ <= most / channels_;
         if (ready_) zero_to(pixels_);
-        // In place the same worker is likely to write the next task but `workers`, if there is one.
-        const bool has_next = !in_place || workers < g.tasks() - task;
+        // In place the same worker is likely to write the next task, if there is one.
+        const bool has_next = !in_place || task + 1 < g.tasks();
         if (ready_ && channels_ == 1 && g.one_line && g.diff_src[4] == 1 && has_next && g.windows() > 0) {
-            ahead_ = in_place ? diff_src + offset_of_panel(task + workers) : out_;
+            ahead_ = in_place ? diff_src + offset_of_panel(task + 1) : out_;
             prefetched_each_ = shape::ceil_div(g.plane, g.windows());
         }
         by_largest_ = all_within && g.block == g.plane &&

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -101,24 +102,49 @@ private:
     std::int64_t count_ = 0;
 };
 
-/// The order in which workers take tasks, `per_block` of which belong to a block: the first task of as many blocks as there are workers, then the
-/// second one of these, and so on. So workers that run side by side write to blocks of their own. In NXC the panels of a block share lines of the
-/// cache, and two workers on one block took up to three times as long as on two.
-class task_order {
+/// Tasks per block of tasks that differ in size: workers take them in order.
+inline constexpr std::int64_t in_order = 0;
+
+/// Tasks 0 ... tasks - 1, as workers take them. Each has a share of neighbouring tasks: whole blocks of `per_block` tasks, if there are as many
+/// blocks as workers. Whoever is done early takes tasks of others. So a worker finds in its caches what it packed, read and wrote before, in this run
+/// and in others; and workers write to blocks of their own: in NXC the panels of a block share lines of the cache, and two workers on one block
+/// took up to three times as long as on two.
+class task_shares {
 public:
-    constexpr task_order(std::int64_t tasks, std::int64_t per_block, std::int64_t workers) noexcept
-        : per_block_(per_block), blocks_(tasks / per_block), abreast_(std::min(workers, blocks_)) {}
-    [[nodiscard]] GRADKERN_NOINLINE constexpr std::int64_t operator[](std::int64_t i) const noexcept {
-        const std::int64_t first = i / (abreast_ * per_block_) * abreast_;
-        const std::int64_t blocks = std::min(abreast_, blocks_ - first);
-        i -= first * per_block_;
-        return (first + i % blocks) * per_block_ + i / blocks;
+    task_shares(std::int64_t tasks, std::int64_t per_block, std::int64_t workers) noexcept
+        : tasks_(tasks), count_(per_block == in_order ? 1 : std::min(workers, most)) {
+        const std::int64_t unit = per_block > 1 && tasks / per_block >= count_ ? per_block : 1;
+        std::int64_t first = 0;
+        for (std::int64_t i = 0; i < count_; ++i) {
+            share& s = shares_[static_cast<std::size_t>(i)];
+            s.next.store(first, std::memory_order_relaxed);
+            first = tasks / unit * (i + 1) / count_ * unit;
+            s.end = first;
+        }
+    }
+    /// The next task of a worker, or -1.
+    [[nodiscard]] GRADKERN_NOINLINE std::int64_t take(std::int64_t worker) noexcept {
+        // Who gets a number below that of all tasks finds one that nobody has taken.
+        if (taken_.fetch_add(1, std::memory_order_relaxed) >= tasks_) return -1;
+        for (;; ++worker) {
+            share& s = shares_[static_cast<std::size_t>(worker % count_)];
+            if (s.next.load(std::memory_order_relaxed) >= s.end) continue;
+            const std::int64_t task = s.next.fetch_add(1, std::memory_order_relaxed);
+            if (task < s.end) return task;
+        }
     }
 
 private:
-    std::int64_t per_block_;
-    std::int64_t blocks_;
-    std::int64_t abreast_;
+    static constexpr std::int64_t most = 64;
+    struct alignas(cache_line) share {
+        std::atomic<std::int64_t> next;
+        std::int64_t end;
+    };
+
+    std::array<share, most> shares_;
+    std::atomic<std::int64_t> taken_{0};
+    std::int64_t tasks_;
+    std::int64_t count_;
 };
 
 /// Runs tasks 0 ... tasks - 1. Each worker calls `worker(memory, next)`; next() hands out task numbers and ends with -1.
@@ -128,13 +154,11 @@ void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, 
                std::int64_t per_block = 1) noexcept {
     const std::int64_t workers = std::min({static_cast<std::int64_t>(executor.concurrency()), tasks, memory.count()});
     if (tasks <= 0 || workers <= 0) return;
-    const task_order order(tasks, per_block, workers);
-    std::atomic<std::int64_t> counter{0};
+    task_shares shares(tasks, per_block, workers);
     auto body = [&](std::ptrdiff_t i) {
-        worker(memory[i], [&]() -> std::int64_t {
+        worker(memory[i], [&, i]() -> std::int64_t {
             GRADKERN_DETAIL_NEXT_TASK();
-            const std::int64_t t = counter.fetch_add(1, std::memory_order_relaxed);
-            return t < tasks ? order[t] : -1;
+            return shares.take(i);
         });
     };
     if (workers == 1) {
