@@ -153,7 +153,13 @@ struct panel_plan : conv_equation {
 [[nodiscard]] GRADKERN_COLD constexpr double makespan(const panel_plan& g, const panel_tasks& t,
                                                       std::int64_t workers) noexcept {
     const auto pixels = static_cast<double>(block_outputs(g, t.blocks));
-    const auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
+    // Of a task: the largest one, or the mean where workers have whole blocks, whose last panel is narrower.
+    auto panels = static_cast<double>(std::min(t.each, std::max<std::int64_t>(t.fused, 1)));
+    const bool whole = t.blocks.count() >= workers;
+    if (whole && g.group_panels > 0)
+        panels = static_cast<double>(g.panels.lane_channels(g)) / static_cast<double>(g.panel_channels) *
+                 static_cast<double>(t.panels) / static_cast<double>(g.group_panels) /
+                 static_cast<double>(t.per_block());
     const auto terms = static_cast<double>(std::max<std::int64_t>(g.panels.terms * g.taps(), 1));
     const auto most_of = [&](std::int64_t tasks) { return static_cast<double>(shape::ceil_div(tasks, workers)); };
     double packed = target.cost.packed_number * static_cast<double>(packed_floats(g, t.blocks)) /
@@ -161,7 +167,7 @@ struct panel_plan : conv_equation {
     double weights = target.cost.packed_weights * panels;
     // Workers on panels of one block write to the same lines at a time, others one after the other.
     const bool contends = g.shares_lines() && t.per_block() > 1;
-    const double lines = contends ? target.cost.contended_line / (t.blocks.count() < workers ? 1 : 4) : 0;
+    const double lines = contends ? target.cost.contended_line / (whole ? 4 : 1) : 0;
     double shared = t.shares() ? target.cost.fork / terms : 0;
     if (t.shares_weights) {
         shared += most_of(t.per_block()) * weights;
