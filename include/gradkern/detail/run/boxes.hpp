@@ -85,11 +85,11 @@ public:
 
 private:
     template <class Fits>
-    [[nodiscard]] GRADKERN_NOINLINE static constexpr bool fit(const Fits& fits,
-                                                              const std::array<std::int64_t, 4>& size) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr bool fit(const Fits& fits,
+                                                          const std::array<std::int64_t, 4>& size) noexcept {
         return fits(size[0], {size[1], size[2], size[3]});
     }
-    GRADKERN_NOINLINE constexpr void count_boxes() noexcept {
+    GRADKERN_COLD constexpr void count_boxes() noexcept {
         planes_ = shape::ceil_div(extent_[0], box_[0]);
         rows_ = shape::ceil_div(extent_[1], box_[1]);
         columns_ = shape::ceil_div(extent_[2], box_[2]);

@@ -33,8 +33,8 @@ struct tensor_memory {
     std::size_t rank = 0;  // axes that move the address
 
     constexpr tensor_memory() noexcept = default;
-    GRADKERN_NOINLINE constexpr tensor_memory(std::string_view tensor_name, const tensor_layout& t,
-                                              std::int64_t bytes) noexcept
+    GRADKERN_COLD constexpr tensor_memory(std::string_view tensor_name, const tensor_layout& t,
+                                          std::int64_t bytes) noexcept
         : name(tensor_name) {
         if (t.empty()) return;
         const extents s = shape::strides_of(t);
