@@ -144,11 +144,13 @@ private:
         for (std::int64_t i = 0; i < run.positions; ++i) {
             // no taps: no position either
             const std::int64_t first = run.count == 0 ? 0 : run.first + i * s_.p.axes[2].stride;
-            for (std::int64_t c = 0; c < inner; ++c) {
-                const Real* source = sums + first * inner + c;
-                Real sum = Real{0};
-                for (std::int64_t k = 0; k < run.count; ++k) sum += source[k * read_step];
-                out[i * inner + c] = sum;
+            for (std::int64_t c = 0; c < inner; c += simd::lanes_of<Real>) {
+                const auto lanes = std::min<std::ptrdiff_t>(simd::lanes_of<Real>, inner - c);
+                const Real* const source = sums + first * inner + c;
+                simd::vec_of<Real> sum = simd::zero<Real>();
+                for (std::int64_t k = 0; k < run.count; ++k)
+                    sum = simd::add(sum, simd::load_partial(source + k * read_step, lanes));
+                simd::store_partial(out + i * inner + c, sum, lanes);
             }
         }
     }
