@@ -140,6 +140,13 @@ TEST(tasks, shares_hand_out_each_task_once) {
             }
 }
 
+TEST(tasks, shares_hand_out_what_fills_no_block) {
+    detail::task_shares shares(7, 3, 2);
+    std::vector<std::int64_t> tasks;
+    for (const auto& [worker, task] : taken(shares, std::vector<std::int64_t>(7, 0))) tasks.push_back(task);
+    EXPECT_EQ(tasks, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
+}
+
 // Workers that are equally fast take neighbouring tasks each, and are in blocks of their own.
 TEST(tasks, workers_have_blocks_of_their_own) {
     for (const std::int64_t blocks : {3, 5, 16, 67})

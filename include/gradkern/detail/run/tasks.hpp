@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 
 #include <gradkern/detail/config.hpp>
@@ -107,8 +109,8 @@ inline constexpr std::int64_t in_order = 0;
 
 /// Tasks 0 ... tasks - 1, as workers take them. Each has a share of neighbouring tasks: whole blocks of `per_block` tasks, if there are as many
 /// blocks as workers. Whoever is done early takes tasks of others. So a worker finds in its caches what it packed, read and wrote before, in this run
-/// and in others; and workers write to blocks of their own: in NXC the panels of a block share lines of the cache, and two workers on one block
-/// took up to three times as long as on two.
+/// and in others; and most of the time workers write to blocks of their own: in NXC the panels of a block share lines of the cache, and two workers
+/// on one block took up to three times as long as on two. Workers 64 apart have one share.
 class task_shares {
 public:
     task_shares(std::int64_t tasks, std::int64_t per_block, std::int64_t workers) noexcept
@@ -116,21 +118,22 @@ public:
         const std::int64_t unit = per_block > 1 && tasks / per_block >= count_ ? per_block : 1;
         std::int64_t first = 0;
         for (std::int64_t i = 0; i < count_; ++i) {
-            share& s = shares_[static_cast<std::size_t>(i)];
-            s.next.store(first, std::memory_order_relaxed);
-            first = tasks / unit * (i + 1) / count_ * unit;
-            s.end = first;
+            const std::int64_t end = i + 1 < count_ ? tasks / unit * (i + 1) / count_ * unit : tasks;
+            std::construct_at(memory_of(i), first, end);
+            first = end;
         }
     }
     /// The next task of a worker, or -1.
     [[nodiscard]] GRADKERN_NOINLINE std::int64_t take(std::int64_t worker) noexcept {
         // Who gets a number below that of all tasks finds one that nobody has taken.
-        if (taken_.fetch_add(1, std::memory_order_relaxed) >= tasks_) return -1;
+        if (count_ > 1 && taken_.fetch_add(1, std::memory_order_relaxed) >= tasks_) return -1;
         for (;; ++worker) {
-            share& s = shares_[static_cast<std::size_t>(worker % count_)];
-            if (s.next.load(std::memory_order_relaxed) >= s.end) continue;
-            const std::int64_t task = s.next.fetch_add(1, std::memory_order_relaxed);
-            if (task < s.end) return task;
+            share& s = *std::launder(memory_of(worker % count_));
+            if (s.next.load(std::memory_order_relaxed) < s.end) {
+                const std::int64_t task = s.next.fetch_add(1, std::memory_order_relaxed);
+                if (task < s.end) return task;
+            }
+            if (count_ == 1) return -1;
         }
     }
 
@@ -139,9 +142,12 @@ private:
     struct alignas(cache_line) share {
         std::atomic<std::int64_t> next;
         std::int64_t end;
-    };
 
-    std::array<share, most> shares_;
+        share(std::int64_t first, std::int64_t last) noexcept : next(first), end(last) {}
+    };
+    [[nodiscard]] share* memory_of(std::int64_t i) noexcept { return reinterpret_cast<share*>(memory_.data()) + i; }
+
+    alignas(share) std::array<std::byte, most * sizeof(share)> memory_;  // only the shares that are used are begun
     std::atomic<std::int64_t> taken_{0};
     std::int64_t tasks_;
     std::int64_t count_;
