@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -112,12 +111,12 @@ TEST(tasks, each_task_runs_once) {
     }
 }
 
-/// What workers that ask in such an order take: worker and task. Each asks once more than there are tasks for it.
-std::vector<std::array<std::int64_t, 2>> taken(detail::task_shares& shares, const std::vector<std::int64_t>& asking) {
-    std::vector<std::array<std::int64_t, 2>> all;
+/// The tasks that workers take who ask in such an order. Each asks once more than there are tasks for it.
+std::vector<std::int64_t> taken(detail::task_shares& shares, const std::vector<std::int64_t>& asking) {
+    std::vector<std::int64_t> all;
     for (const std::int64_t worker : asking) {
         const std::int64_t task = shares.take(worker);
-        if (task >= 0) all.push_back({worker, task});
+        if (task >= 0) all.push_back(task);
     }
     for (const std::int64_t worker : asking) EXPECT_EQ(shares.take(worker), -1);
     return all;
@@ -134,7 +133,7 @@ TEST(tasks, shares_hand_out_each_task_once) {
                 for (std::int64_t& worker : asking) worker = random.integer(0, workers - 1);
                 detail::task_shares shares(tasks, per_block, workers);
                 std::vector<int> times(static_cast<std::size_t>(tasks));
-                for (const auto& [worker, task] : taken(shares, asking)) ++times.at(static_cast<std::size_t>(task));
+                for (const std::int64_t task : taken(shares, asking)) ++times.at(static_cast<std::size_t>(task));
                 for (const int n : times) EXPECT_EQ(n, 1);
                 random.next_case();
             }
@@ -142,9 +141,7 @@ TEST(tasks, shares_hand_out_each_task_once) {
 
 TEST(tasks, shares_hand_out_what_fills_no_block) {
     detail::task_shares shares(7, 3, 2);
-    std::vector<std::int64_t> tasks;
-    for (const auto& [worker, task] : taken(shares, std::vector<std::int64_t>(7, 0))) tasks.push_back(task);
-    EXPECT_EQ(tasks, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(taken(shares, std::vector<std::int64_t>(7, 0)), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
 }
 
 // Workers that are equally fast take neighbouring tasks each, and are in blocks of their own.
@@ -174,13 +171,10 @@ TEST(tasks, workers_have_blocks_of_their_own) {
 // One that is done early takes the tasks of others, and tasks in order are taken in order by whoever asks.
 TEST(tasks, who_is_done_early_helps) {
     detail::task_shares shares(12, 1, 3);
-    std::vector<std::int64_t> order;
-    for (const auto& [worker, task] : taken(shares, std::vector<std::int64_t>(12, 1))) order.push_back(task);
-    EXPECT_EQ(order, (std::vector<std::int64_t>{4, 5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3}));
+    EXPECT_EQ(taken(shares, std::vector<std::int64_t>(12, 1)),
+              (std::vector<std::int64_t>{4, 5, 6, 7, 8, 9, 10, 11, 0, 1, 2, 3}));
     detail::task_shares ordered(5, detail::in_order, 3);
-    order.clear();
-    for (const auto& [worker, task] : taken(ordered, {2, 0, 1, 1, 0})) order.push_back(task);
-    EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+    EXPECT_EQ(taken(ordered, {2, 0, 1, 1, 0}), (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
 }
 
 TEST(tasks, no_task_and_no_memory_call_nobody) {
