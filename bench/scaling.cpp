@@ -32,11 +32,12 @@ namespace gradkern_bench {
 using seconds = std::chrono::duration<double>;
 inline double now() { return seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Shortest times of a call of the executor: of a worker before its first task and behind its last one, and of the tasks in the order in which
-/// they are handed out.
+/// Shortest times of a call of the executor: of a worker before its first task and behind its last one, and of each task. And the order in which
+/// tasks were handed out last.
 struct call_times {
     double beside = INFINITY;
     std::vector<double> tasks;
+    std::vector<std::size_t> order;
 };
 
 /// Workers that take turns, each in a thread of its own, of which one runs at a time.
@@ -61,14 +62,19 @@ public:
         }
         workers_.front().turn.release();
         for (std::thread& t : threads) t.join();
-        durations_.resize(durations_.size() - workers_.size());  // a worker is told once that no task is left
-        times.tasks.resize(durations_.size(), INFINITY);
-        for (std::size_t i = 0; i < durations_.size(); ++i) times.tasks[i] = std::min(times.tasks[i], durations_[i]);
+        times.tasks.resize(order_.size(), INFINITY);
+        for (std::size_t i = 0; i < order_.size(); ++i) times.tasks[i] = std::min(times.tasks[i], durations_.at(i));
+        times.order = order_;
         for (const worker& w : workers_) times.beside = std::min(times.beside, w.beside);
     }
-    /// Before a worker takes a task.
-    static void next_task() {
-        if (mine_ != nullptr) all_->take(*mine_);
+    /// The next task of a worker, when it is its turn: take() returns its number, or -1.
+    template <class Take>
+    static std::int64_t next_task(const Take& take) {
+        if (mine_ == nullptr) return take();
+        all_->wait(*mine_);
+        const std::int64_t task = take();
+        all_->begin(*mine_, task);
+        return task;
     }
 
 private:
@@ -77,7 +83,7 @@ private:
         double clock = 0;
         double begun = 0;
         double beside = 0;
-        std::ptrdiff_t task = -1;
+        std::int64_t task = -1;
         bool is_done = false;
     };
 
@@ -86,7 +92,7 @@ private:
         w.clock += time;
         return time;
     }
-    void take(worker& w) {
+    void wait(worker& w) {
         const double time = stop(w);
         if (w.task < 0) {
             w.beside = time;
@@ -95,9 +101,14 @@ private:
         }
         hand_over();
         w.turn.acquire();
-        w.task = static_cast<std::ptrdiff_t>(durations_.size());
-        durations_.push_back(0);
         w.begun = now();
+    }
+    void begin(worker& w, std::int64_t task) {
+        w.task = task;
+        if (task < 0) return;
+        const auto number = static_cast<std::size_t>(task);
+        if (durations_.size() <= number) durations_.resize(number + 1, INFINITY);
+        order_.push_back(number);
     }
     /// Lets the worker go on that is farthest behind.
     void hand_over() {
@@ -108,13 +119,14 @@ private:
     }
 
     std::deque<worker> workers_;
-    std::vector<double> durations_;  // of tasks in their order
+    std::vector<double> durations_;  // of each task
+    std::vector<std::size_t> order_;
     static inline thread_local worker* mine_ = nullptr;
     static inline thread_local turns* all_ = nullptr;
 };
 
 }  // namespace gradkern_bench
-#define GRADKERN_DETAIL_NEXT_TASK() gradkern_bench::turns::next_task()
+#define GRADKERN_DETAIL_NEXT_TASK(take) gradkern_bench::turns::next_task([&] { return take; })
 
 #include <cases/zoo.hpp>
 #include <gradkern/executors/thread_pool.hpp>
@@ -155,7 +167,8 @@ double makespan(const call_times& call, int workers) {
     std::priority_queue<double, std::vector<double>, std::greater<>> free;
     for (int i = 0; i < workers; ++i) free.push(call.beside);
     double last = call.beside;
-    for (const double t : call.tasks) {
+    for (const std::size_t task : call.order) {
+        const double t = call.tasks[task];
         last = std::max(last, free.top() + t);
         free.push(free.top() + t);
         free.pop();

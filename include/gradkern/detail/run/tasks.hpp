@@ -16,9 +16,9 @@
 #include <gradkern/executor.hpp>
 #include <gradkern/shape/checked.hpp>
 
-// Before a worker takes a task; bench/scaling.cpp takes the time.
+// The number of a worker's next task, from an expression that takes it; bench/scaling.cpp takes the time.
 #if !defined(GRADKERN_DETAIL_NEXT_TASK)
-#define GRADKERN_DETAIL_NEXT_TASK() static_cast<void>(0)
+#define GRADKERN_DETAIL_NEXT_TASK(take) (take)
 #endif
 
 GRADKERN_ISA_NAMESPACE_BEGIN
@@ -162,10 +162,7 @@ void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, 
     if (tasks <= 0 || workers <= 0) return;
     task_shares shares(tasks, per_block, workers);
     auto body = [&](std::ptrdiff_t i) {
-        worker(memory[i], [&, i]() -> std::int64_t {
-            GRADKERN_DETAIL_NEXT_TASK();
-            return shares.take(i);
-        });
+        worker(memory[i], [&, i]() -> std::int64_t { return GRADKERN_DETAIL_NEXT_TASK(shares.take(i)); });
     };
     if (workers == 1) {
         body(0);
