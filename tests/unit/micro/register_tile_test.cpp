@@ -205,6 +205,7 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                          .a_ahead = std::ptrdiff_t{1} << 40,  // prefetches may leave memory
                          .c_ahead = -(std::ptrdiff_t{1} << 40),
                          .no_prefetch = random.chance(1, 2),
+                         .later = {nullptr, random.pick<std::ptrdiff_t>({0, 4, 1000})},
                          .tiles = tiles,
                          .a_next = a_next,
                          .b_next = b_next,

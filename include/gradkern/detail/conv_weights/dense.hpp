@@ -283,16 +283,6 @@ GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chu
     });
 }
 
-/// 1x1: from what a tile reads to what one reads for the next chunk, more than a CPU fetches by itself. Other kernels
-/// read each pixel several times.
-[[nodiscard]] inline std::int64_t next_chunk_ahead(const plan& p, std::int64_t chunk) noexcept {
-    if (p.taps() != 1 || p.large[1] != 1 || p.cut == position_cut::chunks || chunk + 1 == p.chunks.count) return 0;
-    const line_position here(p.axes, p.chunks[chunk].first_line);
-    const line_position next(p.axes, p.chunks[chunk + 1].first_line);
-    return (next.n - here.n) * p.large[0] + (next.d - here.d) * p.axes[0].stride_in(p.large[2]) +
-           (next.h - here.h) * p.axes[1].stride_in(p.large[3]);
-}
-
 /// Adds a chunk whose lanes are read a tap away from its pixels, in place or from windows that are packed for each panel.
 template <class Real>
 GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_grid::chunk& c, const Real* large,
@@ -321,7 +311,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     const tap_buffer<accumulate_t<T>> buffer{pack_tap<T>, from, array_at<accumulate_t<T>>(slice, p.at_large),
                                              p.axes[2].stride == 1};
     dense_tiles<accumulate_t<T>> tiles(p, t, slice);
-    const bool prefetches = prefetches_next_chunk(p);
+    const std::int64_t prefetching = prefetches_next_chunk(p) ? prefetching_tiles<accumulate_t<T>>(p, t) : 0;
     // Where positions are cut, and of several results, another task has the chunk behind the last one.
     const bool goes_on = p.cut == position_cut::none && p.results() == 1;
     const std::int64_t last_read = goes_on ? p.chunks.count : range.last;
@@ -337,8 +327,8 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
         }
         tiles.take_small(small + t.small, c, slice);
         tiles.next = nullptr;
-        if (prefetches && i + 1 < last_read) {
-            next = next_chunk(p, t, p.chunks[i + 1], from, small + t.small);
+        if (prefetching > 0 && i + 1 < last_read) {
+            next = next_chunk(p, t, p.chunks[i + 1], from, small + t.small, prefetching, c.positions());
             tiles.next = &next;
         }
         const std::int64_t block = window_channels(p, c, t.channels);
@@ -354,7 +344,6 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
         if (block == 0 && p.large_source == source_kind::packed) add_packed_taps(tiles, c, buffer);
         if constexpr (simd::is_wide<T>) {
             if (block == 0 && p.large_source == source_kind::in_place) {
-                tiles.ahead = prefetches ? 0 : next_chunk_ahead(p, i);
                 for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
                     tiles.add_plane(c, d, 0, t.channels, {from, p.large});
             }

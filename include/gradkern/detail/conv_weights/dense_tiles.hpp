@@ -123,8 +123,7 @@ struct dense_tiles {
     k_segment* list = nullptr;
     Real* sum = nullptr;
     sum_steps sum_step{};
-    bool clears = false;     // whether each tile sets its sums to zero first: of the first chunk in diff_weights
-    std::int64_t ahead = 0;  // to what is prefetched of the large side
+    bool clears = false;  // whether each tile sets its sums to zero first: of the first chunk in diff_weights
     next_chunk* next = nullptr;
 
     dense_tiles(const plan& planned, const task& tasked, std::byte* slice) noexcept
@@ -246,6 +245,7 @@ struct dense_tiles {
                     channel = 0;
                     ++x;
                 }
+                const bool prefetches = next != nullptr && prefetches_later(count, lanes, simd::lanes_of<Real>);
                 tiles[count - 1]({.list = list,
                                   .count = segments,
                                   .rows = count,
@@ -255,8 +255,7 @@ struct dense_tiles {
                                   .b_step = b_step,
                                   .c = to.data(),
                                   .mode = tile_mode::add,
-                                  .a_ahead = ahead});
-                if (next != nullptr) next->prefetch_for_tile();
+                                  .later = prefetches ? next->share() : later_lines{}});
             });
         }
     }

@@ -85,9 +85,9 @@ struct tensors {
     [[nodiscard]] constexpr bool moves_lanes() const noexcept { return sides == conv_weights::sides::swapped_windows; }
     /// Whether neighbouring channels are neighbours in both tensors.
     [[nodiscard]] constexpr bool has_neighbouring_channels() const noexcept { return large[1] == 1 && small[1] == 1; }
-    /// Whether tiles of 1x1 kernels would wait for pixels: both sides are copied, and the next chunk is prefetched.
-    [[nodiscard]] constexpr bool copies_pixels() const noexcept {
-        if (!target.weight_gradients.copies_pixels || taps() != 1 || !has_neighbouring_channels()) return false;
+    /// Whether tiles of 1x1 kernels would wait for pixels: those of the next chunk are prefetched.
+    [[nodiscard]] constexpr bool waits_for_pixels() const noexcept {
+        if (taps() != 1 || !has_neighbouring_channels()) return false;
         shape::checked read(large_channels);
         shape::checked other(small_channels);
         for (const shape::axis& a : axes) {
@@ -96,6 +96,10 @@ struct tensors {
         }
         const shape::checked bytes = (read + other) * groups * batch * real.bytes;
         return !bytes.ok() || bytes.value() > target.cache.tensor_in_l2;
+    }
+    /// Whether both sides are copied then.
+    [[nodiscard]] constexpr bool copies_pixels() const noexcept {
+        return target.weight_gradients.copies_pixels && waits_for_pixels();
     }
 };
 

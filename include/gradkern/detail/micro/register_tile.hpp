@@ -29,6 +29,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
     const std::ptrdiff_t a_ahead = call.a_ahead;
     const bool contiguous = unrolls_terms<A, Rows, Vectors> && a_step != 1 && rows_are_contiguous(call.a, call.rows);
+    later_lines later = call.later;
     tile_offsets from;
     for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call)) {
         tile_sums<Rows, Vectors, Real> sums;
@@ -45,7 +46,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
             } else if constexpr (is_outer<A>) {
                 add_outer_terms<A>(sums, row, a, a_step, b, b_step, e->length);
             } else {
-                add_row_terms<A>(sums, row, contiguous, a_ahead, a, a_step, b, b_step, e->length);
+                add_row_terms<A>(sums, row, contiguous, a_ahead, a, a_step, b, b_step, e->length, later);
             }
         }
         if constexpr (A == operand::group_8 || A == operand::pair_group_8) order_groups_of_eight(sums);

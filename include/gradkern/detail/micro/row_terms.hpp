@@ -13,6 +13,7 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/micro/tile_sums.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -83,7 +84,18 @@ GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors, Real>& sums, const
 template <operand A, int Rows, int Vectors, class Real>
 GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, const row_map& row, bool contiguous,
                                           std::ptrdiff_t a_ahead, const row_number<A, Real>** a, std::ptrdiff_t a_step,
-                                          const Real* b, std::ptrdiff_t b_step, std::ptrdiff_t left) noexcept {
+                                          const Real* b, std::ptrdiff_t b_step, std::ptrdiff_t left,
+                                          later_lines& later) noexcept {
+    std::ptrdiff_t at = 0;
+    if constexpr (A == operand::scalar && prefetches_later(Rows, Vectors, 1)) {
+        if (later.step != 0) {
+            GRADKERN_NO_UNROLL
+            for (; left != 0; --left, at += a_step, b += b_step) {
+                later.prefetch_next();
+                add_term<A, unrolls_terms<A, Rows, Vectors>>(sums, a, at, b);
+            }
+        }
+    }
     if constexpr (unrolls_terms<A, Rows, Vectors>) {
         constexpr int terms = target.tile.unrolled_terms;
         for (; a_step == 1 && left >= terms; left -= terms) {
@@ -103,7 +115,6 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, 
         }
     }
     // clang would unroll this loop eight times, which spills (60 GF/s).
-    std::ptrdiff_t at = 0;
     GRADKERN_NO_UNROLL
     for (; left != 0; --left, at += a_step, b += b_step) {
         if constexpr (is_broadcast<A> && Rows < Vectors) {

@@ -135,6 +135,14 @@ template <operand A>
     return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + vector - 1) / vector, 1, most));
 }
 
+/// Whether tiles of so many rows and lanes prefetch what is read later: those of several vectors and all their rows, to which most
+/// terms are added.
+[[nodiscard]] constexpr bool prefetches_later(std::ptrdiff_t rows, std::ptrdiff_t lanes_used,
+                                              std::ptrdiff_t vector = simd::lanes) noexcept {
+    return lanes_used > vector &&
+           kernel_rows(static_cast<int>(rows), row_unit<operand::scalar>) == rows_at_most(lanes_used, vector);
+}
+
 /// Whether the kernels for `lanes_used` lanes read and write no others.
 [[nodiscard]] constexpr bool fills_tile(std::ptrdiff_t lanes_used, std::ptrdiff_t vector = simd::lanes) noexcept {
     return lanes_used == kernel_vectors(lanes_used, tile_vectors, vector) * vector;
