@@ -53,13 +53,15 @@ struct prefetch_distances {
     std::int64_t packed_lanes = 16;             ///< pixels, whose lanes are neighbours in memory
     std::int64_t packed_channels = 2;           ///< channels, where the lines of each are packed one after the other
     std::int64_t packed_pixels = 4;             ///< channels, where runs of each are
-    std::int64_t packed_positions = 8;          ///< positions, where the groups of each are spread over lanes
-    std::int64_t packed_terms = 8;              ///< terms of a filter, where the taps of each are packed
-    std::int64_t zeroed_sums = 1024;            ///< sums that are zeroed
-    std::int64_t rounded_pixels = 16;           ///< pixels of all channels of a panel, whose sums are rounded
-    std::int64_t output_tiles = 2;              ///< tiles of as many rows as there are at most
-    std::int64_t most_lines_ahead = 32 << 10;   ///< bytes of lines that are prefetched at once: L1 holds them
-    std::int64_t gathered_pixels = 8;  ///< pixels of an output whose gradients are gathered one after the other
+    /// Output channels of 1x1 kernels in NCX, at most, where tiles prefetch the pixels that are packed next: more hide the time it takes.
+    std::int64_t next_pixels = 0;
+    std::int64_t packed_positions = 8;         ///< positions, where the groups of each are spread over lanes
+    std::int64_t packed_terms = 8;             ///< terms of a filter, where the taps of each are packed
+    std::int64_t zeroed_sums = 1024;           ///< sums that are zeroed
+    std::int64_t rounded_pixels = 16;          ///< pixels of all channels of a panel, whose sums are rounded
+    std::int64_t output_tiles = 2;             ///< tiles of as many rows as there are at most
+    std::int64_t most_lines_ahead = 32 << 10;  ///< bytes of lines that are prefetched at once: L1 holds them
+    std::int64_t gathered_pixels = 8;          ///< pixels of an output whose gradients are gathered one after the other
 };
 
 /// What weight gradients keep in caches, in floats.
@@ -192,6 +194,8 @@ struct machine {
     m.tile.vectors = 4;
 #endif
     m.tile.narrow_rows = 8;
+    // 1.03 to 1.18 times as fast (20 operators, Emerald Rapids; with AVX2 0.99 there)
+    m.prefetch.next_pixels = 128;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.sliding_rows = 14;

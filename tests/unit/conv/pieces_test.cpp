@@ -558,4 +558,44 @@ TEST(conv_blocks, pack_far_windows_a_few_times) {
             }
 }
 
+// Rows of channels, behind the block of each task.
+TEST(pointwise, tasks_prefetch_the_rows_of_the_next_block) {
+    detail::conv_problem p;
+    p.batch = 3;
+    p.axes[2].small = p.axes[2].large = 5000;
+    p.in_channels = 70;
+    p.out_channels = 4 * detail::tile_rows;
+    p.in = {70 * 5000, 5000, 5000, 5000, 1};
+    p.out = {p.out_channels * 5000, 5000, 5000, 5000, 1};
+    p.weights = {.group = 0, .in = 1, .out = 70, .run = 1, .tap = {1, 1, 1}};
+    p.is_wide = true;
+    const auto g = detail::pointwise_path::make(p);
+    ASSERT_GT(g.tasks.blocks.count(), 1);
+    EXPECT_EQ(detail::prefetches_next_block<float>(g, g.tasks), detail::target.prefetch.next_pixels > 0);
+    detail::panel_tasks shared = g.tasks;
+    shared.shares_pixels = true;
+    EXPECT_FALSE(detail::prefetches_next_block<float>(g, shared));
+    const std::vector<float> src(static_cast<std::size_t>(p.batch * p.in[0]));
+    detail::worker_buffers buffers;
+    detail::panel_run run{.tasks = g.tasks};
+    for (std::int64_t task = 0; task < g.tasks.count(); ++task) {
+        const detail::panel_task t(g, run, task, nullptr, buffers);
+        const detail::later_lines later = detail::next_block(g, t, src.data());
+        const std::int64_t first = t.box.last[2] * g.segment;
+        if (first >= p.batch * 5000) {
+            EXPECT_EQ(later.step, 0);
+            continue;
+        }
+        const std::int64_t channel = t.first_channel / detail::tile_rows * 70 / 4;
+        EXPECT_EQ(reinterpret_cast<const float*>(later.next) - src.data(),
+                  first / 5000 * p.in[0] + channel * 5000 + first % 5000);
+        EXPECT_EQ(later.run * later.step + later.jump, 5000 * 4);
+        // all channels by the tiles of all panels, no further than the end of the image or of a block
+        const std::int64_t pixels = std::min((t.box.last[2] - t.box.first[2]) * g.segment, 5000 - first % 5000);
+        EXPECT_EQ(later.run, 4 * (t.box.last[2] - t.box.first[2]));
+        EXPECT_GE(later.run * later.step, std::min<std::int64_t>(pixels * 4, later.run * 64));
+        EXPECT_LT(later.run * later.step, pixels * 4 + later.run);
+    }
+}
+
 }  // namespace

@@ -190,6 +190,8 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                 }
             }
 
+    // prefetches may leave memory
+    later_lines later(nullptr, random.integer(0, 5000), random.integer(-5000, 5000), random.integer(1, 9));
     const tile_call call{.list = list.data(),
                          .count = static_cast<std::ptrdiff_t>(list.size()),
                          .rows = rows,
@@ -202,10 +204,10 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                          .rounds = rounds,
                          .mode = mode,
                          .bias = biased ? bias.data() : nullptr,
-                         .a_ahead = std::ptrdiff_t{1} << 40,  // prefetches may leave memory
+                         .a_ahead = std::ptrdiff_t{1} << 40,
                          .c_ahead = -(std::ptrdiff_t{1} << 40),
                          .no_prefetch = random.chance(1, 2),
-                         .later = {nullptr, random.pick<std::ptrdiff_t>({0, 4, 1000})},
+                         .later = &later,
                          .tiles = tiles,
                          .a_next = a_next,
                          .b_next = b_next,
@@ -281,6 +283,41 @@ TEST(register_tile, wide_tiles_of_few_rows) {
     all.template operator()<2, 4>();
     all.template operator()<3, 4>();
     all.template operator()<3, 7>();
+}
+
+TEST(register_tile, kernels_that_prefetch_give_the_same_sums) {
+    random_source random("register_tile.prefetch");
+    for (int vectors = 2; vectors <= tile_vectors; ++vectors)
+        for (int rows = 1; rows <= most_rows_of<operand::scalar>(vectors); ++rows) {
+            if (!prefetches_later(rows, vectors * lanes)) continue;
+            for (const layout in : {layout{1, false}, layout{3, false}, layout{rows + 2, true}})
+                for (const tile_mode mode : {tile_mode::set, tile_mode::add, tile_mode::resume})
+                    check<operand::scalar>(prefetching_tile_for<float>(vectors * lanes), rows, vectors, mode, in, false,
+                                           random);
+        }
+}
+
+// Addresses alone: nothing is read.
+TEST(later_lines, are_runs_whatever_the_terms_of_each_call) {
+    random_source random("later_lines");
+    std::vector<std::byte> memory(1 << 20);
+    for (int i = 0; i < 300; ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const std::int64_t bytes = random.integer(1, 500);
+        const std::int64_t next_run = random.integer(bytes, 800);
+        const std::int64_t terms = random.integer(1, 40);
+        later_lines later(memory.data(), bytes, next_run, terms);
+        const std::int64_t step = std::min<std::int64_t>((bytes + terms - 1) / terms, cache_line);
+        std::int64_t seen = 0;
+        std::int64_t added = 0;
+        while (seen < 1000) {
+            EXPECT_EQ(later.next - memory.data(), seen / terms * next_run + seen % terms * step);
+            const std::int64_t some = random.integer(0, 70);
+            later.prefetch_with(some, [&] { ++added; });
+            seen += some;
+            EXPECT_EQ(added, seen);
+        }
+    }
 }
 
 TEST(register_tile, tables_have_the_vectors_that_lanes_fill) {

@@ -137,11 +137,14 @@ struct pixel_panel {
     /// Computes the next columns, `left` of them or as many as the tiles of a call have, and returns their number. Several
     /// tiles belong to the first run. Whole tiles are read at `source`, the next ones `next` floats behind (0: their columns
     /// are neighbours). The runs tell where the columns belong, which lie `step` apart there; they must hold all of them.
+    /// Meanwhile tiles prefetch what `later` says.
     std::int64_t compute(const Real* source, std::int64_t next, std::int64_t left, const term_list& terms,
-                         const pixel_run* runs, std::int64_t step) const noexcept {
+                         const pixel_run* runs, std::int64_t step, later_lines* later = nullptr) const noexcept {
         const bool few = g.out_channels <= wide_tile_rows;
-        const pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
-                                                           : pixel_tile_for<operand::scalar, Real>(rows, left, few);
+        pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
+                                                     : pixel_tile_for<operand::scalar, Real>(rows, left, few);
+        if (later != nullptr && prefetches_later(static_cast<std::ptrdiff_t>(rows), tile.width, simd::lanes_of<Real>))
+            tile.run = prefetching_tile_for<Real>(tile.width);
         // Whether tiles write straight into the tensor.
         const bool direct = (element.output.is_sum || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
                             bias == nullptr && tile.width <= runs->count;
@@ -163,6 +166,7 @@ struct pixel_panel {
                                 .b_step = terms.b_step,
                                 .c = c.data(),
                                 .rounds = direct && g.panels.has_pairs(),
+                                .later = later,
                                 .tiles = tiles,
                                 .b_next = next == 0 ? tile.width : next,
                                 .c_next = tile.width};

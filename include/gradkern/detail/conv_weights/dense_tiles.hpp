@@ -246,16 +246,17 @@ struct dense_tiles {
                     ++x;
                 }
                 const bool prefetches = next != nullptr && prefetches_later(count, lanes, simd::lanes_of<Real>);
-                tiles[count - 1]({.list = list,
-                                  .count = segments,
-                                  .rows = count,
-                                  .a = a.data(),
-                                  .a_step = step.term,
-                                  .b = small + panel * panel_step,
-                                  .b_step = b_step,
-                                  .c = to.data(),
-                                  .mode = tile_mode::add,
-                                  .later = prefetches ? next->share() : later_lines{}});
+                const tile_function_of<Real> tile = prefetches ? prefetching_tile_for<Real>(lanes) : tiles[count - 1];
+                tile({.list = list,
+                      .count = segments,
+                      .rows = count,
+                      .a = a.data(),
+                      .a_step = step.term,
+                      .b = small + panel * panel_step,
+                      .b_step = b_step,
+                      .c = to.data(),
+                      .mode = tile_mode::add,
+                      .later = prefetches ? next->of_tile() : nullptr});
             });
         }
     }

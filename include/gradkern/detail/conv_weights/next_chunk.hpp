@@ -23,62 +23,12 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
-/// Neighbouring bytes.
-struct byte_run {
-    std::int64_t at = 0;  ///< from the first channel of position 0
-    std::int64_t bytes = 0;
-};
-
-/// Neighbouring channels of the pixels of a chunk: one run where they are all there is, else one of each pixel.
-class chunk_runs {
-public:
-    chunk_runs() noexcept = default;
-    /// An element has `element` bytes.
-    chunk_runs(const plan& p, const chunk_grid::chunk& c, const shape::canonical_strides& stride, std::int64_t channels,
-               std::int64_t element) noexcept
-        : plan_(&p), chunk_(c), stride_(&stride), element_(element) {
-        const std::int64_t pixels = c.positions();
-        const bool one_run = offset_of(pixels - 1) - offset_of(0) == (pixels - 1) * channels;
-        count_ = one_run ? 1 : pixels;
-        bytes_ = (one_run ? pixels : 1) * channels * element;
-    }
-
-    [[nodiscard]] std::int64_t bytes() const noexcept { return count_ * bytes_; }
-
-    /// The next ones, `most` at most; none behind the last one.
-    [[nodiscard]] byte_run next(std::int64_t most) noexcept {
-        if (number_ == count_) return {};
-        const byte_run run{offset_of(number_) * element_ + done_, std::min(most, bytes_ - done_)};
-        done_ += run.bytes;
-        if (done_ == bytes_) {
-            done_ = 0;
-            ++number_;
-        }
-        return run;
-    }
-
-private:
-    [[nodiscard]] std::int64_t offset_of(std::int64_t pixel) const noexcept {
-        return line_position(plan_->axes, chunk_.first_line + pixel / chunk_.columns())
-            .offset(*stride_, chunk_.first_column + pixel % chunk_.columns());
-    }
-
-    const plan* plan_ = nullptr;
-    chunk_grid::chunk chunk_{};
-    const shape::canonical_strides* stride_ = nullptr;
-    std::int64_t element_ = 0;
-    std::int64_t count_ = 0;   // runs
-    std::int64_t bytes_ = 0;   // of each
-    std::int64_t number_ = 0;  // of the next one,
-    std::int64_t done_ = 0;    // and bytes of it
-};
-
 /// Whether tasks prefetch.
 [[nodiscard]] inline bool prefetches_next_chunk(const plan& p) noexcept {
     return p.has_unit_axes() && p.waits_for_pixels() && p.cut != position_cut::chunks;
 }
 
-/// Tiles of a chunk of a task that can prefetch.
+/// Tiles of a chunk of a task that can.
 template <class Real>
 [[nodiscard]] inline std::int64_t prefetching_tiles(const plan& p, const task& t) noexcept {
     std::int64_t tiles = 0;
@@ -90,39 +40,38 @@ template <class Real>
     return tiles;
 }
 
-/// Both sides of a task, shared out among the tiles of the chunk before.
+/// The first `channels` channels of the pixels of a chunk, of `element` bytes each, in `terms` terms, of which there are some: one run
+/// where they are all that a pixel has, else one of each pixel.
+[[nodiscard]] inline later_lines lines_of(const plan& p, const chunk_grid::chunk& c, const void* side,
+                                          const shape::canonical_strides& stride, std::int64_t channels,
+                                          std::int64_t element, std::int64_t terms) noexcept {
+    const auto* const first = static_cast<const std::byte*>(side) +
+                              line_position(p.axes, c.first_line).offset(stride, c.first_column) * element;
+    const std::int64_t pixel = stride[4] * element;
+    if (stride[4] == channels) return {first, c.positions() * pixel, 0, terms};
+    return {first, channels * element, pixel, std::max<std::int64_t>(terms / c.positions(), 1)};
+}
+
+/// Both sides of a task, shared out among `tiles` tiles of the chunk before, of `terms` terms each: first the small side.
 class next_chunk {
 public:
     next_chunk() noexcept = default;
-    /// `tiles` tiles prefetch, which add `terms` terms each.
     template <class T>
     next_chunk(const plan& p, const task& t, const chunk_grid::chunk& c, const T* large, const T* small,
                std::int64_t tiles, std::int64_t terms) noexcept
-        : large_(reinterpret_cast<const std::byte*>(large)),
-          small_(reinterpret_cast<const std::byte*>(small)),
-          large_runs_(p, c, p.large, t.channels, sizeof(T)),
-          small_runs_(p, c, p.small, t.lanes, sizeof(T)),
-          terms_(terms),
-          most_(shape::ceil_div(large_runs_.bytes() + small_runs_.bytes(), tiles)) {}
-
-    /// The share of a tile: of one run, so that what pixels of few channels have may be more than is prefetched.
-    [[nodiscard]] GRADKERN_NOINLINE later_lines share() noexcept {
-        const std::byte* side = small_;
-        byte_run run = small_runs_.next(most_);
-        if (run.bytes == 0) {
-            side = large_;
-            run = large_runs_.next(most_);
-        }
-        return {side + run.at, shape::ceil_div(run.bytes, terms_)};
+        : small_tiles_(std::max<std::int64_t>(tiles * t.lanes / (t.lanes + t.channels), 1)),
+          small_(lines_of(p, c, small, p.small, t.lanes, sizeof(T), small_tiles_ * terms)) {
+        if (tiles > small_tiles_)
+            large_ = lines_of(p, c, large, p.large, t.channels, sizeof(T), (tiles - small_tiles_) * terms);
     }
 
+    /// What the next tile prefetches.
+    [[nodiscard]] later_lines* of_tile() noexcept { return small_tiles_-- > 0 ? &small_ : &large_; }
+
 private:
-    const std::byte* large_ = nullptr;
-    const std::byte* small_ = nullptr;
-    chunk_runs large_runs_;
-    chunk_runs small_runs_;
-    std::int64_t terms_ = 1;
-    std::int64_t most_ = 0;  // bytes for each tile
+    std::int64_t small_tiles_ = 0;  // those left
+    later_lines small_;
+    later_lines large_;
 };
 
 }  // namespace detail::conv_weights

@@ -10,6 +10,7 @@
 #include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/group_terms.hpp>
 #include <gradkern/detail/micro/outer_terms.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/row_terms.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>
@@ -20,16 +21,14 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// A kernel. Never inlined: its callers differ by type and layout, it does not.
-template <operand A, int Rows, int Vectors, class Real = float>
+/// A kernel, which prefetches what is read later, or does not. Never inlined: its callers differ by type and layout, it does not.
+template <operand A, int Rows, int Vectors, class Real = float, prefetch Later = prefetch::none>
 GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const row_map row = rows_of<A, Rows>(call);
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
-    const std::ptrdiff_t a_ahead = call.a_ahead;
     const bool contiguous = unrolls_terms<A, Rows, Vectors> && a_step != 1 && rows_are_contiguous(call.a, call.rows);
-    later_lines later = call.later;
     tile_offsets from;
     for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call)) {
         tile_sums<Rows, Vectors, Real> sums;
@@ -43,10 +42,12 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
             const Real* const b = call.b + from.b + e->b;
             if constexpr (is_group<A>) {
                 add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
+            } else if constexpr (Later == prefetch::ahead) {
+                add_prefetching_terms<A>(sums, *call.later, a, a_step, b, b_step, e->length);
             } else if constexpr (is_outer<A>) {
                 add_outer_terms<A>(sums, row, a, a_step, b, b_step, e->length);
             } else {
-                add_row_terms<A>(sums, row, contiguous, a_ahead, a, a_step, b, b_step, e->length, later);
+                add_row_terms<A>(sums, row, contiguous, a, a_step, b, b_step, e->length);
             }
         }
         if constexpr (A == operand::group_8 || A == operand::pair_group_8) order_groups_of_eight(sums);
@@ -82,6 +83,17 @@ template <operand A, int Unit = row_unit<A>, class Real = float>
     }
     (std::make_integer_sequence<int, most>{});
     return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, most, simd::lanes_of<Real>) - 1)];
+}
+
+/// The kernel that prefetches `call.later`, for rows and lanes that prefetches_later() names.
+template <class Real>
+[[nodiscard]] inline tile_function_of<Real> prefetching_tile_for(std::ptrdiff_t lanes_used) noexcept {
+    static constexpr auto tiles = []<int... V>(std::integer_sequence<int, V...>) {
+        return std::array<tile_function_of<Real>, sizeof...(V)>{
+            &register_tile<operand::scalar, rows_at_most(V + 2, 1), V + 2, Real, prefetch::ahead>...};
+    }
+    (std::make_integer_sequence<int, tile_vectors - 1>{});
+    return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, tile_vectors, simd::lanes_of<Real>) - 2)];
 }
 
 }  // namespace detail

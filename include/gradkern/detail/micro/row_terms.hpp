@@ -12,8 +12,8 @@
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/bound.hpp>
+#include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>
-#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/micro/tile_sums.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -80,22 +80,11 @@ GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors, Real>& sums, const
     }
 }
 
-/// Terms k in [0, left) of a segment. `contiguous`: rows lie side by side, which then are all prefetched `a_ahead` from the first.
+/// Terms k in [0, left) of a segment. `contiguous`: rows lie side by side.
 template <operand A, int Rows, int Vectors, class Real>
 GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, const row_map& row, bool contiguous,
-                                          std::ptrdiff_t a_ahead, const row_number<A, Real>** a, std::ptrdiff_t a_step,
-                                          const Real* b, std::ptrdiff_t b_step, std::ptrdiff_t left,
-                                          later_lines& later) noexcept {
-    std::ptrdiff_t at = 0;
-    if constexpr (A == operand::scalar && prefetches_later(Rows, Vectors, 1)) {
-        if (later.step != 0) {
-            GRADKERN_NO_UNROLL
-            for (; left != 0; --left, at += a_step, b += b_step) {
-                later.prefetch_next();
-                add_term<A, unrolls_terms<A, Rows, Vectors>>(sums, a, at, b);
-            }
-        }
-    }
+                                          const row_number<A, Real>** a, std::ptrdiff_t a_step, const Real* b,
+                                          std::ptrdiff_t b_step, std::ptrdiff_t left) noexcept {
     if constexpr (unrolls_terms<A, Rows, Vectors>) {
         constexpr int terms = target.tile.unrolled_terms;
         for (; a_step == 1 && left >= terms; left -= terms) {
@@ -107,7 +96,6 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, 
         if (contiguous) {
             GRADKERN_NO_UNROLL
             for (; left != 0; --left, a[0] += a_step, b += b_step) {
-                simd::prefetch(a[0], a_ahead);
                 GRADKERN_UNROLL
                 for (int i = 1; i < Rows; ++i) a[i] = a[0] + row[i];
                 add_term<A, true>(sums, a, 0, b);
@@ -115,6 +103,7 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, 
         }
     }
     // clang would unroll this loop eight times, which spills (60 GF/s).
+    std::ptrdiff_t at = 0;
     GRADKERN_NO_UNROLL
     for (; left != 0; --left, at += a_step, b += b_step) {
         if constexpr (is_broadcast<A> && Rows < Vectors) {
@@ -123,6 +112,19 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, 
             add_term<A, false>(sums, a, at, b);
         }
     }
+}
+
+/// The same terms. Meanwhile what is read later is prefetched.
+template <operand A, int Rows, int Vectors, class Real>
+GRADKERN_ALWAYS_INLINE void add_prefetching_terms(tile_sums<Rows, Vectors, Real>& sums, later_lines& later,
+                                                  const Real* const* a, std::ptrdiff_t a_step, const Real* b,
+                                                  std::ptrdiff_t b_step, std::ptrdiff_t terms) noexcept {
+    std::ptrdiff_t at = 0;
+    later.prefetch_with(terms, [&]() GRADKERN_INLINE_LAMBDA {
+        add_term<A, unrolls_terms<A, Rows, Vectors>>(sums, a, at, b);
+        at += a_step;
+        b += b_step;
+    });
 }
 
 }  // namespace detail

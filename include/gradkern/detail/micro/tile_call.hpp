@@ -9,12 +9,14 @@
 // registers: the number of bodies stays small.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>
 #include <gradkern/detail/simd.hpp>
+#include <gradkern/shape/checked.hpp>
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
@@ -49,16 +51,51 @@ enum class tile_mode : std::uint8_t {
     resume  ///< the sum continues from c as if the call before had not ended
 };
 
-/// What other tiles will read beyond L2. A tile prefetches some of it to L2 for each of its terms, so that the core waits for memory and
-/// multiplies at the same time. Prefetched between tiles, lines fill all buffers that wait for memory, and the next tile waits,
-/// too (1.07 times as long; Emerald Rapids).
+/// Lines of the cache that other tiles will read, beyond L2: runs of neighbouring ones. Tiles prefetch them to L2, one run after the other,
+/// a line or a part of one for each term, so that the core waits for memory and multiplies at the same time. Prefetched between
+/// tiles, lines fill all buffers that wait for memory, and the next tile waits, too (1.07 times as long; Emerald Rapids).
 struct later_lines {
     const std::byte* next = nullptr;
-    std::ptrdiff_t step = 0;  ///< bytes for each term; 0: nothing
+    std::ptrdiff_t step = 0;  ///< bytes from term to term
+    std::ptrdiff_t run = 1;   ///< terms of a run, one at least
+    std::ptrdiff_t jump = 0;  ///< bytes from the end of a run to the next one
+    std::ptrdiff_t left = 1;  ///< terms of this run
 
-    GRADKERN_ALWAYS_INLINE void prefetch_next() noexcept {
-        simd::prefetch_to_l2(next);
-        next = static_cast<const std::byte*>(simd::address_of(next, step));
+    /// `bytes` bytes of each run, which begin `from_run_to_run` bytes apart, in `terms` terms.
+    constexpr later_lines(const std::byte* first, std::int64_t bytes, std::int64_t from_run_to_run,
+                          std::int64_t terms) noexcept
+        : next(first),
+          step(std::min(shape::ceil_div(bytes, terms), cache_line)),
+          run(terms),
+          jump(from_run_to_run - terms * step),
+          left(terms) {}
+    constexpr later_lines() noexcept = default;
+
+    /// Calls add() for each of `terms` terms, and prefetches.
+    template <class F>
+    GRADKERN_ALWAYS_INLINE void prefetch_with(std::ptrdiff_t terms, const F& add) noexcept {
+        while (terms > 0) {
+            const std::ptrdiff_t count = std::min(terms, left);
+            const std::byte* line = next;
+            GRADKERN_NO_UNROLL
+            for (std::ptrdiff_t i = count; i != 0; --i) {
+                simd::prefetch_to_l2(line);
+                line = behind(line, step);
+                add();
+            }
+            terms -= count;
+            left -= count;
+            next = line;
+            if (left > 0) return;
+            left = run;
+            next = behind(line, jump);
+        }
+    }
+
+private:
+    /// Runs may leave the tensor.
+    static GRADKERN_ALWAYS_INLINE const std::byte* behind(const std::byte* line, std::ptrdiff_t bytes) noexcept {
+        return static_cast<const std::byte*>(simd::address_of(line, bytes));
     }
 };
 
@@ -81,10 +118,10 @@ struct tile_call_of {
     /// apart that no CPU fetches them by itself. The addresses may leave the tensor.
     std::ptrdiff_t a_ahead = 0;
     std::ptrdiff_t c_ahead = 0;
-    std::ptrdiff_t a_lines = 0;  ///< operand::scalar: so many lines of the cache of each row, at a_ahead
-    bool no_prefetch = false;    ///< rows that are vectors: no prefetch
-    later_lines later{};         ///< operand::scalar, tiles that prefetches_later (tile_sizes.hpp)
-    std::ptrdiff_t tiles = 1;    ///< so many tiles one after the other, each that far behind its predecessor:
+    std::ptrdiff_t a_lines = 0;    ///< operand::scalar: so many lines of the cache of each row, at a_ahead
+    bool no_prefetch = false;      ///< rows that are vectors: no prefetch
+    later_lines* later = nullptr;  ///< of kernels that prefetch it
+    std::ptrdiff_t tiles = 1;      ///< so many tiles one after the other, each that far behind its predecessor:
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
