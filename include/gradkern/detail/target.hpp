@@ -199,7 +199,7 @@ struct machine {
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.sliding_rows = 14;
-    m.tile.unrolled_terms = 4;
+    m.tile.unrolled_terms = 2;
     m.tile.one_and_a_half = true;
     m.tile.shuffled_floats = 16;
 #endif

@@ -143,8 +143,8 @@ struct pixel_panel {
         const bool few = g.out_channels <= wide_tile_rows;
         pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
                                                      : pixel_tile_for<operand::scalar, Real>(rows, left, few);
-        if (later != nullptr && prefetches_later(static_cast<std::ptrdiff_t>(rows), tile.width, simd::lanes_of<Real>))
-            tile.run = prefetching_tile_for<Real>(tile.width);
+        if (later != nullptr && rows == tile_rows && tile.width == tile_lanes_of<Real>)
+            tile.run = &register_tile<operand::scalar, tile_rows, tile_vectors, Real, prefetch::ahead>;
         // Whether tiles write straight into the tensor.
         const bool direct = (element.output.is_sum || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
                             bias == nullptr && tile.width <= runs->count;
