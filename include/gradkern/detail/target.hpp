@@ -20,6 +20,7 @@ struct tile_shapes {
     int vectors = 2;              ///< of them
     int narrow_rows = 6;          ///< of tiles for few lanes, and of those whose rows are vectors
     int narrow_vectors = 2;       ///< of them
+    int spaced_rows = 12;         ///< of tiles of one vector whose rows lie equally far apart
     int sliding_rows = 8;         ///< of tiles that keep a vector for each row and the weights of a line of the window
     int unrolled_terms = 1;       ///< neighbouring terms that an iteration of the widest tiles adds
     bool one_and_a_half = false;  ///< whether there are registers for tiles of one and a half vectors
@@ -198,6 +199,7 @@ struct machine {
     m.prefetch.next_pixels = 128;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
+    m.tile.spaced_rows = 14;
     m.tile.sliding_rows = 14;
     m.tile.unrolled_terms = 2;
     m.tile.one_and_a_half = true;

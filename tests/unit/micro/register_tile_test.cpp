@@ -285,6 +285,14 @@ TEST(register_tile, wide_tiles_of_few_rows) {
     all.template operator()<3, 7>();
 }
 
+TEST(register_tile, rows_that_are_equally_far_apart_are_broadcast) {
+    random_source random("register_tile.spaced");
+    for (int rows = least_spaced_rows; rows <= spaced_rows; ++rows)
+        for (const layout in : {layout{1, false}, layout{3, false}, layout{rows + 2, true}})
+            for (const tile_mode mode : {tile_mode::set, tile_mode::add, tile_mode::resume})
+                check<operand::spaced>(spaced_tile_for<float>(rows), rows, 1, mode, in, false, random);
+}
+
 TEST(register_tile, kernels_that_prefetch_give_the_same_sums) {
     random_source random("register_tile.prefetch");
     for (int vectors = 2; vectors <= tile_vectors; ++vectors)

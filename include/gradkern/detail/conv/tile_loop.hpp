@@ -228,6 +228,18 @@ private:
         return tiles_for<operand::scalar, row_unit<operand::scalar>, Real>(width);
     }
 
+    /// Whether there are kernels of many rows, equally far apart: of one vector, and of numbers that windows read several times.
+    [[nodiscard]] bool takes_spaced_rows() const noexcept {
+        return g_.panels.inputs == lane_inputs::broadcast && g_.panels.width <= simd::lanes_of<Real> && !t_.in_16bit &&
+               !g_.panels.has_pairs() && g_.taps() > 1;
+    }
+
+    [[nodiscard]] tile_function_of<Real> kernel_for(std::ptrdiff_t rows, std::int64_t width,
+                                                    bool are_spaced) const noexcept {
+        if (are_spaced && rows >= least_spaced_rows && takes_spaced_rows()) return spaced_tile_for<Real>(rows);
+        return tiles_of_width(width)[rows - 1];
+    }
+
     /// Whether tiles prefetch the pixels of the next call, even those in the last cache: a CPU that waits for it does not fetch the short pixels
     /// of 1x1 kernels in NXC in time.
     [[nodiscard]] bool prefetches_pixels() const noexcept {
@@ -312,7 +324,8 @@ private:
             } else {
                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
                     rows[i] = at(reads_ ? first + from[i] : 0);
-                t_.terms.run(tiles_of_width(used)[count - 1], call, t_.in_16bit && g_.accumulates());
+                const bool are_spaced = from[static_cast<std::size_t>(count - 1)] - from[0] == (count - 1) * read_step;
+                t_.terms.run(kernel_for(count, used, are_spaced), call, t_.in_16bit && g_.accumulates());
             }
             if (panel_by_panel) output_.flush();
             return tiles > 1 ? 1 : call.tiles;
@@ -337,17 +350,24 @@ private:
             g_.panels.across_groups() && t_.panels > 1 && !fused_ &&
             (!in_group || (simd::lanes > 8 && g_.panels.splits_groups(g_)));
         const bool waits = !output_.is_direct() || (t_.panels > 1 && !g_.is_whole(g_.last_lanes()));  // in the buffer
-        split_runs(walk.rows(), most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
-            while (left > 0) {
-                const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
-                const std::ptrdiff_t most_tiles = panels_first ? 1
-                                                  : waits      ? std::min(run_of_tiles, output_.room() / count)
-                                                               : run_of_tiles;
-                const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most_tiles));
-                compute_tiles(walk, count, tiles);
-                left -= tiles;
-            }
-        });
+        const auto compute_rows = [&](std::ptrdiff_t rows, std::ptrdiff_t at_most) {
+            split_runs(rows, at_most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
+                while (left > 0) {
+                    const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
+                    const std::ptrdiff_t most_tiles = panels_first ? 1
+                                                      : waits      ? std::min(run_of_tiles, output_.room() / count)
+                                                                   : run_of_tiles;
+                    const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most_tiles));
+                    compute_tiles(walk, count, tiles);
+                    left -= tiles;
+                }
+            });
+        };
+        // The columns of one line lie equally far apart.
+        if (!takes_spaced_rows() || shape::even_part(c[2].positions, spaced_rows) < least_spaced_rows)
+            return compute_rows(walk.rows(), most);
+        for (std::int64_t lines = walk.rows() / c[2].positions; lines > 0; --lines)
+            compute_rows(c[2].positions, spaced_rows);
     }
 
     /// The outputs of a class of planes and rows, where windows slide along the columns: tiles leave out the taps that are outside, so

@@ -42,6 +42,8 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
             const Real* const b = call.b + from.b + e->b;
             if constexpr (is_group<A>) {
                 add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
+            } else if constexpr (A == operand::spaced) {
+                add_spaced_terms<A>(sums, a, a_step, b, b_step, e->length);
             } else if constexpr (Later == prefetch::ahead) {
                 add_prefetching_terms<A>(sums, *call.later, a, a_step, b, b_step, e->length);
             } else if constexpr (is_outer<A>) {
@@ -83,6 +85,17 @@ template <operand A, int Unit = row_unit<A>, class Real = float>
     }
     (std::make_integer_sequence<int, most>{});
     return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, most, simd::lanes_of<Real>) - 1)];
+}
+
+/// The kernel of one vector for least_spaced_rows to spaced_rows rows, equally far apart.
+template <class Real>
+[[nodiscard]] inline tile_function_of<Real> spaced_tile_for(std::ptrdiff_t rows) noexcept {
+    static constexpr auto tiles = []<int... I>(std::integer_sequence<int, I...>) {
+        return std::array<tile_function_of<Real>, sizeof...(I)>{
+            &register_tile<operand::spaced, kernel_rows(least_spaced_rows + I, row_unit<operand::spaced>), 1, Real>...};
+    }
+    (std::make_integer_sequence<int, spaced_rows - least_spaced_rows + 1>{});
+    return tiles[static_cast<std::size_t>(rows - least_spaced_rows)];
 }
 
 /// The kernel that prefetches `call.later`, for rows and lanes that prefetches_later() names.

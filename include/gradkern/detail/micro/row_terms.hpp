@@ -29,10 +29,10 @@ template <class Real>
     return true;
 }
 
-/// Whether a tile adds several terms an iteration.
+/// Whether a tile adds several terms an iteration: those of several vectors and all their rows, which add most terms.
 template <operand A, int Rows, int Vectors>
-inline constexpr bool unrolls_terms =
-    A == operand::scalar&& Vectors > 1 && Rows >= Vectors&& target.tile.unrolled_terms > 1;
+inline constexpr bool unrolls_terms = A == operand::scalar&& Vectors > 1 &&
+                                      Rows == rows_at_most(Vectors, 1) && target.tile.unrolled_terms > 1;
 
 /// One term of fewer rows than vectors. The few numbers wait in registers, not the many vectors: 16 registers do not hold those,
 /// and g++ would read them once for each row.
@@ -111,6 +111,32 @@ GRADKERN_ALWAYS_INLINE void add_row_terms(tile_sums<Rows, Vectors, Real>& sums, 
         } else {
             add_term<A, false>(sums, a, at, b);
         }
+    }
+}
+
+/// The same terms, in one vector, of rows equally far apart, but for the last one: few pointers go from term to term.
+template <operand A, int Rows, class Real>
+GRADKERN_ALWAYS_INLINE void add_spaced_terms(tile_sums<Rows, 1, Real>& sums, const Real* const* a,
+                                             std::ptrdiff_t a_step, const Real* b, std::ptrdiff_t b_step,
+                                             std::ptrdiff_t left) noexcept {
+    constexpr int rows_of_pointer = 3;  // once, and twice the distance: as addresses of x86 have them
+    constexpr int pointers = (Rows + rows_of_pointer - 2) / rows_of_pointer;
+    const std::ptrdiff_t row = a[1] - a[0];
+    const Real* from[bound(pointers)];
+    const Real* last = a[Rows - 1];
+    GRADKERN_UNROLL
+    for (int i = 0; i < pointers; ++i) from[i] = a[rows_of_pointer * i];
+    GRADKERN_NO_UNROLL
+    for (; left != 0; --left, b += b_step) {
+        const simd::vec_of<Real> bv = simd::load(b);
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows - 1; ++i)
+            sums.at[i][0] =
+                simd::fma(simd::broadcast(from[i / rows_of_pointer][i % rows_of_pointer * row]), bv, sums.at[i][0]);
+        sums.at[Rows - 1][0] = simd::fma(simd::broadcast(*last), bv, sums.at[Rows - 1][0]);
+        GRADKERN_UNROLL
+        for (int i = 0; i < pointers; ++i) from[i] += a_step;
+        last += a_step;
     }
 }
 

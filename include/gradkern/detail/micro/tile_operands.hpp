@@ -14,6 +14,7 @@ namespace detail {
 /// How a row is read. Each has its product in the header named here.
 enum class operand : std::uint8_t {
     scalar,        ///< row_terms.hpp: a number, broadcast to all lanes
+    spaced,        ///< so, of rows equally far apart
     vector,        ///< a number for each lane
     f16,           ///< so, of 16 bits, as c is
     bf16,          ///< so
@@ -28,7 +29,7 @@ enum class operand : std::uint8_t {
 
 /// Whether rows are broadcast to all lanes: a number, or a pair.
 template <operand A>
-inline constexpr bool is_broadcast = A == operand::scalar || A == operand::pair;
+inline constexpr bool is_broadcast = A == operand::scalar || A == operand::spaced || A == operand::pair;
 
 /// Whether a and c are rows of 16-bit numbers.
 template <operand A>

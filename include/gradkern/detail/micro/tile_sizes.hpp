@@ -60,11 +60,15 @@ inline constexpr std::ptrdiff_t native_16bit_lanes = native_16bit_vectors * simd
 // Tiles of a single vector have one sum a row. 12 rows with 16 registers, narrow_rows with 32, keep the units for multiply-adds busy.
 inline constexpr int single_vector_rows = narrow_rows < 8 ? 12 : narrow_rows;
 
+// Rows equally far apart take few registers for addresses, so that there may be more of them. With fewer, nothing is gained.
+inline constexpr int spaced_rows = target.tile.spaced_rows;
+inline constexpr int least_spaced_rows = 9;
+
 // Tiles of groups keep a vector of numbers for each row beside its sums, of which there are eight with 16 registers, as many as a
 // CPU has multiply-adds under way.
 inline constexpr int group_rows = narrow_rows < 8 ? 4 : narrow_rows;
 
-inline constexpr int most_rows = std::max({tile_rows, narrow_rows, single_vector_rows, native_16bit_rows});
+inline constexpr int most_rows = std::max({tile_rows, narrow_rows, single_vector_rows, spaced_rows, native_16bit_rows});
 
 // Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
 inline constexpr int most_sliding_rows = target.tile.sliding_rows;
