@@ -311,7 +311,9 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     const tap_buffer<accumulate_t<T>> buffer{pack_tap<T>, from, array_at<accumulate_t<T>>(slice, p.at_large),
                                              p.axes[2].stride == 1};
     dense_tiles<accumulate_t<T>> tiles(p, t, slice);
-    const std::int64_t prefetching = prefetches_next_chunk(p) ? prefetching_tiles<accumulate_t<T>>(p, t) : 0;
+    // There are no tiles of one and a half vectors that prefetch.
+    const bool prefetches = prefetches_next_chunk(p) && !tiles.are_one_and_a_half();
+    const std::int64_t prefetching = prefetches ? prefetching_tiles<accumulate_t<T>>(p, t) : 0;
     // Where positions are cut, and of several results, another task has the chunk behind the last one.
     const bool goes_on = p.cut == position_cut::none && p.results() == 1;
     const std::int64_t last_read = goes_on ? p.chunks.count : range.last;
