@@ -78,7 +78,7 @@ struct weight_gradient_blocks {
     /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
     std::int64_t channels_in_place = 0;  ///< 1x1: of the large side, at most, where close pixels are not packed
-    /// 1x1 in NXC, beyond L2: whether pixels are copied, and those of the next chunk prefetched to L2 meanwhile.
+    /// 1x1 in NXC, beyond L2: whether pixels are copied.
     bool copies_pixels = false;
     // Sums of a task whose rows are taps:
     std::int64_t sums_of_taps = 64 << 10;         ///< lanes of one group

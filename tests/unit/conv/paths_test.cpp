@@ -3,10 +3,15 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <gradkern/convolution.hpp>
+#include <gradkern/ref/convolution.hpp>
 
 #include "support/conv_cases.hpp"
 #include "support/random.hpp"
@@ -162,6 +167,63 @@ TYPED_TEST(conv_paths, rows_without_channels_give_the_bias) {
         ASSERT_TRUE(plan->run(nullptr, nullptr, bias.data(), dst.data(), {workspace.data(), workspace.size()}).ok());
         for (std::int64_t i = 0; i < dst.count(); ++i) EXPECT_EQ(dst.value(i), static_cast<float>(i % 3 + 1));
     }
+}
+
+// Tiles of few output channels have many rows, of one line or of several: these lie equally far apart or not, or only their ends do.
+template <class T>
+void check_short_lines(gk::data_format format, const gk::extents& src, std::int64_t outputs, const gk::extents& kernel,
+                       const gk::extents& strides) {
+    const bool nxc = format == gk::data_format::nxc;
+    const std::int64_t inputs = nxc ? src[3] : src[1];
+    const gk::extents weights =
+        nxc ? gk::extents{kernel[0], kernel[1], inputs, outputs} : gk::extents{outputs, inputs, kernel[0], kernel[1]};
+    gk::convolution_attributes a;
+    a.strides = strides;
+    a.dilations = {1, 1};
+    a.pads_begin = a.pads_end = {0, 0};
+    a.data_format = format;
+    a.weights_format = nxc ? gk::weights_format::xio : gk::weights_format::oix;
+    if (kernel[1] > (nxc ? src[2] : src[3])) return;
+    const auto dst = gk::infer_convolution(src, weights, a);
+    ASSERT_TRUE(dst.has_value());
+    const auto count = [](const gk::extents& e) { return static_cast<std::size_t>(e[0] * e[1] * e[2] * e[3]); };
+    std::vector<T> x(count(src));
+    std::vector<T> w(count(weights));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(static_cast<int>(i * 7 % 13) - 6);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<T>(static_cast<int>(i * 5 % 11) - 5);
+    std::vector<T> expected(count(*dst));
+    ASSERT_TRUE(gk::ref::convolution<T>({x.data(), src}, {w.data(), weights}, {}, a, {expected.data(), *dst}).ok());
+    for (const gk::algorithm path : {gk::algorithm::dense, gk::algorithm::dense_packed}) {
+        const auto plan = gk::plan_convolution<T>(src, weights, {}, a, *dst, {.algorithm = path});
+        ASSERT_TRUE(plan.has_value());
+        std::vector<std::byte> workspace(plan->workspace_bytes(1));
+        std::vector<T> y(expected.size(), T{99});
+        ASSERT_TRUE(plan->run(x.data(), w.data(), nullptr, y.data(), workspace).ok());
+        ASSERT_EQ(y, expected) << gk::name_of(path) << ", " << (nxc ? "NXC" : "NCX") << ", " << src[0] << " images, "
+                               << inputs << " to " << outputs << " channels, kernel " << kernel[0] << "x" << kernel[1]
+                               << ", strides " << strides[0] << " and " << strides[1] << ", lines of "
+                               << (nxc ? src[2] : src[3]);
+    }
+}
+
+TEST(conv_rows, of_short_lines_give_the_integers_of_the_reference) {
+    for (const std::int64_t images : {5, 10, 11})
+        for (const std::int64_t height : {3, 4})
+            for (const std::int64_t width : {2, 3, 4, 5, 6, 8, 9, 12, 15, 17, 30, 31})
+                for (const std::int64_t row_taps : {1, 2})
+                    for (const std::int64_t taps : {1, 2, 3})
+                        for (const std::int64_t stride : {1, 2, 3, 4})
+                            for (const std::int64_t outputs : {1, 4, 8, 12, 16}) {
+                                const gk::extents kernel{row_taps, taps};
+                                const gk::extents strides{1, stride};
+                                check_short_lines<float>(gk::data_format::nxc, {images, height, width, 2}, outputs,
+                                                         kernel, strides);
+                                check_short_lines<float>(gk::data_format::ncx, {images, 2, height, width}, outputs,
+                                                         kernel, strides);
+                                if (outputs <= 8)
+                                    check_short_lines<double>(gk::data_format::nxc, {images, height, width, 2}, outputs,
+                                                              kernel, strides);
+                            }
 }
 
 }  // namespace

@@ -193,10 +193,10 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
             for (shape::tap_class& one : c) one.taps = 1;
             list_terms(g, g.panels, c, {}, rows.pitch, terms);
             terms.swap_operands();
-            later_lines next;
-            if (prefetches) next = next_block(g, t, from);
+            later_lines later;
+            if (prefetches) later = next_block(g, t, from);
             for_each_pixel_panel(g, call, t, weights, weights_step, [&](const pixel_panel<Real>& panel) {
-                compute_pixels(panel, g.segment, source, rows, begin, pixels, terms, next.step > 0 ? &next : nullptr);
+                compute_pixels(panel, g.segment, source, rows, begin, pixels, terms, later.step > 0 ? &later : nullptr);
             });
         };
         // Pixels are two parts: in place, then packed.

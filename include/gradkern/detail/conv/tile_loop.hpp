@@ -234,9 +234,8 @@ private:
                !g_.panels.has_pairs() && g_.taps() > 1;
     }
 
-    [[nodiscard]] tile_function_of<Real> kernel_for(std::ptrdiff_t rows, std::int64_t width,
-                                                    bool are_spaced) const noexcept {
-        if (are_spaced && rows >= least_spaced_rows && takes_spaced_rows()) return spaced_tile_for<Real>(rows);
+    [[nodiscard]] tile_function_of<Real> kernel_for(std::ptrdiff_t rows, std::int64_t width) const noexcept {
+        if (by_lines_ && rows >= least_spaced_rows) return spaced_tile_for<Real>(rows);
         return tiles_of_width(width)[rows - 1];
     }
 
@@ -324,8 +323,7 @@ private:
             } else {
                 for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
                     rows[i] = at(reads_ ? first + from[i] : 0);
-                const bool are_spaced = from[static_cast<std::size_t>(count - 1)] - from[0] == (count - 1) * read_step;
-                t_.terms.run(kernel_for(count, used, are_spaced), call, t_.in_16bit && g_.accumulates());
+                t_.terms.run(kernel_for(count, used), call, t_.in_16bit && g_.accumulates());
             }
             if (panel_by_panel) output_.flush();
             return tiles > 1 ? 1 : call.tiles;
@@ -364,8 +362,8 @@ private:
             });
         };
         // The columns of one line lie equally far apart.
-        if (!takes_spaced_rows() || shape::even_part(c[2].positions, spaced_rows) < least_spaced_rows)
-            return compute_rows(walk.rows(), most);
+        by_lines_ = takes_spaced_rows() && shape::even_part(c[2].positions, spaced_rows) >= least_spaced_rows;
+        if (!by_lines_) return compute_rows(walk.rows(), most);
         for (std::int64_t lines = walk.rows() / c[2].positions; lines > 0; --lines)
             compute_rows(c[2].positions, spaced_rows);
     }
@@ -400,7 +398,8 @@ private:
     std::byte* dst_;
     bool biased_;
     bool fused_ = false;
-    bool reads_ = true;  // false: a class without taps, whose rows are nowhere
+    bool by_lines_ = false;  // whether all rows of a tile belong to one line
+    bool reads_ = true;      // false: a class without taps, whose rows are nowhere
     shape::canonical_strides out_;
     tile_function_of<Real> sliding_;  // where windows slide
     std::int64_t a_ahead_ = 0;

@@ -61,7 +61,8 @@ struct later_lines {
     std::ptrdiff_t jump = 0;  ///< bytes from the end of a run to the next one
     std::ptrdiff_t left = 1;  ///< terms of this run
 
-    /// `bytes` bytes of each run, which begin `from_run_to_run` bytes apart, in `terms` terms.
+    /// `bytes` bytes of each run, which begin `from_run_to_run` bytes apart, in `terms` terms, one at least: of as many lines as there are terms
+    /// at most.
     constexpr later_lines(const std::byte* first, std::int64_t bytes, std::int64_t from_run_to_run,
                           std::int64_t terms) noexcept
         : next(first),
