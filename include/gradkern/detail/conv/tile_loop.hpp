@@ -168,8 +168,9 @@ public:
             out_ = output_.buffer_box(t_.box, array_at<Real>(t_.slice, t_.scratch.at_results), g_.taps() == 1);
         begin_panel(0, t_.group, t_.first_channel, t_.first_used);
         // Panels of one group, or of lanes across groups, may leave together: then they are one wide panel for the output.
+        const int rows = g_.slides ? most_sliding_rows : takes_spaced_rows() ? most_rows_of_any : most_rows;
         fused_ = t_.panels > 1 && g_.overlap == 0 && (g_.groups == 1 || g_.panels.across_groups()) &&
-                 output_.fuse(t_.panels, t_.channels, g_.panels.floats, g_.slides ? most_sliding_rows : most_rows);
+                 output_.fuse(t_.panels, t_.channels, g_.panels.floats, rows);
     }
 
     void compute() noexcept {
@@ -304,7 +305,7 @@ private:
             const auto at = [&](std::int64_t offset) {
                 return reinterpret_cast<const Real*>(t_.source + offset * t_.number_bytes);
             };
-            std::array<const Real*, most_rows> rows;
+            std::array<const Real*, most_rows_of_any> rows;
             call.a = rows.data();
             if (g_.slides) {
                 rows[0] = at(first);

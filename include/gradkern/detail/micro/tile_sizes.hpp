@@ -68,11 +68,11 @@ inline constexpr int least_spaced_rows = 9;
 // CPU has multiply-adds under way.
 inline constexpr int group_rows = narrow_rows < 8 ? 4 : narrow_rows;
 
-inline constexpr int most_rows = std::max({tile_rows, narrow_rows, single_vector_rows, spaced_rows, native_16bit_rows});
+inline constexpr int most_rows = std::max({tile_rows, narrow_rows, single_vector_rows, native_16bit_rows});
 
 // Tiles whose windows slide (sliding_tile.hpp) keep a vector for each row, and the weights of a line of the window.
 inline constexpr int most_sliding_rows = target.tile.sliding_rows;
-inline constexpr int most_rows_of_any = std::max(most_rows, most_sliding_rows);
+inline constexpr int most_rows_of_any = std::max({most_rows, spaced_rows, most_sliding_rows});
 
 /// Kernels take longest to compile, so there are those for multiples of row_unit rows alone: one with too many rows computes its last
 /// row again. Not where rows are taps, and a tile has few of them, often an odd number, but for tiles of one
