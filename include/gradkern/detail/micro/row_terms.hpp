@@ -33,8 +33,7 @@ template <class Real>
 /// the largest.
 template <operand A, int Rows, int Vectors>
 inline constexpr bool unrolls_terms = A == operand::scalar&& target.tile.unrolled_terms > 1 &&
-                                      (Vectors == 2 ? Rows >= 2
-                                                    : Vectors > 2 && Vectors == tile_vectors && Rows == tile_rows);
+                                      (Vectors == 2 ? Rows >= Vectors : Vectors == tile_vectors && Rows == tile_rows);
 
 /// One term of fewer rows than vectors. The few numbers wait in registers, not the many vectors: 16 registers do not hold those,
 /// and g++ would read them once for each row.
