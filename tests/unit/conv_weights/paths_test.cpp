@@ -317,5 +317,59 @@ TEST(conv_weights_sums, of_moved_lanes_have_the_same_bits_in_diff_weights) {
     }
 }
 
+/// 1x1 weight gradients in NXC of so many pixels that tiles copy the panels they read, and the same of channels that lie apart, which are
+/// packed.
+template <class T>
+void expect_bits_of_packed_panels(random_source& random) {
+    GRADKERN_TRACE_SEED(random);
+    const std::int64_t in = random.integer(1, 300);
+    const std::int64_t out = random.integer(1, 300);
+    const std::int64_t height = random.integer(1, 20);
+    const std::int64_t width = random.chance(1, 4) ? random.integer(250, 600) : random.integer(1, 40);
+    const std::int64_t images = (std::int64_t{1} << 20) / std::int64_t{sizeof(T)} / ((in + out) * height * width) + 1;
+    const gk::convolution_attributes attributes{
+        .strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}};
+    const gk::extents weights{1, 1, in, out};
+    const auto how = random.pick({gk::summation::joint, gk::summation::image_by_image});
+    const gk::plan_options options{.summation = how};
+    // Lines may lie apart, too.
+    const std::int64_t apart = random.chance(1, 3) ? random.integer(1, 40) : 0;
+    const auto run = [&](std::int64_t step, std::int64_t gap, test_tensor<T>& result) {
+        const auto side = [&](std::int64_t channels) {
+            const std::int64_t line = step * channels * width + gap;
+            return test_tensor<T>({images, height, width, channels}, {line * height, line, step * channels, step});
+        };
+        const test_tensor<T> src = side(in);
+        const test_tensor<T> diff_dst = side(out);
+        random_source numbers("conv_weights.copied_numbers");
+        for (const test_tensor<T>* t : {&src, &diff_dst})
+            t->fill([&](std::int64_t) { return numbers.real(-1.0F, 1.0F); });
+        const auto plan = gk::plan_convolution_backward_weights<T, T>(src.layout(), diff_dst.layout(), attributes,
+                                                                      result.layout(), {}, options);
+        ASSERT_TRUE(plan) << gk::to_string(plan.error());
+        result.poison();
+        const std::ptrdiff_t workers = random.integer(1, 2);
+        const guarded_bytes workspace(plan->workspace_bytes(workers));
+        shuffling_executor executor(workers);
+        ASSERT_TRUE(
+            plan->run(src.data(), diff_dst.data(), result.data(), {workspace.data(), workspace.size()}, executor));
+    };
+    SCOPED_TRACE(std::to_string(images) + "x" + std::to_string(height) + "x" + std::to_string(width) + ", " +
+                 std::to_string(in) + " -> " + std::to_string(out) + ", apart " + std::to_string(apart));
+    test_tensor<T> copied(weights);
+    test_tensor<T> packed(weights);
+    run(1, apart, copied);
+    run(2, 0, packed);
+    EXPECT_TRUE(copied.equals(packed));
+}
+
+TEST(conv_weights_copies, of_panels_have_the_bits_of_packed_ones) {
+    random_source random("conv_weights.copies");
+    for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i, random.next_case()) {
+        expect_bits_of_packed_panels<float>(random);
+        if (i % 6 == 0) expect_bits_of_packed_panels<double>(random);
+    }
+}
+
 }  // namespace
 }  // namespace gradkern_test

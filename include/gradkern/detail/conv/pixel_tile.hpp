@@ -144,7 +144,7 @@ struct pixel_panel {
         pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
                                                      : pixel_tile_for<operand::scalar, Real>(rows, left, few);
         if (later != nullptr && rows == tile_rows && tile.width == tile_lanes_of<Real>)
-            tile.run = &register_tile<operand::scalar, tile_rows, tile_vectors, Real, prefetch::ahead>;
+            tile.run = &register_tile<operand::scalar, tile_rows, tile_vectors, Real, tile_extra::prefetch_later>;
         // Whether tiles write straight into the tensor.
         const bool direct = (element.output.is_sum || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
                             bias == nullptr && tile.width <= runs->count;

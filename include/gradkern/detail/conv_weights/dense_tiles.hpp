@@ -125,6 +125,8 @@ struct dense_tiles {
     sum_steps sum_step{};
     bool clears = false;  // whether each tile sets its sums to zero first: of the first chunk in diff_weights
     next_chunk* next = nullptr;
+    const Real* copied = nullptr;  // the first pixel of the small side, where first tiles copy it
+    Real* copy = nullptr;          // to there: one panel, packed
 
     dense_tiles(const plan& planned, const task& tasked, std::byte* slice) noexcept
         : p(planned),
@@ -152,6 +154,14 @@ struct dense_tiles {
         }
     }
 
+    /// Whether the first tile of so many rows is the largest kernel's.
+    [[nodiscard]] static bool begins_with_largest(std::int64_t rows) noexcept {
+        std::ptrdiff_t first = 0;
+        split_runs(rows, tile_rows, row_unit<operand::scalar>,
+                   [&](std::ptrdiff_t count, std::ptrdiff_t) { first = std::max(first, count); });
+        return kernel_rows(static_cast<int>(first), row_unit<operand::scalar>) == tile_rows;
+    }
+
     /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second
     /// half.
     GRADKERN_NOINLINE void double_halves(Real* packed) const noexcept {
@@ -161,16 +171,35 @@ struct dense_tiles {
             own::copy_n(packed + 2 * half, half, packed + 3 * half);
     }
 
-    /// Reads the small side in place, or packs a chunk of it.
+    /// Panels of a chunk that need not be packed: the first tile of each reads it in place and copies it for the others, which hides what
+    /// packing takes. They are whole, and the pixels of each side one run.
+    [[nodiscard]] GRADKERN_NOINLINE std::int64_t copied_panels(const chunk_grid::chunk& c) const noexcept {
+        const bool one_line = c.last_line - c.first_line == 1;
+        const bool is_possible = !pairs && !moves && !are_one_and_a_half() && p.has_unit_axes() &&
+                                 p.small_source == source_kind::packed && p.small[1] == 1 &&
+                                 p.panel_width == tile_lanes_of<Real> && begins_with_largest(t.channels) &&
+                                 (one_line || (p.is_one_run(p.small) && p.is_one_run(p.large)));
+        const bool is_profitable = t.channels <= target.weight_gradients.copied_for_rows &&
+                                   p.small[4] * p.real.bytes <= target.weight_gradients.copied_pixel;
+        return is_possible && is_profitable ? t.lanes / p.panel_width : 0;
+    }
+
+    /// Reads the small side in place, or packs a chunk of it, but for the first `copies` panels.
     template <class T>
-    void take_small(const T* from, const chunk_grid::chunk& c, std::byte* slice) noexcept {
+    void take_small(const T* from, const chunk_grid::chunk& c, std::int64_t copies, std::byte* slice) noexcept {
+        copied = nullptr;
         if (p.small_source == source_kind::in_place) {
             small = reinterpret_cast<const Real*>(from);  // of that type alone
             panel_step = p.panel_width;
             return;
         }
         auto* const packed = array_at<Real>(slice, p.at_small);
-        pack_chunk(p, from, c, t.lanes, panel_step, packed);
+        copy = packed;
+        if constexpr (std::is_same_v<T, Real>) {
+            if (copies > 0) copied = from + line_position(p.axes, c.first_line).offset(p.small, c.first_column);
+        }
+        const std::int64_t lanes = copies * p.panel_width;
+        pack_chunk(p, from + lanes * p.small[1], c, t.lanes - lanes, panel_step, packed + copies * panel_step);
         if constexpr (has_halves) double_halves(packed);
     }
 
@@ -231,6 +260,9 @@ struct dense_tiles {
                 are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes, simd::lanes_of<Real>);
             Real* const panel_sum =
                 sum + panel * sum_step.panel + first_channel * sum_step.channel + tap * sum_step.tap;
+            // One buffer serves all panels that are copied.
+            bool copies = copied != nullptr && lanes == p.panel_width;
+            const Real* const b = copies ? copy : small + panel * panel_step;
             std::int64_t x = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
@@ -245,18 +277,23 @@ struct dense_tiles {
                     channel = 0;
                     ++x;
                 }
-                const bool prefetches = next != nullptr && prefetches_later(count, lanes, simd::lanes_of<Real>);
-                const tile_function_of<Real> tile = prefetches ? prefetching_tile_for<Real>(lanes) : tiles[count - 1];
+                const bool prefetches =
+                    !copies && next != nullptr && prefetches_later(count, lanes, simd::lanes_of<Real>);
+                const tile_function_of<Real> tile = copies       ? copying_tile<Real>
+                                                    : prefetches ? prefetching_tile_for<Real>(lanes)
+                                                                 : tiles[count - 1];
                 tile({.list = list,
                       .count = segments,
                       .rows = count,
                       .a = a.data(),
                       .a_step = step.term,
-                      .b = small + panel * panel_step,
-                      .b_step = b_step,
+                      .b = copies ? copied + panel * p.panel_width : b,
+                      .b_step = copies ? p.small[4] : b_step,
                       .c = to.data(),
                       .mode = tile_mode::add,
-                      .later = prefetches ? next->of_tile() : nullptr});
+                      .later = prefetches ? next->of_tile() : nullptr,
+                      .copy = copies ? copy : nullptr});
+                copies = false;
             });
         }
     }

@@ -81,6 +81,11 @@ struct tensors {
     [[nodiscard]] constexpr bool has_unit_axes() const noexcept {
         return axes[0].is_unit() && axes[1].is_unit() && axes[2].is_unit();
     }
+    /// Whether all pixels of a side of 1x1 kernels are one run: each as far behind the one before it.
+    [[nodiscard]] constexpr bool is_one_run(const shape::canonical_strides& s) const noexcept {
+        const std::array<std::int64_t, 3> extent{axes[0].small, axes[1].small, axes[2].small};
+        return is_one_line(s, extent) && (batch == 1 || continues(s[0], extent[0] * extent[1] * extent[2], s[4]));
+    }
     /// Whether what lies in the lanes is read a tap away from the pixel: the sides are swapped.
     [[nodiscard]] constexpr bool moves_lanes() const noexcept { return sides == conv_weights::sides::swapped_windows; }
     /// Whether neighbouring channels are neighbours in both tensors.

@@ -21,8 +21,8 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// A kernel, which prefetches what is read later, or does not. Never inlined: its callers differ by type and layout, it does not.
-template <operand A, int Rows, int Vectors, class Real = float, prefetch Later = prefetch::none>
+/// A kernel. Never inlined: its callers differ by type and layout, it does not.
+template <operand A, int Rows, int Vectors, class Real = float, tile_extra Extra = tile_extra::none>
 GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const row_map row = rows_of<A, Rows>(call);
     const std::ptrdiff_t a_step = call.a_step;
@@ -30,6 +30,7 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
     const bool contiguous = unrolls_terms<A, Rows, Vectors> && a_step != 1 && rows_are_contiguous(call.a, call.rows);
     tile_offsets from;
+    [[maybe_unused]] Real* copy = call.copy;
     for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call)) {
         tile_sums<Rows, Vectors, Real> sums;
         sums.start(call, !is_group<A> && !is_native_16bit<A>, row, from.c, c_step);
@@ -44,8 +45,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
                 add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
             } else if constexpr (A == operand::spaced) {
                 add_spaced_terms<A>(sums, a, a_step, b, b_step, e->length);
-            } else if constexpr (Later == prefetch::ahead) {
+            } else if constexpr (Extra == tile_extra::prefetch_later) {
                 add_prefetching_terms<A>(sums, *call.later, a, a_step, b, b_step, e->length);
+            } else if constexpr (Extra == tile_extra::copy_b) {
+                add_copying_terms<A>(sums, copy, a, a_step, b, b_step, e->length);
             } else if constexpr (is_outer<A>) {
                 add_outer_terms<A>(sums, row, a, a_step, b, b_step, e->length);
             } else {
@@ -98,12 +101,17 @@ template <class Real>
     return tiles[static_cast<std::size_t>(rows - least_spaced_rows)];
 }
 
+/// The largest kernel, which copies b.
+template <class Real>
+inline constexpr tile_function_of<Real> copying_tile =
+    &register_tile<operand::scalar, tile_rows, tile_vectors, Real, tile_extra::copy_b>;
+
 /// The kernel that prefetches `call.later`, for rows and lanes that prefetches_later() names.
 template <class Real>
 [[nodiscard]] inline tile_function_of<Real> prefetching_tile_for(std::ptrdiff_t lanes_used) noexcept {
     static constexpr auto tiles = []<int... V>(std::integer_sequence<int, V...>) {
         return std::array<tile_function_of<Real>, sizeof...(V)>{
-            &register_tile<operand::scalar, rows_at_most(V + 2, 1), V + 2, Real, prefetch::ahead>...};
+            &register_tile<operand::scalar, rows_at_most(V + 2, 1), V + 2, Real, tile_extra::prefetch_later>...};
     }
     (std::make_integer_sequence<int, tile_vectors - 1>{});
     return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, tile_vectors, simd::lanes_of<Real>) - 2)];
