@@ -276,7 +276,7 @@ template <class Real>
 GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chunk_grid::chunk& c,
                                        const tap_buffer<Real>& buffer) noexcept {
     const plan& p = tiles.p;
-    for_each_tap_group(p, c, tiles.clears, [&](const tap_group& columns) {
+    for_each_tap_group(p, c, tiles.sets, [&](const tap_group& columns) {
         for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
             for (std::int64_t first = 0; first < tiles.t.channels; first += channel_block) {
                 const std::int64_t channels = std::min(channel_block, tiles.t.channels - first);
@@ -323,7 +323,7 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     next_chunk next;
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
-        tiles.clears = t.results != nullptr && i == range.first && !p.continues_results();
+        tiles.sets = i == range.first && p.sets_sums();
         if constexpr (simd::is_wide<T>) {
             if (tiles.moves) {
                 add_moved_lanes(tiles, c, from, small + t.small, buffer.packed);

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -123,7 +122,7 @@ struct dense_tiles {
     k_segment* list = nullptr;
     Real* sum = nullptr;
     sum_steps sum_step{};
-    bool clears = false;  // whether each tile sets its sums to zero first: of the first chunk in diff_weights
+    bool sets = false;  // whether tiles set their sums: of the first chunk
     next_chunk* next = nullptr;
     const Real* copied = nullptr;  // the first pixel of the small side, where first tiles copy it
     Real* copy = nullptr;          // to there: one panel, packed
@@ -272,7 +271,6 @@ struct dense_tiles {
                 for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
                     a[row] = from + x * step.tap + channel * step.channel;
                     to[row] = panel_sum + x * sum_step.tap + channel * sum_step.channel;
-                    if (clears) std::memset(to[row], 0, static_cast<std::size_t>(lanes) * sizeof(Real));
                     if (++channel < channels) continue;
                     channel = 0;
                     ++x;
@@ -290,7 +288,7 @@ struct dense_tiles {
                       .b = copies ? copied + panel * p.panel_width : b,
                       .b_step = copies ? p.small[4] : b_step,
                       .c = to.data(),
-                      .mode = tile_mode::add,
+                      .mode = sets ? tile_mode::set : tile_mode::add,
                       .later = prefetches ? next->of_tile() : nullptr,
                       .copy = copies ? copy : nullptr});
                 copies = false;
@@ -311,7 +309,7 @@ struct dense_tiles {
             std::ptrdiff_t segments = columns.columns() > 0 ? fill_list(view, c, plane_tap, h, columns, a_step) : 0;
             if (buffer != nullptr) segments = pack_list(segments, columns, channels, step, *buffer);
             const std::int64_t tap = (plane_tap * p.axes[1].kernel + h) * p.axes[2].kernel + columns.first_tap;
-            if (segments > 0 || clears)
+            if (segments > 0 || sets)
                 add(segments, tap, columns.taps, first_channel, channels,
                     buffer == nullptr ? view.data : buffer->packed, step);
         }
@@ -322,7 +320,7 @@ struct dense_tiles {
                                      std::int64_t channels, const large_view<Real>& view) const noexcept {
         const row_steps step{moves ? view.stride[4] : p.axes[2].stride_in(view.stride[4]), view.stride[1],
                              p.axes[2].dilation_in(view.stride[4])};
-        for_each_tap_group(p, c, clears, [&](const tap_group& columns) {
+        for_each_tap_group(p, c, sets, [&](const tap_group& columns) {
             add_row_taps(c, plane_tap, columns, first_channel, channels, view, step);
         });
     }
