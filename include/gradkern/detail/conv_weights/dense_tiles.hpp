@@ -172,7 +172,7 @@ struct dense_tiles {
 
     /// Panels of a chunk that need not be packed: the first tile of each reads it in place and copies it for the others, which hides what
     /// packing takes. They are whole, and the pixels of each side one run.
-    [[nodiscard]] GRADKERN_NOINLINE std::int64_t copied_panels(const chunk_grid::chunk& c) const noexcept {
+    [[nodiscard]] GRADKERN_COLD std::int64_t copied_panels(const chunk_grid::chunk& c) const noexcept {
         const bool one_line = c.last_line - c.first_line == 1;
         const bool is_possible = !pairs && !moves && !are_one_and_a_half() && p.has_unit_axes() &&
                                  p.small_source == source_kind::packed && p.small[1] == 1 &&
