@@ -213,6 +213,11 @@ private:
                 return;
             }
         }
+        if (step == 1 && lane_step > count) {  // the next term's weights lie behind those of this one
+            pack_columns<T>(strided_rows<T>{.first = from, .step = lane_step, .goes_on = true}, lanes, count, out,
+                            out_step);
+            return;
+        }
         pack_lanes(from, lane_step, lanes, step, count, out, out_step);
     }
 };

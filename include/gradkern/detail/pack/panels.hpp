@@ -39,11 +39,12 @@ struct strided_rows {
     std::ptrdiff_t step;
     std::ptrdiff_t same = 1;
     std::ptrdiff_t number = 0;
+    bool goes_on = false;  // whether what lies behind a row is packed next, not the rows behind these
     [[nodiscard]] GRADKERN_ALWAYS_INLINE const T* operator()(std::ptrdiff_t j) const noexcept {
         return first + (same == 1 ? j : (number + j) / same) * step;
     }
     [[nodiscard]] GRADKERN_ALWAYS_INLINE strided_rows operator+(std::ptrdiff_t n) const noexcept {
-        return {first + n, step, same, number};
+        return {first + n, step, same, number, goes_on};
     }
 };
 
@@ -86,7 +87,7 @@ GRADKERN_NOINLINE void pack_columns(const Row& rows, std::ptrdiff_t lanes, std::
     std::ptrdiff_t ahead = packed_row_ahead<T>;
     if constexpr (std::is_same_v<Row, strided_rows<accumulate_t<T>>>) {
         direct = row.same == 1;
-        if (count <= ahead) ahead = block * row.step;  // short rows: the next block of them
+        if (count <= ahead && !row.goes_on) ahead = block * row.step;  // short rows: the next block of them
     }
     for (std::ptrdiff_t begin = 0; begin < count && whole > 0; begin += piece) {
         const std::ptrdiff_t end = std::min(count, begin + piece);
