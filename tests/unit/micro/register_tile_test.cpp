@@ -138,7 +138,9 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
     }
     const std::ptrdiff_t a_next = random.integer(0, 7);
     const std::ptrdiff_t b_next = random.integer(0, 1) * 8;
-    a_reach += (tiles - 1) * a_next;
+    const std::ptrdiff_t runs = random.integer(1, 2);
+    const std::ptrdiff_t a_run = random.integer(0, 9);
+    a_reach += (tiles - 1) * a_next + (runs - 1) * a_run;
     b_reach += (tiles - 1) * b_next;
 
     const std::ptrdiff_t a_pitch = in.contiguous ? 1 : a_reach + random.integer(0, 3);
@@ -156,7 +158,8 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
     // Of outer products a row has its vectors c_step apart.
     const std::ptrdiff_t c_step = is_outer<A> ? lanes + random.integer(0, 2) : lanes;
     const std::ptrdiff_t c_next = vectors * c_step + random.integer(0, 2);
-    const std::ptrdiff_t c_pitch = tiles * c_next + 1;
+    const std::ptrdiff_t c_run = tiles * c_next + random.integer(0, 2);
+    const std::ptrdiff_t c_pitch = runs * c_run + 1;
     const auto c_size = static_cast<std::size_t>(rows * c_pitch);
     // Rows of pairs that are rounded are bf16.
     guarded_buffer<T> c(c_size, side);
@@ -167,10 +170,10 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
 
     // What kernels that copy b leave.
     std::vector<float> copied;
-    for (std::ptrdiff_t t = 0; copies && t < tiles; ++t)
+    for (std::ptrdiff_t n = 0; copies && n < runs * tiles; ++n)
         for (const k_segment& e : list)
             for (std::ptrdiff_t k = 0; k < e.length; ++k) {
-                const float* const from = b.data() + t * b_next + e.b + k * b_step;
+                const float* const from = b.data() + n % tiles * b_next + e.b + k * b_step;
                 copied.insert(copied.end(), from, from + vectors * lanes);
             }
 
@@ -181,16 +184,20 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
         c_rows[static_cast<std::size_t>(i)] = rounds ? reinterpret_cast<float*>(c16.data() + i * c_pitch)
                                                      : reinterpret_cast<float*>(c.data() + i * c_pitch);
     }
-    for (std::ptrdiff_t t = 0; t < tiles; ++t)
+    for (std::ptrdiff_t n = 0; n < runs * tiles; ++n)
         for (std::ptrdiff_t i = 0; i < rows; ++i)
             for (std::ptrdiff_t j = 0; j < vectors * lanes; ++j) {
-                const auto at = static_cast<std::size_t>(i * c_pitch + t * c_next + j / lanes * c_step + j % lanes);
+                const std::ptrdiff_t run_number = n / tiles;
+                const std::ptrdiff_t t = n % tiles;
+                const auto at = static_cast<std::size_t>(i * c_pitch + run_number * c_run + t * c_next +
+                                                         j / lanes * c_step + j % lanes);
                 const float old = mode == tile_mode::set ? 0.0F : load_element(&expected[at]);
                 float sum = mode == tile_mode::resume ? old : 0.0F;
                 for (const k_segment& e : list)
                     for (std::ptrdiff_t k = 0; k < e.length; ++k)
-                        sum = add_terms<A>(sum, a.data() + i * a_pitch + t * a_next + e.a + k * in.a_step,
-                                           b.data() + t * b_next + e.b + k * b_step, j, vectors, i);
+                        sum = add_terms<A>(
+                            sum, a.data() + i * a_pitch + run_number * a_run + t * a_next + e.a + k * in.a_step,
+                            b.data() + t * b_next + e.b + k * b_step, j, vectors, i);
                 if (biased) sum += bias[static_cast<std::size_t>(t * b_next + j)];
                 if (mode == tile_mode::add) sum = old + sum;
                 if (rounds) {
@@ -223,7 +230,10 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                          .tiles = tiles,
                          .a_next = a_next,
                          .b_next = b_next,
-                         .c_next = c_next};
+                         .c_next = c_next,
+                         .runs = runs,
+                         .a_run = a_run,
+                         .c_run = c_run};
     run(call);
     EXPECT_EQ(std::memcmp(c.data(), expected.data(), c_size * sizeof(T)), 0);
     EXPECT_TRUE(begins_with(c16, expected16));

@@ -294,9 +294,12 @@ private:
                 call.a_lines = std::max<std::int64_t>(std::min(part, lines - p * part), 0);
                 call.a_ahead = tiles * call.a_next + p * part * simd::line_elements<Real>;
             }
-            if (tiles == 1) {  // whole panels of a group from this one on
+            if (tiles == 1 || panels_first_) {  // whole panels of a group from this one on, of each tile
+                call.runs = tiles;
+                call.a_run = call.a_next;
+                call.c_run = call.c_next;
                 const bool several = (fused_ || output_.is_direct()) && used == g_.panels.width;
-                if (several) call.tiles = std::min(t_.panels - p, (g_.lane_channels() - lane) / used);
+                call.tiles = several ? std::min(t_.panels - p, (g_.lane_channels() - lane) / used) : 1;
                 call.a_next = g_.panels.across_groups() ? g_.panels.width / g_.panels.term_channels() : 0;
                 call.b_next = g_.panels.floats;
                 call.c_next = g_.panels.width;
@@ -327,7 +330,7 @@ private:
                 t_.terms.run(kernel_for(count, used), call, t_.in_16bit && g_.accumulates());
             }
             if (panel_by_panel) output_.flush();
-            return tiles > 1 ? 1 : call.tiles;
+            return tiles > 1 && !panels_first_ ? 1 : call.tiles;
         });
     }
 
@@ -345,17 +348,15 @@ private:
         // Rows equally far apart make up several tiles of a call: few calls, and weights of one panel at a time in L1. Panels of
         // lanes across groups that write straight into the tensor go over a tile together where they have few weights, or
         // wide pixels.
-        const bool panels_first =  // all of one tile, then the next tile
-            g_.panels.across_groups() && t_.panels > 1 && !fused_ &&
-            (!in_group || (simd::lanes > 8 && g_.panels.splits_groups(g_)));
+        panels_first_ = g_.panels.across_groups() && t_.panels > 1 && !fused_ &&
+                        (!in_group || (simd::lanes > 8 && g_.panels.splits_groups(g_)));
         const bool waits = !output_.is_direct() || (t_.panels > 1 && !g_.is_whole(g_.last_lanes()));  // in the buffer
         const auto compute_rows = [&](std::ptrdiff_t rows, std::ptrdiff_t at_most) {
             split_runs(rows, at_most, unit, [&](std::ptrdiff_t count, std::ptrdiff_t left) {
                 while (left > 0) {
                     const auto in_line = static_cast<std::ptrdiff_t>(walk.left()) / count;
-                    const std::ptrdiff_t most_tiles = panels_first ? 1
-                                                      : waits      ? std::min(run_of_tiles, output_.room() / count)
-                                                                   : run_of_tiles;
+                    const std::ptrdiff_t most_tiles =
+                        waits ? std::min(run_of_tiles, output_.room() / count) : run_of_tiles;
                     const std::ptrdiff_t tiles = std::clamp<std::ptrdiff_t>(in_line, 1, std::min(left, most_tiles));
                     compute_tiles(walk, count, tiles);
                     left -= tiles;
@@ -399,8 +400,9 @@ private:
     std::byte* dst_;
     bool biased_;
     bool fused_ = false;
-    bool by_lines_ = false;  // whether all rows of a tile belong to one line
-    bool reads_ = true;      // false: a class without taps, whose rows are nowhere
+    bool panels_first_ = false;  // whether all panels go over a tile, then over the next one
+    bool by_lines_ = false;      // whether all rows of a tile belong to one line
+    bool reads_ = true;          // false: a class without taps, whose rows are nowhere
     shape::canonical_strides out_;
     tile_function_of<Real> sliding_;  // where windows slide
     std::int64_t a_ahead_ = 0;

@@ -29,9 +29,9 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
     const bool contiguous = unrolls_terms<A, Rows, Vectors> && a_step != 1 && rows_are_contiguous(call.a, call.rows);
-    tile_offsets from;
     [[maybe_unused]] Real* copy = call.copy;
-    for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call)) {
+    tile_offsets from;
+    for (std::ptrdiff_t left = call.tiles * call.runs, tile = call.tiles; left != 0; --left) {
         tile_sums<Rows, Vectors, Real> sums;
         sums.start(call, !is_group<A> && !is_native_16bit<A>, row, from.c, c_step);
         prefetch_tile<A>(call, row, from, Vectors);
@@ -63,6 +63,10 @@ GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
         } else {
             sums.store(call, row, from.c, c_step);
         }
+        from.next(call);
+        if (--tile > 0) continue;
+        tile = call.tiles;
+        from.next_run(call);
     }
 }
 

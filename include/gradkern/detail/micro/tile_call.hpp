@@ -134,6 +134,9 @@ struct tile_call_of {
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
+    std::ptrdiff_t runs = 1;  ///< so many runs of these tiles, each that far behind its predecessor:
+    std::ptrdiff_t a_run = 0;
+    std::ptrdiff_t c_run = 0;
     // sliding_tile.hpp alone: there is one row pointer,
     std::ptrdiff_t a_first = 0;       ///< from it to the first column,
     std::ptrdiff_t inside_begin = 0;  ///< which columns from that on are inside,

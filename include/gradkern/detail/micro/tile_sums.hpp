@@ -54,6 +54,13 @@ struct tile_offsets {
         b += call.b_next;
         c += call.c_next;
     }
+    /// From behind the last tile of a run to the first one of the next.
+    template <class Real>
+    GRADKERN_ALWAYS_INLINE void next_run(const tile_call_of<Real>& call) noexcept {
+        a += call.a_run - call.tiles * call.a_next;
+        b -= call.tiles * call.b_next;
+        c += call.c_run - call.tiles * call.c_next;
+    }
 };
 
 /// The sums of a tile. Loops over them are unrolled by pragma: without it they stay in memory at -O2, and by templates a file with
