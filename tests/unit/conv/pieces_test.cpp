@@ -409,8 +409,11 @@ TEST(conv_tasks, pack_once_what_is_shared) {
                     }
                     kept += static_cast<int>(t.shares_weights);
                 } else if (t.shares()) {
-                    EXPECT_LE(detail::makespan(g, t, workers),
-                              detail::makespan(g, detail::tasks_for(g, workers, 0), workers));
+                    // It takes less time, or less memory where that is scarce.
+                    const detail::panel_tasks apart = detail::tasks_for(g, workers, 0);
+                    const bool is_less = detail::scratch_bytes(apart, workers) > detail::most_scratch &&
+                                         detail::scratch_bytes(t, workers) < detail::scratch_bytes(apart, workers);
+                    EXPECT_TRUE(is_less || detail::makespan(g, t, workers) < detail::makespan(g, apart, workers));
                     packed.walk(g, run, run.begin_packing(), slice);
                     for (const int n : packed.weights) EXPECT_EQ(n, t.shares_weights ? 1 : 0);
                     for (const int n : packed.blocks) EXPECT_EQ(n, t.shares_pixels ? 1 : 0);
@@ -432,7 +435,6 @@ TEST(conv_tasks, pack_once_what_is_shared) {
                     packed.walk(g, run, t.count(), slice);
                 }
             }
-    EXPECT_GE(kept + shared_weights, 5);
     EXPECT_GE(kept, 2);
     EXPECT_GE(shared_weights, 3);
     EXPECT_GE(shared_pixels, 3);
