@@ -194,7 +194,7 @@ TEST(max_pool_select, large_overlapping_windows_are_separable) {
 
 // In NXC panels of one box share lines of the cache: there are as many boxes as workers.
 TEST(max_pool_select, workers_have_boxes_of_their_own_in_nxc) {
-    const engine::windows_plan w = windows_of({{2, 28, 28, 1024}, window({2, 2}, {2, 2}, data_format::nxc)});
+    const engine::windows_plan w = windows_of({{2, 28, 28, 4096}, window({2, 2}, {2, 2}, data_format::nxc)});
     EXPECT_GT(w.panels, 1);
     for (const std::int64_t workers : {2, 4, 8}) EXPECT_GE(w.boxes_of(workers).count(), workers);
 }

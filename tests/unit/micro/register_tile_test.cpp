@@ -138,7 +138,7 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
     }
     const std::ptrdiff_t a_next = random.integer(0, 7);
     const std::ptrdiff_t b_next = random.integer(0, 1) * 8;
-    const std::ptrdiff_t runs = random.integer(1, 2);
+    const std::ptrdiff_t runs = has_runs<A> ? random.integer(1, 2) : 1;
     const std::ptrdiff_t a_run = random.integer(0, 9);
     a_reach += (tiles - 1) * a_next + (runs - 1) * a_run;
     b_reach += (tiles - 1) * b_next;

@@ -134,7 +134,8 @@ struct tile_call_of {
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
-    std::ptrdiff_t runs = 1;  ///< so many runs of these tiles, each that far behind its predecessor:
+    std::ptrdiff_t runs =
+        1;  ///< operands with runs: so many runs of these tiles, each that far behind its predecessor:
     std::ptrdiff_t a_run = 0;
     std::ptrdiff_t c_run = 0;
     // sliding_tile.hpp alone: there is one row pointer,

@@ -65,6 +65,10 @@ inline constexpr operand lane_operand = !simd::widens_quickly<T>                
 template <operand A, class Real = float>
 using row_number = std::conditional_t<is_native_16bit<A>, std::uint16_t, Real>;
 
+/// Whether kernels take runs of tiles: those whose panels lie side by side in the pixels of a tile.
+template <operand A>
+inline constexpr bool has_runs = A == operand::vector || is_native_16bit<A> || is_group<A>;
+
 /// A vector of a row.
 template <operand A, class Real = float>
 [[nodiscard]] GRADKERN_ALWAYS_INLINE simd::vec_of<Real> load_lanes(const row_number<A, Real>* row) noexcept {

@@ -54,12 +54,10 @@ struct tile_offsets {
         b += call.b_next;
         c += call.c_next;
     }
-    /// From behind the last tile of a run to the first one of the next.
     template <class Real>
     GRADKERN_ALWAYS_INLINE void next_run(const tile_call_of<Real>& call) noexcept {
-        a += call.a_run - call.tiles * call.a_next;
-        b -= call.tiles * call.b_next;
-        c += call.c_run - call.tiles * call.c_next;
+        a += call.a_run;
+        c += call.c_run;
     }
 };
 
