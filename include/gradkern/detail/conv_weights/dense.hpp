@@ -306,6 +306,17 @@ GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_gri
     }
 }
 
+/// Panels of a chunk that tiles copy from L2: some of the `prefetching` tiles of the chunk before have prefetched them, and all channels are
+/// there at once, `block` of them packed.
+template <class Real>
+[[nodiscard]] inline std::int64_t panels_to_copy(const dense_tiles<Real>& tiles, const chunk_grid::chunk& c,
+                                                 std::int64_t block, std::int64_t prefetching) noexcept {
+    const bool in_place = block == 0 && tiles.p.large_source == source_kind::in_place;
+    if (prefetching == 0 || (block != tiles.t.channels && !in_place)) return 0;
+    const std::int64_t panels = tiles.copied_panels(c);
+    return panels < prefetching ? panels : 0;
+}
+
 template <class T>
 void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const T* large, const T* small,
                std::byte* slice) noexcept {
@@ -331,10 +342,8 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
             }
         }
         const std::int64_t block = window_channels(p, c, t.channels);
-        // Tiles copy panels from L2, where those of the chunk before have prefetched them, and where all channels are there at once.
-        const bool all = block == t.channels || (block == 0 && p.large_source == source_kind::in_place);
-        std::int64_t copies = simd::is_wide<T> && prefetches && all && i > range.first ? tiles.copied_panels(c) : 0;
-        if (prefetching <= copies) copies = 0;
+        const std::int64_t copies =
+            simd::is_wide<T> && i > range.first ? panels_to_copy(tiles, c, block, prefetching) : 0;
         tiles.take_small(small + t.small, c, copies, slice);
         tiles.next = nullptr;
         if (prefetching > 0 && i + 1 < last_read) {
