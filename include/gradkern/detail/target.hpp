@@ -78,9 +78,10 @@ struct weight_gradient_blocks {
     /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
     std::int64_t channels_in_place = 0;  ///< 1x1: of the large side, at most, where close pixels are not packed
-    /// 1x1 in NXC: bytes of a pixel at most where tiles copy panels from the tensor, and rows that a panel meets at most: more hide
-    /// what packing takes (0.9 to 0.98 of the speed beyond either; Emerald Rapids, AVX-512).
+    /// 1x1 in NXC: tiles copy panels where pixels have so many bytes at most: longer ones are on pages of their own (0.95 to 0.98 of the
+    /// speed; Emerald Rapids, AVX-512).
     std::int64_t copied_pixel = 2560;
+    /// ... and where a panel meets so many rows at most: more of them hide what packing takes.
     std::int64_t copied_for_rows = 256;
     /// 1x1 in NXC, beyond L2: whether pixels are copied.
     bool copies_pixels = false;

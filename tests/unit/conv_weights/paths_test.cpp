@@ -97,6 +97,30 @@ void expect_reference_by_every_row(const char* name, gk::precision precision) {
     }
 }
 
+// Products that underflow: a chunk may sum up to -0, which becomes +0 where it is added to nothing.
+TEST(conv_weights_paths, signs_of_zeros_are_those_of_the_reference) {
+    random_source random("conv_weights.zeros");
+    std::map<gk::algorithm, int> ran;
+    for (int i = 0; i < 150 && !::testing::Test::HasFailure(); ++i, random.next_case()) {
+        GRADKERN_TRACE_SEED(random);
+        const conv_case drawn =
+            random_conv_case(random, 50'000, conv_operator::convolution_backward_weights, random.chance(1, 12));
+        const gk::weights_format filter = random.pick({gk::weights_format::oix, gk::weights_format::xio});
+        const conv_case c = with_formats(drawn, random.pick({gk::data_format::ncx, gk::data_format::nxc}), filter);
+        SCOPED_TRACE(c.text());
+        const conv_tensors<float, float, float> t(random, c, false);
+        for (const auto* tensor : {&t.first, &t.second})
+            tensor->fill([&](std::int64_t) { return random.chance(1, 2) ? 1e-30F : -1e-30F; });
+        test_tensor<float> expected(c.result());
+        ASSERT_TRUE((gk::ref::convolution_backward_weights<float, float>(t.first.const_view(), t.second.const_view(),
+                                                                         c.conv, expected.view())));
+        for (const auto& row : gk::detail::conv_weights::paths) {
+            SCOPED_TRACE(std::string(gk::name_of(row.name)));
+            expect_reference(random, c, t.first, t.second, expected, {.algorithm = row.name}, ran[row.name]);
+        }
+    }
+}
+
 TEST(conv_weights_paths, every_row_equals_the_reference_in_f32) {
     expect_reference_by_every_row<float>("conv_weights.paths.f32", gk::precision::strict);
 }
@@ -313,7 +337,9 @@ TEST(conv_weights_sums, of_moved_lanes_have_the_same_bits_in_diff_weights) {
     for (conv_row row : rows) {
         row.op = conv_operator::convolution_backward_weights;
         expect_bits_of_sums_in_slices<float>(random, row, {.algorithm = gk::algorithm::dense});
-        expect_bits_of_sums_in_slices<double>(random, row, {.algorithm = gk::algorithm::dense});
+        // One channel leaves half of two lanes empty: sides are not swapped for so little.
+        if (gk::detail::simd::lanes_of<double> > 2)
+            expect_bits_of_sums_in_slices<double>(random, row, {.algorithm = gk::algorithm::dense});
     }
 }
 

@@ -43,8 +43,11 @@ TEST(one_and_a_half_tile, sums_the_terms_of_each_row_in_order) {
                     guarded_buffer<float> c(static_cast<std::size_t>(rows * 2 * lanes));
                     fill(a, random);
                     fill(b, random);
-                    const bool adds = random.chance(1, 2);
-                    if (adds) fill(c, random);
+                    fill(c, random);
+                    const bool to_zeros = random.chance(1, 2);  // in place of what c holds
+                    const std::array<float, static_cast<std::size_t>(2 * lanes)> zeros{};
+                    std::array<const float*, one_and_a_half_rows> added{};
+                    added.fill(zeros.data());
                     for (std::size_t x = 0; x < b.size(); x += 2 * lanes)  // the first half of each second vector twice
                         std::copy_n(b.data() + x + lanes, lanes / 2, b.data() + x + used);
                     std::vector<float> expected(c.data(), c.data() + c.size());
@@ -60,7 +63,7 @@ TEST(one_and_a_half_tile, sums_the_terms_of_each_row_in_order) {
                                     sum = simd::fma(a[static_cast<std::size_t>(i * a_reach + e.a + k * a_step)],
                                                     b[static_cast<std::size_t>(e.b + k * 2 * lanes + j)], sum);
                             float& one = expected[static_cast<std::size_t>(i * 2 * lanes + j)];
-                            one = adds ? one + sum : sum;
+                            one = to_zeros ? sum : one + sum;
                         }
                     }
                     one_and_a_half_tiles(used)[rows - 1]({.list = list.data(),
@@ -71,7 +74,8 @@ TEST(one_and_a_half_tile, sums_the_terms_of_each_row_in_order) {
                                                           .b = b.data(),
                                                           .b_step = 2 * lanes,
                                                           .c = to.data(),
-                                                          .mode = adds ? tile_mode::add : tile_mode::set});
+                                                          .mode = tile_mode::add,
+                                                          .added = to_zeros ? added.data() : nullptr});
                     for (std::ptrdiff_t i = 0; i < rows; ++i)  // behind the lanes c is anything
                         EXPECT_EQ(std::memcmp(to[static_cast<std::size_t>(i)], expected.data() + i * 2 * lanes,
                                               static_cast<std::size_t>(used) * sizeof(float)),

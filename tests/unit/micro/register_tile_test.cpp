@@ -177,6 +177,14 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                 copied.insert(copied.end(), from, from + vectors * lanes);
             }
 
+    // What tiles add to, where it is not c.
+    const bool adds_elsewhere = mode == tile_mode::add && !is_native_16bit<A> && random.chance(1, 3);
+    guarded_buffer<float> other(adds_elsewhere ? c_size : 0, side);
+    std::array<const float*, 16> other_rows{};
+    fill(other, random);
+    for (std::ptrdiff_t i = 0; adds_elsewhere && i < rows; ++i)
+        other_rows[static_cast<std::size_t>(i)] = other.data() + i * c_pitch;
+
     std::array<const float*, 16> a_rows{};
     std::array<float*, 16> c_rows{};
     for (std::ptrdiff_t i = 0; i < rows; ++i) {
@@ -191,7 +199,9 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                 const std::ptrdiff_t t = n % tiles;
                 const auto at = static_cast<std::size_t>(i * c_pitch + run_number * c_run + t * c_next +
                                                          j / lanes * c_step + j % lanes);
-                const float old = mode == tile_mode::set ? 0.0F : load_element(&expected[at]);
+                const float old = mode == tile_mode::set ? 0.0F
+                                  : adds_elsewhere       ? other[at]
+                                                         : load_element(&expected[at]);
                 float sum = mode == tile_mode::resume ? old : 0.0F;
                 for (const k_segment& e : list)
                     for (std::ptrdiff_t k = 0; k < e.length; ++k)
@@ -221,6 +231,7 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                          .c_step = c_step,
                          .rounds = rounds,
                          .mode = mode,
+                         .added = adds_elsewhere ? other_rows.data() : nullptr,
                          .bias = biased ? bias.data() : nullptr,
                          .a_ahead = std::ptrdiff_t{1} << 40,
                          .c_ahead = -(std::ptrdiff_t{1} << 40),

@@ -4,7 +4,7 @@
 //     panels     of output channels: their weights are packed just before use
 //     class      output pixels that have the same inside taps (shape/axis.hpp): borders need no branch
 //     tile       rows of the register tile are pixels of one class, from any line or image, by row pointers; where rows lie
-//                equally far apart, up to 16 tiles at a time, which are inside the panel then
+//                equally far apart, up to 16 tiles at a time, which are inside the panel then, or panels inside each tile
 //     panel      of a task: one, or fused ones
 //     part       at most 576 terms (order/summation.hpp)
 //     K segment  (block of 64 channels, tap), channels innermost

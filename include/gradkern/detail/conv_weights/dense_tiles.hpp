@@ -103,6 +103,16 @@ struct tap_buffer {
     return count + 1;
 }
 
+/// What tiles add to that set their sums: a sum that underflowed to -0 becomes +0, as where sums are zero before.
+template <class Real>
+inline constexpr std::array<Real, static_cast<std::size_t>(tile_lanes_of<Real>)> row_of_zeros{};
+template <class Real>
+inline constexpr auto rows_of_zeros = [] {
+    std::array<const Real*, static_cast<std::size_t>(most_rows_of_any)> rows{};
+    for (const Real*& row : rows) row = row_of_zeros<Real>.data();
+    return rows;
+}();
+
 /// The tiles of a task, whatever the types of its tensors: compiled once. Terms are pixels, or pairs of them
 /// (dense_bf16), for which the small side is packed anew for each group of column taps.
 template <class Real>
@@ -122,10 +132,10 @@ struct dense_tiles {
     k_segment* list = nullptr;
     Real* sum = nullptr;
     sum_steps sum_step{};
-    bool sets = false;  // whether tiles set their sums: of the first chunk
+    bool sets = false;  // whether tiles set their sums: in the first chunk of a sum
     next_chunk* next = nullptr;
-    const Real* copied = nullptr;  // the first pixel of the small side, where first tiles copy it
-    Real* copy = nullptr;          // to there: one panel, packed
+    const Real* copied_from = nullptr;  // the first pixel of the small side, where first tiles copy it
+    Real* copied_to = nullptr;          // one panel, packed
 
     dense_tiles(const plan& planned, const task& tasked, std::byte* slice) noexcept
         : p(planned),
@@ -186,16 +196,16 @@ struct dense_tiles {
     /// Reads the small side in place, or packs a chunk of it, but for the first `copies` panels.
     template <class T>
     void take_small(const T* from, const chunk_grid::chunk& c, std::int64_t copies, std::byte* slice) noexcept {
-        copied = nullptr;
+        copied_from = nullptr;
         if (p.small_source == source_kind::in_place) {
             small = reinterpret_cast<const Real*>(from);  // of that type alone
             panel_step = p.panel_width;
             return;
         }
         auto* const packed = array_at<Real>(slice, p.at_small);
-        copy = packed;
+        copied_to = packed;
         if constexpr (std::is_same_v<T, Real>) {
-            if (copies > 0) copied = from + line_position(p.axes, c.first_line).offset(p.small, c.first_column);
+            if (copies > 0) copied_from = from + line_position(p.axes, c.first_line).offset(p.small, c.first_column);
         }
         const std::int64_t lanes = copies * p.panel_width;
         pack_chunk(p, from + lanes * p.small[1], c, t.lanes - lanes, panel_step, packed + copies * panel_step);
@@ -248,7 +258,7 @@ struct dense_tiles {
         return kept;
     }
 
-    /// Adds the terms in the list, `segments` of them, to the sums of `taps` neighbouring taps from number `tap` on, in
+    /// Adds the terms in the list, `segments` of them, to the sums, or to zeros, of `taps` neighbouring taps from number `tap` on, in
     /// `channels` channels from `first_channel` on, whose first row is at `from`.
     void add(std::ptrdiff_t segments, std::int64_t tap, std::int64_t taps, std::int64_t first_channel,
              std::int64_t channels, const Real* from, const row_steps& step) const noexcept {
@@ -260,8 +270,8 @@ struct dense_tiles {
             Real* const panel_sum =
                 sum + panel * sum_step.panel + first_channel * sum_step.channel + tap * sum_step.tap;
             // One buffer serves all panels that are copied.
-            bool copies = copied != nullptr && lanes == p.panel_width;
-            const Real* const b = copies ? copy : small + panel * panel_step;
+            bool copies = copied_from != nullptr && lanes == p.panel_width;
+            const Real* const b = copies ? copied_to : small + panel * panel_step;
             std::int64_t x = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
@@ -285,12 +295,13 @@ struct dense_tiles {
                       .rows = count,
                       .a = a.data(),
                       .a_step = step.term,
-                      .b = copies ? copied + panel * p.panel_width : b,
+                      .b = copies ? copied_from + panel * p.panel_width : b,
                       .b_step = copies ? p.small[4] : b_step,
                       .c = to.data(),
-                      .mode = sets ? tile_mode::set : tile_mode::add,
+                      .mode = tile_mode::add,
+                      .added = sets ? rows_of_zeros<Real>.data() : nullptr,
                       .later = prefetches ? next->of_tile() : nullptr,
-                      .copy = copies ? copy : nullptr});
+                      .copy = copies ? copied_to : nullptr});
                 copies = false;
             });
         }

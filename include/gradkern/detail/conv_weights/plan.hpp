@@ -172,12 +172,11 @@ struct plan : tensors {
     /// Levels of sums: of chunks, of a group's sums, and of groups, which are added up where there are several.
     [[nodiscard]] constexpr bool adds_sums() const noexcept { return chunks.group_sums() > 1; }
     [[nodiscard]] constexpr bool adds_groups() const noexcept { return chunks.folds_groups; }
-    /// Whether the first chunk of a sum sets it, so that it need not be zero before: in dense tasks, unless it begins with previous results.
-    /// Lanes that no tile writes would be added up, too, where there are several levels.
+    /// Whether the first chunk of a sum sets it, so that it need not be zero before: in dense tasks whose sums have one level, unless they
+    /// begin with previous results.
     [[nodiscard]] constexpr bool sets_sums() const noexcept {
         const bool is_dense = path == algorithm::dense || path == algorithm::dense_packed;
-        const bool is_one_level = at_sum == at_total && cut == position_cut::none;
-        return is_dense && chunks.count > 0 && (is_one_level ? !continues_results() : lanes() % panel_width == 0);
+        return is_dense && at_sum == at_total && cut == position_cut::none && chunks.count > 0 && !continues_results();
     }
     /// Lines of a chunk, and its pixels, at most.
     [[nodiscard]] constexpr std::int64_t chunk_lines() const noexcept {

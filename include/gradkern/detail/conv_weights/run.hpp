@@ -78,7 +78,7 @@ void move_task(const plan& p, const task& t, const transfer& move, accumulate_t<
     move_task(p, t, move, sum, static_cast<G*>(diff_weights) + first);
 }
 
-/// Adds the chunks of one sum to the sums of a task in its slice.
+/// Adds the chunks of one sum to the sums of a task, or sets these (plan::sets_sums()).
 template <class T>
 void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, const void* large_side,
                 const void* small_side, std::byte* slice) noexcept {
@@ -122,9 +122,9 @@ inline void fold_level(const plan& p, std::byte* slice, std::int64_t from, std::
 /// add(sum) adds one of them to the level of groups, or sets it.
 template <class Real, class F>
 void finish_task(const plan& p, const task& t, std::int64_t result, const operands<Real>& o, std::byte* slice,
-                 bool sets, const F& add) noexcept {
+                 const F& add) noexcept {
     auto* const total = array_at<Real>(slice, p.at_total);
-    if (!sets) p.clear_sums(slice, p.at_group);
+    if (!p.sets_sums()) p.clear_sums(slice, p.at_group);
     if (p.at_total != p.at_group) p.clear_sums(slice, p.at_total);
     if (p.continues_results()) o.move_task(p, t, {direction::to_sums, false}, total, o.diff_weights, 0);
     const std::int64_t groups = p.chunks.groups() / p.results();
@@ -146,9 +146,8 @@ GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operan
                     t.first_lane + t.first_channel * p.weights[1];
         return o.add_chunks(p, t, p.chunks.of_sum(result), o.large, o.small, slice);
     }
-    const bool is_one_level = p.at_sum == p.at_group;
-    if (!is_one_level && !p.sets_sums()) p.clear_sums(slice, p.at_sum);
-    finish_task(p, t, number / p.parts(), o, slice, is_one_level && p.sets_sums(), [&](std::int64_t sum) {
+    if (p.at_sum != p.at_group) p.clear_sums(slice, p.at_sum);
+    finish_task(p, t, number / p.parts(), o, slice, [&](std::int64_t sum) {
         o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
         fold_level<Real>(p, slice, p.at_sum, p.at_group);
     });
@@ -191,11 +190,11 @@ GRADKERN_NOINLINE void run_piece(const plan& p, const shared_levels<Real>& share
     const std::int64_t piece = number / p.parts();
     const std::int64_t sum = p.cut == position_cut::chunks ? p.chunks.sum_of(piece) : piece;
     const task t(p, part);
-    if (!p.sets_sums()) p.clear_sums(slice, p.at_sum);
+    p.clear_sums(slice, p.at_sum);
     if (!add_sum(p, t, shared.chunks, part * p.chunks.sums() + sum, p.chunks.of_sum(sum), piece, o, slice)) return;
     own::copy_n(array_at<Real>(slice, p.at_sum), p.sum_floats(), shared.sums.at(part, sum));
     if (!shared.sums.finish(part)) return;
-    finish_task(p, t, 0, o, slice, false, [&](std::int64_t i) {
+    finish_task(p, t, 0, o, slice, [&](std::int64_t i) {
         fold(shared.sums.at(part, i), array_at<Real>(slice, p.at_group), p.sum_floats());
     });
 }

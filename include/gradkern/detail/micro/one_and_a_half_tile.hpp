@@ -1,7 +1,7 @@
 // A register tile of one and a half vectors, for weight gradients of panels whose lanes fill half of a second vector at most: the
 // second vector of b has its first half twice, and two rows meet it at once.
 //
-//     c[i][j]  (set | add)  sum over segments e, k in [0, e.length) of  a[i][e.a + k * a_step] * b[e.b + k * b_step + j]
+//     c[i][j]  (add)  sum over segments e, k in [0, e.length) of  a[i][e.a + k * a_step] * b[e.b + k * b_step + j]
 //
 // Each sum is that of operand::scalar (row_terms.hpp), in the same order. Behind its lanes c is anything. Rows of the kernel behind
 // call.rows read the last one's numbers.
@@ -82,12 +82,9 @@ GRADKERN_NOINLINE void one_and_a_half_tile(const tile_call& call) noexcept {
     GRADKERN_NO_UNROLL
     for (std::ptrdiff_t i = 0; i < call.rows; ++i) {
         float* const c = call.c[i];
-        vec first = simd::load(sums + i * width);
-        vec second = simd::load(halves + i * (width / 2));
-        if (call.mode == tile_mode::add) {
-            first = simd::add(simd::load(c), first);
-            second = simd::add(simd::load(c + width), second);
-        }
+        const float* const added = call.added != nullptr ? call.added[i] : c;
+        const vec first = simd::add(simd::load(added), simd::load(sums + i * width));
+        const vec second = simd::add(simd::load(added + width), simd::load(halves + i * (width / 2)));
         simd::store(c, first);
         simd::store(c + width, second);
     }

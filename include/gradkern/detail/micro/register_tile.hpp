@@ -10,7 +10,6 @@
 #include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/group_terms.hpp>
 #include <gradkern/detail/micro/outer_terms.hpp>
-#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/row_terms.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>

@@ -121,6 +121,7 @@ struct tile_call_of {
     std::ptrdiff_t c_step = 0;  ///< operand::outer, outer_half: between the results of a row
     bool rounds = false;  ///< operand::pair, pair_group_8: c holds bf16, which c_next and c_ahead count; set alone
     tile_mode mode = tile_mode::set;
+    const Real* const* added = nullptr;  ///< tile_mode::add: what sums are added to, in place of c; null: c
     const Real* bias = nullptr;  ///< operand::f16, bf16: a number for each lane, `b_next` from tile to tile, or null
     /// Prefetch distances, from a row pointer to what another tile will read soon, and from c to what it will write: lines so far
     /// apart that no CPU fetches them by itself. The addresses may leave the tensor.
@@ -138,7 +139,7 @@ struct tile_call_of {
         1;  ///< operands with runs: so many runs of these tiles, each that far behind its predecessor:
     std::ptrdiff_t a_run = 0;
     std::ptrdiff_t c_run = 0;
-    // sliding_tile.hpp alone: there is one row pointer,
+    // sliding_tile.hpp, which has no runs, alone: there is one row pointer,
     std::ptrdiff_t a_first = 0;       ///< from it to the first column,
     std::ptrdiff_t inside_begin = 0;  ///< which columns from that on are inside,
     std::ptrdiff_t inside_end = 0;

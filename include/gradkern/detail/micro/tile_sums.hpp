@@ -78,13 +78,12 @@ struct tile_sums {
     }
     /// Calls f(the sums of a vector of a row, where that lies in c); vectors of a row lie `step` numbers apart there. The pointer of a
     /// row is read once: for all that compilers know, stores change it.
-    template <class Number = Real, class F>
-    GRADKERN_ALWAYS_INLINE void for_each_result(const tile_call_of<Real>& call, const row_map& row, std::ptrdiff_t c_at,
+    template <class Number = Real, class Pointer, class F>
+    GRADKERN_ALWAYS_INLINE void for_each_result(const Pointer* c, const row_map& row, std::ptrdiff_t c_at,
                                                 std::ptrdiff_t step, const F& f) noexcept {
-        Real* const* const c = call.c;
         GRADKERN_UNROLL
         for (int i = 0; i < Rows; ++i) {
-            Number* const to = reinterpret_cast<Number*>(c[row[i]]) + c_at;
+            auto* const to = reinterpret_cast<Number*>(c[row[i]]) + c_at;
             GRADKERN_UNROLL
             for (int v = 0; v < Vectors; ++v) f(at[i][v], to + v * step);
         }
@@ -95,18 +94,18 @@ struct tile_sums {
                                       std::ptrdiff_t c_at, std::ptrdiff_t step) noexcept {
         for_each([](int, int, simd::vec_of<Real>& sum) GRADKERN_INLINE_LAMBDA { sum = simd::zero<Real>(); });
         if (resumes && call.mode == tile_mode::resume)
-            for_each_result(call, row, c_at, step,
+            for_each_result(call.c, row, c_at, step,
                             [](simd::vec_of<Real>& sum, const Real* c) GRADKERN_INLINE_LAMBDA { sum = simd::load(c); });
     }
 
-    /// c = the sums, or what it holds plus the sums.
+    /// c = the sums, or what it holds, or what is said, plus the sums.
     GRADKERN_ALWAYS_INLINE void store(const tile_call_of<Real>& call, const row_map& row, std::ptrdiff_t c_at,
                                       std::ptrdiff_t step) noexcept {
         if (call.mode == tile_mode::add)
-            for_each_result(call, row, c_at, step, [](simd::vec_of<Real>& sum, const Real* c) GRADKERN_INLINE_LAMBDA {
-                sum = simd::add(simd::load(c), sum);
-            });
-        for_each_result(call, row, c_at, step,
+            for_each_result<const Real>(call.added != nullptr ? call.added : call.c, row, c_at, step,
+                                        [](simd::vec_of<Real>& sum, const Real* c)
+                                            GRADKERN_INLINE_LAMBDA { sum = simd::add(simd::load(c), sum); });
+        for_each_result(call.c, row, c_at, step,
                         [](simd::vec_of<Real> sum, Real* c) GRADKERN_INLINE_LAMBDA { simd::store(c, sum); });
     }
 
@@ -114,7 +113,7 @@ struct tile_sums {
     GRADKERN_ALWAYS_INLINE void round(const tile_call_of<Real>& call, const row_map& row,
                                       std::ptrdiff_t c_at) noexcept {
         if constexpr (std::is_same_v<Real, float>)
-            for_each_result<std::uint16_t>(call, row, c_at, simd::lanes,
+            for_each_result<std::uint16_t>(call.c, row, c_at, simd::lanes,
                                            [](simd::vec sum, std::uint16_t* c)
                                                GRADKERN_INLINE_LAMBDA { simd::narrow_dots(sum, c); });
     }
@@ -194,7 +193,7 @@ template <operand A, int Rows, int Vectors>
 GRADKERN_ALWAYS_INLINE void store_16bit_sums(tile_sums<Rows, Vectors>& sums, const tile_call& call, const row_map& row,
                                              const tile_offsets& at) noexcept {
     if (call.mode == tile_mode::set && call.bias == nullptr) {
-        sums.template for_each_result<row_number<A>>(call, row, at.c, simd::lanes,
+        sums.template for_each_result<row_number<A>>(call.c, row, at.c, simd::lanes,
                                                      [](simd::vec sum, row_number<A>* c)
                                                          GRADKERN_INLINE_LAMBDA { store_lanes<A>(c, sum); });
         return;

@@ -39,7 +39,7 @@ struct strided_rows {
     std::ptrdiff_t step;
     std::ptrdiff_t same = 1;
     std::ptrdiff_t number = 0;
-    bool goes_on = false;  // whether what lies behind a row is packed next, not the rows behind these
+    bool goes_on = false;  // whether the caller packs on along the rows, rather than the next rows
     [[nodiscard]] GRADKERN_ALWAYS_INLINE const T* operator()(std::ptrdiff_t j) const noexcept {
         return first + (same == 1 ? j : (number + j) / same) * step;
     }
