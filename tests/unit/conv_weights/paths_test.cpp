@@ -338,8 +338,8 @@ TEST(conv_weights_sums, of_moved_lanes_have_the_same_bits_in_diff_weights) {
         row.op = conv_operator::convolution_backward_weights;
         expect_bits_of_sums_in_slices<float>(random, row, {.algorithm = gk::algorithm::dense});
         // One channel leaves half of two lanes empty: sides are not swapped for so little.
-        if (gk::detail::simd::lanes_of<double> > 2)
-            expect_bits_of_sums_in_slices<double>(random, row, {.algorithm = gk::algorithm::dense});
+        constexpr auto lanes = gk::detail::simd::lanes_of<double>;
+        if (lanes > 2) expect_bits_of_sums_in_slices<double>(random, row, {.algorithm = gk::algorithm::dense});
     }
 }
 
