@@ -78,10 +78,10 @@ struct weight_gradient_blocks {
     /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
     std::int64_t channels_in_place = 0;  ///< 1x1: of the large side, at most, where close pixels are not packed
-    /// 1x1 in NXC: tiles copy panels where pixels have so many bytes at most: longer ones are on pages of their own (0.95 to 0.98 of the
-    /// speed; Emerald Rapids, AVX-512).
+    /// 1x1 in NXC: tiles copy panels where pixels have so many bytes at most: beyond these limits nothing is gained
+    /// (ten operators, Emerald Rapids: 0.94 to 1.06 of the speed with AVX-512, 0.97 to 1.02 with AVX2).
     std::int64_t copied_pixel = 2560;
-    /// ... and where a panel meets so many rows at most: more of them hide what packing takes.
+    /// ... and where a panel meets so many rows at most.
     std::int64_t copied_for_rows = 256;
     /// 1x1 in NXC, beyond L2: whether pixels are copied.
     bool copies_pixels = false;

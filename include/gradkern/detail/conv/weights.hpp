@@ -213,7 +213,7 @@ private:
                 return;
             }
         }
-        if (step == 1 && lane_step > count) {  // the next term's weights lie behind those of this one
+        if (step == 1 && lane_step > count) {  // what is packed next lies behind these weights
             pack_columns<T>(strided_rows<T>{.first = from, .step = lane_step, .goes_on = true}, lanes, count, out,
                             out_step);
             return;

@@ -168,7 +168,7 @@ struct dense_tiles {
         std::ptrdiff_t first = 0;
         split_runs(rows, tile_rows, row_unit<operand::scalar>,
                    [&](std::ptrdiff_t count, std::ptrdiff_t) { first = std::max(first, count); });
-        return kernel_rows(static_cast<int>(first), row_unit<operand::scalar>) == tile_rows;
+        return prefetches_later(first, tile_lanes_of<Real>, simd::lanes_of<Real>);
     }
 
     /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second

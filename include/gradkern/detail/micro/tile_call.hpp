@@ -135,8 +135,7 @@ struct tile_call_of {
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
     std::ptrdiff_t c_next = 0;
-    std::ptrdiff_t runs =
-        1;  ///< operands with runs: so many runs of these tiles, each that far behind its predecessor:
+    std::ptrdiff_t runs = 1;  ///< has_runs: so many runs of these tiles, each that far behind its predecessor:
     std::ptrdiff_t a_run = 0;
     std::ptrdiff_t c_run = 0;
     // sliding_tile.hpp, which has no runs, alone: there is one row pointer,

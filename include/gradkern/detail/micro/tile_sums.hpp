@@ -54,6 +54,7 @@ struct tile_offsets {
         b += call.b_next;
         c += call.c_next;
     }
+    /// From the first tile of a run to that of the next one.
     template <class Real>
     GRADKERN_ALWAYS_INLINE void next_run(const tile_call_of<Real>& call) noexcept {
         a += call.a_run;
