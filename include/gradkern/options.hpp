@@ -57,7 +57,7 @@ enum class algorithm : std::uint8_t {
     dense_packed,       ///< the same from a packing buffer of bounded size, channels innermost
     depthwise,          ///< groups of few channels, often of one: lanes hold channels of all groups
     depthwise_sliding,  ///< groups of one channel: each number is read once for several column taps of a line
-    grouped,  ///< groups of 2, 4 or 8 channels: lanes hold channels of all groups and share those of their group
+    grouped,            ///< groups of 4 or 8 channels: lanes hold channels of all groups and share those of their group
     // Forward passes, and data gradients, of convolutions alone.
     pointwise,        ///< 1x1 kernels: lanes hold pixels
     narrow_output,    ///< few output channels: lanes hold pixels of a line

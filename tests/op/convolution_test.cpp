@@ -78,8 +78,9 @@ TEST(convolution, integers_are_exact_by_every_path) {
         several_blocks += blocks ? 1 : 0;
         several_chunks += chunks ? 1 : 0;
     }
-    for (const char* path : {"dense", "dense_packed", "depthwise", "grouped", "narrow_output"})
+    for (const char* path : {"dense", "dense_packed", "depthwise", "narrow_output"})
         EXPECT_GE(shapes[path], 500) << path;
+    EXPECT_GE(shapes["grouped"], 400);
     EXPECT_GE(shapes["pointwise"], 50);
     EXPECT_GE(5 * several_panels, others + weight_gradients);
     EXPECT_GE(5 * several_blocks, others);
@@ -242,10 +243,10 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {1, 1, 18, 75, {6, 30}, 3, 1, 1, 1},   // the same, tiles of few and of many rows
         {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "narrow_output"},
         {1, 24, 2, 1, {9, 40}, 3, 1, 1, 1, nullptr, "depthwise"},  // a depth multiplier
-        {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "grouped", "grouped"},
+        {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "narrow_output", "depthwise"},
         {2, 9, 8, 8, {7, 12}, 3, 2, 1, 1},
         {1, 9, 8, 8, {11, 12}, 9, 1, 1, 4},  // sums of two parts
-        {1, 19, 4, 4, {10, 9}, 3, 2, 2, 1},
+        {1, 19, 4, 4, {10, 9}, 3, 2, 2, 1, "grouped", "grouped"},
         {1, 5, 5, 5, {14, 70}, 3, 1, 1, 1, "narrow_output"},
         {1, 3, 8, 7, {9, 56}, 3, 1, 1, 1},
         {1, 3, 8, 16, {20, 20}, 3, 2, 1, 1, "dense", "dense"},

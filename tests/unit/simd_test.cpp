@@ -524,22 +524,6 @@ TEST(simd, quads_move_as_a_whole) {
     expect("in turns, the rest", odd, [](std::size_t i) { return i + count; });
 }
 
-TEST(simd, permute_takes_any_lane_bit_by_bit) {
-    floats a{};
-    for (std::size_t i = 0; i < a.size(); ++i)  // NaNs with payloads among them
-        a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0x7f800000U + 0x10001U * i));
-    std::array<std::int32_t, simd::lanes + 1> places{};  // at no vector's address
-    for (std::int32_t step = 0; step < static_cast<std::int32_t>(lanes); ++step) {
-        for (std::size_t i = 0; i < a.size(); ++i)
-            places[i + 1] = (static_cast<std::int32_t>(i) * step + 3 * step) % static_cast<std::int32_t>(lanes);
-        const floats r = to_array(simd::permute(from_array(a), places.data() + 1));
-        for (std::size_t i = 0; i < r.size(); ++i)
-            EXPECT_EQ(std::bit_cast<std::uint32_t>(r[i]),
-                      std::bit_cast<std::uint32_t>(a[static_cast<std::size_t>(places[i + 1])]))
-                << step << ", lane " << i;
-    }
-}
-
 TEST(simd, add_bits_adds_integers) {
     floats a{};
     floats b{};

@@ -29,7 +29,6 @@
 /// | `quad_of_two<K>(source)` | quad K, 0 or 1, of each two quads of numbers in both of them |
 /// | `every_second_quad<K>(a, b)` | quad K of each two quads of lanes, those of a, then those of b |
 /// | `interleave_quads(a, b)` | quads of lanes of a and b, alternating: the first half in a, the others in b |
-/// | `permute(a, places)` | lane i: number `places[i]` of a |
 /// | `either(m, n)`, `but_not(m, n)` | `m or n`, `m and not n` |
 /// | `select(m, a, b)` | `m ? a : b`, bit by bit: also for floats that carry other things |
 /// | `widen_f16(p)`, `widen_bf16(p)` | `lanes` 16-bit patterns at any address -> vector |

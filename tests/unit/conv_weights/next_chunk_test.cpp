@@ -85,6 +85,7 @@ TEST(conv_weights_next_chunk, is_the_lines_of_its_pixels_where_terms_are_enough)
 
 TEST(conv_weights_next_chunk, is_shared_out_among_the_tiles_that_prefetch) {
     const std::vector<float> tensor(600 * 150);
+    const auto side = gradkern::detail::elements_of(tensor.data());
     for (std::int64_t lanes = 1; lanes <= 150; lanes += 13)
         for (std::int64_t channels = 1; channels <= 40; channels += 3) {
             problem p;
@@ -102,7 +103,7 @@ TEST(conv_weights_next_chunk, is_shared_out_among_the_tiles_that_prefetch) {
             if (tiles < 2 || t.lanes < lanes || t.channels < channels) continue;
             const chunk_grid::chunk c = q.chunks[1];
             const std::int64_t terms = q.chunks[0].positions();
-            next_chunk next(q, t, c, tensor.data(), tensor.data(), tiles, terms);
+            next_chunk next(q, t, c, side, side, tiles, terms);
             std::set<std::uintptr_t> there;
             for (std::int64_t tile = 0; tile < tiles; ++tile) {
                 later_lines& later = *next.of_tile();

@@ -289,7 +289,6 @@ TEST(register_tile, bf16_rows_are_widened_and_rounded) {
     check_kernels<operand::bf16, native_16bit_vectors, row_unit<operand::bf16>>("bf16");
 }
 TEST(register_tile, groups_share_numbers) {
-    check_kernels<operand::group_2, narrow_vectors, row_unit<operand::group_2>>("group_2");
     check_table<operand::group_4, narrow_vectors>("group_4");
     check_kernels<operand::group_8, narrow_vectors, row_unit<operand::group_8>>("group_8");
 }

@@ -294,24 +294,34 @@ private:
     packed_box read_{};
 };
 
+/// What depends on the element type of the results: how lines are written.
+template <class Real>
+struct line_element {
+    output_element<Real> output;
+    unpack_lines_function<Real> unpack_lines = nullptr;
+};
+template <class Dst>
+[[nodiscard]] constexpr line_element<accumulate_t<Dst>> make_line_element() noexcept {
+    return {output_element_of<Dst>, &unpack_line_bytes<Dst>};
+}
+
 /// Sends the results of some rows to the tensor.
-template <class T>
-void store_rows(const depthwise_lines_plan& g, const void* bias, std::int64_t channel, std::int64_t rows,
-                accumulate_t<T>* results, std::int64_t pitch, T* to) noexcept {
+template <class Real>
+void store_rows(const depthwise_lines_plan& g, const line_element<Real>& element, const void* bias,
+                std::int64_t channel, std::int64_t rows, Real* results, std::int64_t pitch, std::byte* to) noexcept {
     if (bias != nullptr) {
-        const accumulate_t<T> added = load_bias<accumulate_t<T>>(g, bias, channel);
+        const Real added = load_bias<Real>(g, bias, channel);
         for (std::int64_t i = 0; i < rows * pitch; ++i) results[i] += added;
     }
-    if (!g.accumulates()) return unpack_lines(results, pitch, rows, g.extent(2), to, g.out[3]);
+    if (!g.accumulates()) return element.unpack_lines(results, pitch, rows, g.extent(2), to, g.out[3]);
     for (std::int64_t i = 0; i < rows; ++i)
-        unpack_lanes(results + i * pitch, 0, g.extent(2), 1, to + i * g.out[3], 1, 0, true);
+        element.output.unpack(results + i * pitch, 0, g.extent(2), 1, to + i * g.out[3] * element.output.bytes, 1, 0,
+                              true);
 }
 
 /// The tasks of a worker.
-template <class Src, class Weights, class Dst, class Next>
-void run_path(const depthwise_lines_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
-              const Next& next) noexcept {
-    using Real = accumulate_t<Src>;
+template <class Real, class Next>
+void run_path(const depthwise_lines_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
     line_tiles<Real> tiles(g, call.run.tasks.scratch, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
     for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
@@ -325,15 +335,16 @@ void run_path(const depthwise_lines_plan& g, const conv_call<Src, Weights, Dst>&
                 for (std::int64_t part = 0; part < g.parts.count(); ++part) {
                     const std::int64_t channel = t.first_panel + j;
                     const packed_box& read = tiles.begin_part(part);
-                    const Src* const from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
+                    const elements<Real> from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
                     for (std::int64_t d = 0; d < read.extent[0]; ++d)
                         pack_lines(from + (read.first[0] + d) * g.in[2], g.in[3], read.extent[1], columns,
                                    tiles.packed() + d * read.extent[1] * g.pitch, g.pitch);
-                    Dst* const to = call.dst + (n * g.out[0] + channel * g.out[1]);
+                    const std::int64_t bytes = call.element.line.output.bytes;
+                    std::byte* const to = call.dst + (n * g.out[0] + channel * g.out[1]) * bytes;
                     for (const line_step& step : tiles.steps()) {
                         tiles.compute(step, j);
-                        store_rows(g, call.bias, channel, step.rows, tiles.results(), tiles.results_pitch(),
-                                   to + step.first);
+                        store_rows(g, call.element.line, call.bias, channel, step.rows, tiles.results(),
+                                   tiles.results_pitch(), to + step.first * bytes);
                     }
                 }
     });

@@ -1,4 +1,4 @@
-// grouped: groups of two, four or eight channels on both sides.
+// grouped: groups of four or eight channels on both sides.
 //
 // Loops          those of conv/tile_loop.hpp; the tile has the channels of a tap
 // Lanes          output channels of all groups; the activations of a group lie in one register, where each is broadcast within

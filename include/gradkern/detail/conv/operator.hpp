@@ -35,10 +35,20 @@ namespace detail {
     return *common;
 }
 
-/// Runs a plan over typed tensors. All checks have passed.
+template <class Real>
+struct conv_element {
+    tile_element<Real> tile;
+    pixel_element<Real> pixel;
+    line_element<Real> line;
+};
 template <class Src, class Weights, class Dst>
-void run_conv(const conv_plan& plan, conv_call<Src, Weights, Dst> call, std::span<std::byte> workspace,
-              executor_ref executor) noexcept {
+inline constexpr conv_element<accumulate_t<Dst>> conv_element_of{
+    make_tile_element<Src, Weights, Dst>(), make_pixel_element<Src, Weights, Dst>(), make_line_element<Dst>()};
+
+/// Runs a plan, whatever the types of the tensors: compiled once. All checks have passed.
+template <class Real>
+GRADKERN_NOINLINE void run_conv(const conv_plan& plan, conv_call<Real> call, std::span<std::byte> workspace,
+                                executor_ref executor) noexcept {
     panel_run& run = call.run;
     const std::int64_t workers = executor.concurrency();
     run.tasks = tasks_within(panel_plan_of(plan), workers, workspace);
@@ -177,8 +187,13 @@ protected:
                                    workspace_bytes(1));
         if (!s) return s;
         if constexpr (takes_convolution<Src, Weights, Dst> && takes_elements<Bias>)
-            run_conv(plan_, conv_call<Src, Weights, Dst>{in, weights, bias_.empty() ? nullptr : bias, out, {}},
-                     workspace, executor);
+            run_conv<accumulate_t<Src>>(plan_,
+                                        {.src = elements_of(in),
+                                         .weights = elements_of(weights),
+                                         .bias = bias_.empty() ? nullptr : bias,
+                                         .dst = reinterpret_cast<std::byte*>(out),
+                                         .element = conv_element_of<Src, Weights, Dst>},
+                                        workspace, executor);
         return {};
     }
 };

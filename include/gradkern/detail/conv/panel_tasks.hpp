@@ -16,6 +16,7 @@
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
+#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/target.hpp>
@@ -426,13 +427,18 @@ inline constexpr std::int64_t block_pixels = 4096;
 template <class Src, class Weights, class Dst>
 inline constexpr bool have_one_type = std::is_same_v<Src, Weights>&& std::is_same_v<Src, Dst>;
 
+/// What paths know of the types of their tensors (conv/operator.hpp).
+template <class Real>
+struct conv_element;
+
 /// Tensors of a run, and its tasks.
-template <class Src, class Weights, class Dst>
+template <class Real>
 struct conv_call {
-    const Src* src;
-    const Weights* weights;
+    elements<Real> src;
+    elements<Real> weights;
     const void* bias;  // null: none
-    Dst* dst;
+    std::byte* dst;
+    const conv_element<Real>& element;
     panel_run run{};
 };
 

@@ -59,10 +59,10 @@ GRADKERN_COLD constexpr void lay_out_pixels(panel_plan& g, source_kind weights) 
 }
 
 /// Packs the weights of the task's output channels, one panel of one row each.
-template <class T>
-void pack_row_weights(const panel_plan& g, const panel_task& t, const T* weights, accumulate_t<T>* packed) noexcept {
+template <class Real>
+void pack_row_weights(const panel_plan& g, const panel_task& t, const elements<Real>& weights, Real* packed) noexcept {
     if (g.taps() == 1 && g.weights.run == g.out_channels && !g.panels.has_pairs()) {  // a matrix
-        const T* const first =
+        const elements<Real> first =
             weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
         pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.channels, packed, g.panels.floats);
         return;
@@ -116,11 +116,11 @@ struct pixel_element {
     pixel_tile<Real> (*pairs)(std::size_t rows, std::int64_t left, bool few) noexcept = nullptr;
 };
 template <class Src, class Weights, class Dst>
-inline constexpr pixel_element<accumulate_t<Dst>> pixel_element_of = [] {
+[[nodiscard]] constexpr pixel_element<accumulate_t<Dst>> make_pixel_element() noexcept {
     pixel_element<accumulate_t<Dst>> e{.output = output_element_of<Dst>};
     if constexpr (have_one_type<Src, Weights, Dst> && has_pairs<Dst>) e.pairs = &pixel_tile_for<operand::pair, float>;
     return e;
-}();
+}
 
 /// The output channels of a panel: the rows of its tiles.
 template <class Real>
@@ -193,20 +193,19 @@ private:
 };
 
 /// Calls f(panel) for the panels of a task.
-template <class Src, class Weights, class Dst, class F>
-inline void for_each_pixel_panel(const panel_plan& g, const conv_call<Src, Weights, Dst>& call, const panel_task& task,
-                                 const accumulate_t<Src>* weights, std::int64_t weights_step, const F& f) {
+template <class Real, class F>
+inline void for_each_pixel_panel(const panel_plan& g, const conv_call<Real>& call, const panel_task& task,
+                                 const Real* weights, std::int64_t weights_step, const F& f) {
     for (std::int64_t row = 0; row < task.channels; row += g.panel_channels) {
         const std::int64_t first = task.group * g.out_channels + task.first_channel + row;
-        f(pixel_panel<accumulate_t<Src>>{
-            .g = g,
-            .element = pixel_element_of<Src, Weights, Dst>,
-            .first = first,
-            .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
-            .weights = weights + row * weights_step,
-            .weights_step = weights_step,
-            .bias = call.bias,
-            .dst = reinterpret_cast<std::byte*>(call.dst + first * g.out[1])});
+        f(pixel_panel<Real>{.g = g,
+                            .element = call.element.pixel,
+                            .first = first,
+                            .rows = static_cast<std::size_t>(std::min(g.panel_channels, task.channels - row)),
+                            .weights = weights + row * weights_step,
+                            .weights_step = weights_step,
+                            .bias = call.bias,
+                            .dst = call.dst + first * g.out[1] * call.element.pixel.output.bytes});
     }
 }
 

@@ -113,25 +113,24 @@ private:
 };
 
 /// What the tiles of a task prefetch of the next block, if anything: of the channels that fall to the task as many pixels as lie together.
-template <class Src>
+template <class Real>
 [[nodiscard]] GRADKERN_NOINLINE later_lines next_block(const pointwise_plan& g, const panel_task& t,
-                                                       const Src* src) noexcept {
-    constexpr std::int64_t bytes = sizeof(Src);
+                                                       const elements<Real>& src) noexcept {
     const std::int64_t segments = t.box.last[2] - t.box.first[2];
     const std::int64_t first = t.box.last[2] * g.segment;
     const std::int64_t whole = g.out_channels / tile_rows;  // panels whose tiles prefetch
     if (first >= g.pixels() || whole == 0) return {};
     const pixel_run run = pixel_walk(g.batch, g.extents(), g.in, first).next(segments * g.segment);
     const std::int64_t channel = t.first_channel / tile_rows * g.in_channels / whole;
-    return {reinterpret_cast<const std::byte*>(src) + (run.offset + channel * g.in[1]) * bytes, run.count * bytes,
-            g.in[1] * bytes, whole * segments};
+    const std::int64_t bytes = src.type->bytes;
+    return {(src + (run.offset + channel * g.in[1])).first, run.count * bytes, g.in[1] * bytes, whole * segments};
 }
 /// Whether they do: where each worker packs what is beyond L2, to use it a few times.
-template <class Src>
-[[nodiscard]] bool prefetches_next_block(const pointwise_plan& g, const panel_tasks& tasks) noexcept {
+[[nodiscard]] inline bool prefetches_next_block(const pointwise_plan& g, const panel_tasks& tasks,
+                                                std::int64_t bytes) noexcept {
     return g.out_channels <= target.prefetch.next_pixels && g.panel_channels == tile_rows && g.in[4] == 1 &&
            !g.in_place() && !tasks.shares_pixels && !g.panels.has_pairs() &&
-           g.pixels() * g.in_channels * static_cast<std::int64_t>(sizeof(Src)) > target.cache.tensor_in_l2;
+           g.pixels() * g.in_channels * bytes > target.cache.tensor_in_l2;
 }
 
 /// One panel over the pixels of a block.
@@ -165,12 +164,10 @@ GRADKERN_NOINLINE void compute_pixels(const pixel_panel<Real>& panel, std::int64
 }
 
 /// The tasks of a worker.
-template <class Src, class Weights, class Dst, class Next>
-void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
-              const Next& next) noexcept {
-    using Real = accumulate_t<Src>;
+template <class Real, class Next>
+void run_path(const pointwise_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
     term_list terms(slice, g.terms);
-    const bool prefetches = prefetches_next_block<Src>(g, call.run.tasks);
+    const bool prefetches = prefetches_next_block(g, call.run.tasks, call.src.type->bytes);
     for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
         auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
         auto* const packed_weights = array_at<Real>(slice, t.scratch.at_weights);
@@ -178,13 +175,14 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
         std::int64_t weights_step = g.panels.floats;
         if (g.weights_source == source_kind::packed) {
             if (t.new_weights) pack_row_weights(g, t, call.weights, packed_weights);
-        } else if constexpr (simd::is_wide<Weights>) {
-            weights = call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
+        } else {
+            weights = (call.weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out))
+                          .in_place();
             weights_step = g.weights.out;
         }
         if (t.packs_only && !t.new_source) return;
 
-        const Src* const from = call.src + t.group * g.in_channels * g.in[1];
+        const elements<Real> from = call.src + t.group * g.in_channels * g.in[1];
         const std::int64_t in_line = t.box.first[2] * g.segment;
         const std::int64_t first = t.box.first_image * g.line_pixels() + in_line;
         const std::int64_t count = std::min(t.box.last[2] * g.segment, g.line_pixels()) - in_line;
@@ -201,11 +199,11 @@ void run_path(const pointwise_plan& g, const conv_call<Src, Weights, Dst>& call,
         };
         // Pixels are two parts: in place, then packed.
         std::int64_t in_place = 0;
-        if constexpr (simd::is_wide<Src> && target.quirk.fast_far_reads) {
-            if (g.in_place()) in_place = count / g.segment * g.segment;
+        if constexpr (target.quirk.fast_far_reads) {
+            if (from.type->is_wide && g.in_place()) in_place = count / g.segment * g.segment;
             if (in_place > 0)
-                compute(from + (t.box.first_image * g.in[0] + in_line), one_segment(in_place, g.in[1]), first,
-                        in_place);
+                compute((from + (t.box.first_image * g.in[0] + in_line)).in_place(), one_segment(in_place, g.in[1]),
+                        first, in_place);
         }
         if (in_place == count) return;
         const pixel_rows rows = g.packed_rows(count - in_place);

@@ -65,8 +65,6 @@ template <class Src, class Weights, class Dst>
     }
     return e;
 }
-template <class Src, class Weights, class Dst>
-inline constexpr tile_element<accumulate_t<Dst>> tile_element_of = make_tile_element<Src, Weights, Dst>();
 
 /// One task, and where its tiles read.
 template <class Real>
@@ -219,11 +217,8 @@ private:
             return tiles_for<operand::vector, row_unit<operand::vector>, Real>(width);
         if constexpr (std::is_same_v<Real, float>) {
             if (g_.panels.inputs == lane_inputs::broadcast_in_group) {
-                switch (g_.in_channels) {
-                    case 2: return tiles_of<operand::group_2, narrow_vectors>.data();
-                    case 4: return tiles_of<operand::group_4, narrow_vectors>.data();
-                    default: return tiles_of<operand::group_8, narrow_vectors>.data();
-                }
+                return g_.in_channels == 8 ? tiles_of<operand::group_8, narrow_vectors>.data()
+                                           : tiles_of<operand::group_4, narrow_vectors>.data();
             }
         }
         return tiles_for<operand::scalar, row_unit<operand::scalar>, Real>(width);
@@ -412,22 +407,22 @@ private:
 };
 
 /// Packs the weights of all panels of a task, each behind its bias.
-template <class T>
-void pack_task_weights(const tile_task<accumulate_t<T>>& t, const T* weights, const void* bias) noexcept {
+template <class Real>
+void pack_task_weights(const tile_task<Real>& t, const elements<Real>& weights, const void* bias) noexcept {
     const tile_plan& g = t.plan;
     t.for_each_panel([&](std::int64_t p, std::int64_t group, std::int64_t lane, std::int64_t used) {
-        accumulate_t<T>* const packed = t.weights_of(p);
+        Real* const packed = t.weights_of(p);
         for (std::int64_t j = 0; bias != nullptr && j < used; ++j)
-            packed[j] = load_bias<accumulate_t<T>>(g, bias, group * g.out_channels + lane + j);
+            packed[j] = load_bias<Real>(g, bias, group * g.out_channels + lane + j);
         pack_weight_panel(g, g.panels, weights, group, lane, used, packed + g.panels.width);
         return 1;
     });
 }
 
 /// Packs what a task reads: the channels of its group, or of the groups of its lanes.
-template <class T>
-void pack_task_activations(const tile_task<accumulate_t<T>>& t, const packed_box& read, const T* src,
-                           accumulate_t<T>* packed) noexcept {
+template <class Real>
+void pack_task_activations(const tile_task<Real>& t, const packed_box& read, const elements<Real>& src,
+                           Real* packed) noexcept {
     const tile_plan& g = t.plan;
     const bool side_by_side = g.fusion == panel_fusion::groups && !g.in_place();
     const bool across = g.panels.across_groups();
@@ -439,24 +434,22 @@ void pack_task_activations(const tile_task<accumulate_t<T>>& t, const packed_box
                              packed);
         return;
     }
-    const T* const from = src + (across || side_by_side ? t.first_channel : t.group * g.in_channels) * g.in[1];
+    const elements<Real> from = src + (across || side_by_side ? t.first_channel : t.group * g.in_channels) * g.in[1];
     if (!g.panels.has_pairs()) {
         pack_channels(from, g.in, read, side_by_side ? t.channels : g.in_channels, packed);
-    } else if constexpr (has_pairs<T>) {
+    } else if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
         pack_channel_pairs(from, g.in, read, across ? g.panels.width : g.in_channels, packed);
     }
 }
 
 /// The tasks of a worker.
-template <class Src, class Weights, class Dst, class Next>
-void run_path(const tile_plan& g, const conv_call<Src, Weights, Dst>& call, std::byte* slice,
-              const Next& next) noexcept {
-    using Real = accumulate_t<Src>;
+template <class Real, class Next>
+void run_path(const tile_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
     for_each_task(g, call.run, slice, next, [&](const panel_task& task) {
         tile_task<Real> t(g, task, slice);
         if (t.new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {
-            t.read_in_place(call.src, sizeof(Src));
+            t.read_in_place(call.src.first, call.src.type->bytes);
         } else {
             auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
             const packed_box read = reads_of(g.axes, g.outputs, t.box, g.packed_channels());
@@ -464,9 +457,7 @@ void run_path(const tile_plan& g, const conv_call<Src, Weights, Dst>& call, std:
             t.read_packed(read, packed);
         }
         if (t.packs_only) return;
-        tile_loop<Real>(t, tile_element_of<Src, Weights, Dst>, reinterpret_cast<std::byte*>(call.dst),
-                        call.bias != nullptr)
-            .compute();
+        tile_loop<Real>(t, call.element.tile, call.dst, call.bias != nullptr).compute();
     });
 }
 

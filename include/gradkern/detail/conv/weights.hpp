@@ -10,7 +10,7 @@
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
-#include <gradkern/detail/pack/pairs.hpp>
+#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -116,16 +116,16 @@ template <class Real>
 }
 
 /// Packs neighbouring lanes of a panel.
-template <class T>
+template <class Real>
 struct weight_packer {
     const conv_equation& e;
     const weight_panels& panels;
-    const T* w = nullptr;  // of the first tap and channel of the first lane's group
+    elements<Real> w{};  // of the first tap and channel of the first lane's group
     std::int64_t first_lane = 0;
     std::int64_t used = 0;   // lanes with a channel
     std::int64_t width = 0;  // lanes that there is room for; those without a channel become 0
 
-    void pack(accumulate_t<T>* panel) const noexcept {
+    void pack(Real* panel) const noexcept {
         // Along whichever axis of the filter is contiguous, so that pages and lines are read once.
         const filter_strides& s = e.weights;
         const std::int64_t kw = e.axes[2].kernel;
@@ -133,7 +133,7 @@ struct weight_packer {
         const bool taps_contiguous =
             s.tap[2] == 1 && (kh == 1 || s.tap[1] == kw) && (e.axes[0].kernel == 1 || s.tap[0] == kw * kh);
         for (std::int64_t k = 0; k < panels.terms; k += channel_block) {
-            accumulate_t<T>* const block = panel + k / channel_block * e.taps() * panels.tap_pitch;
+            Real* const block = panel + k / channel_block * e.taps() * panels.tap_pitch;
             const std::int64_t terms = std::min(channel_block, panels.terms - k);
             if (taps_contiguous && e.taps() > 1) {
                 pack_by_terms(k, terms, block);
@@ -149,7 +149,7 @@ private:
     [[nodiscard]] std::int64_t whole_terms() const noexcept { return e.in_channels / panels.term_channels(); }
 
     /// One term after the other, all taps of each.
-    void pack_by_terms(std::int64_t first, std::int64_t count, accumulate_t<T>* block) const noexcept {
+    void pack_by_terms(std::int64_t first, std::int64_t count, Real* block) const noexcept {
         const std::int64_t taps = e.taps();
         const std::int64_t pitch = panels.tap_pitch_at(first);
         const std::int64_t step = e.is_forward() ? pitch : -pitch;
@@ -160,14 +160,14 @@ private:
         const std::int64_t ahead = prefetches ? terms_ahead * term_stride() + first_lane * e.weights.out : 0;
         for (std::int64_t k = 0; k < count; ++k) {
             const std::int64_t from = (first + k) * term_stride();
-            for (std::int64_t i = 0; i < piece; i += simd::line_elements<T>) simd::prefetch(w, from + ahead + i);
+            for (std::int64_t i = 0; i < piece; i += w.of_a_line()) w.prefetch(from + ahead + i);
             pack_run(from, 1, taps, block + e.packed_tap(0) * pitch + k * panels.width, step,
                      first + k < whole_terms());
         }
     }
 
     /// One tap after the other, all terms of each.
-    void pack_by_taps(std::int64_t first, std::int64_t count, accumulate_t<T>* block) const noexcept {
+    void pack_by_taps(std::int64_t first, std::int64_t count, Real* block) const noexcept {
         const std::int64_t step = term_stride();
         const std::int64_t whole = std::min(count, whole_terms() - first);
         std::int64_t tap = 0;
@@ -176,7 +176,7 @@ private:
                 for (std::int64_t x = 0; x < e.axes[2].kernel; ++x, ++tap) {
                     const std::int64_t from =
                         first * step + d * e.weights.tap[0] + h * e.weights.tap[1] + x * e.weights.tap[2];
-                    accumulate_t<T>* const out = block + e.packed_tap(tap) * panels.tap_pitch_at(first);
+                    Real* const out = block + e.packed_tap(tap) * panels.tap_pitch_at(first);
                     pack_run(from, step, whole, out, panels.width);
                     if (whole < count)
                         pack_run(from + whole * step, step, 1, out + whole * panels.width, panels.width, false);
@@ -184,8 +184,8 @@ private:
     }
 
     /// All lanes of `count` weights, `step` elements apart. `both`: pairs have a second number.
-    void pack_run(std::int64_t offset, std::int64_t step, std::int64_t count, accumulate_t<T>* out,
-                  std::int64_t out_step, bool both = true) const noexcept {
+    void pack_run(std::int64_t offset, std::int64_t step, std::int64_t count, Real* out, std::int64_t out_step,
+                  bool both = true) const noexcept {
         const bool splits = panels.splits_groups(e);
         clear_lanes(splits && used < width ? 0 : used, width, count, out, out_step);
         const filter_strides& s = e.weights;
@@ -194,7 +194,7 @@ private:
         std::int64_t channel = first_lane % s.run;
         for (std::int64_t j = 0; j < used;) {
             const std::int64_t lanes = single ? used : std::min(used - j, splits ? 4 : s.run - channel);
-            pack_lanes_of(w + at * s.group + channel * s.out + offset, single ? s.group : s.out, lanes, both, step,
+            pack_lanes_of(w + (at * s.group + channel * s.out + offset), single ? s.group : s.out, lanes, both, step,
                           count, out + (splits ? weight_panels::split_lane(j) : j), out_step);
             j += lanes;
             channel += lanes;
@@ -205,33 +205,29 @@ private:
     }
 
     /// Lanes of one run.
-    void pack_lanes_of(const T* from, std::int64_t lane_step, std::int64_t lanes, bool both, std::int64_t step,
-                       std::int64_t count, accumulate_t<T>* out, std::int64_t out_step) const noexcept {
-        if constexpr (has_pairs<T>) {
-            if (panels.has_pairs()) {
-                pack_pairs<T>({from, e.weights.in, both}, lane_step, lanes, step, count, out, out_step);
-                return;
-            }
+    void pack_lanes_of(const elements<Real>& from, std::int64_t lane_step, std::int64_t lanes, bool both,
+                       std::int64_t step, std::int64_t count, Real* out, std::int64_t out_step) const noexcept {
+        const input_element<Real>& type = *from.type;
+        if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
+            if (panels.has_pairs())
+                return type.pack_pairs(from.first, e.weights.in, both, lane_step, lanes, step, count, out, out_step);
         }
-        if (step == 1 && lane_step > count) {  // what is packed next lies behind these weights
-            pack_columns<T>(strided_rows<T>{.first = from, .step = lane_step, .goes_on = true}, lanes, count, out,
-                            out_step);
-            return;
-        }
-        pack_lanes(from, lane_step, lanes, step, count, out, out_step);
+        if (step == 1 && lane_step > count)  // what is packed next lies behind these weights
+            return type.pack_columns(from.first, lane_step, lanes, count, out, out_step);
+        type.pack_lanes(from.first, lane_step, lanes, step, count, out, out_step);
     }
 };
 
 /// The weights of one panel, whose lanes from `first_lane` on are output channels of `group`, or of all.
-template <class T>
-inline void pack_weight_panel(const conv_equation& e, const weight_panels& panels, const T* weights, std::int64_t group,
-                              std::int64_t first_lane, std::int64_t used, accumulate_t<T>* panel) noexcept {
-    const T* const w = weights + (e.weights.first + group * e.weights.group);
+template <class Real>
+inline void pack_weight_panel(const conv_equation& e, const weight_panels& panels, const elements<Real>& weights,
+                              std::int64_t group, std::int64_t first_lane, std::int64_t used, Real* panel) noexcept {
+    const elements<Real> w = weights + (e.weights.first + group * e.weights.group);
     // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
-    const std::int64_t step = e.weights.out != 1 && !panels.across_groups() ? narrow_lanes_of<accumulate_t<T>> : used;
+    const std::int64_t step = e.weights.out != 1 && !panels.across_groups() ? narrow_lanes_of<Real> : used;
     for (std::int64_t j = 0; j < used; j += step) {
         const bool is_last = j + step >= used;
-        weight_packer<T>{e, panels, w, first_lane + j, is_last ? used - j : step, is_last ? panels.width - j : step}
+        weight_packer<Real>{e, panels, w, first_lane + j, is_last ? used - j : step, is_last ? panels.width - j : step}
             .pack(panel + j);
     }
 }

@@ -48,6 +48,7 @@
 #include <gradkern/detail/conv_weights/dense_tiles.hpp>
 #include <gradkern/detail/conv_weights/next_chunk.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
+#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/target.hpp>
@@ -225,35 +226,34 @@ struct line_window {
 
 /// Packs `channels` channels of a window of a tensor: rows of pixels as they lie in memory, or transposed to such rows, or
 /// pixels of channels, `width` floats from one to the next.
-template <class T>
-[[nodiscard]] GRADKERN_NOINLINE large_view<accumulate_t<T>> pack_window(const plan& p, const T* large,
-                                                                        const shape::canonical_strides& stride,
-                                                                        const line_window& w, std::int64_t channels,
-                                                                        std::int64_t width,
-                                                                        accumulate_t<T>* packed) noexcept {
+template <class Real>
+[[nodiscard]] GRADKERN_NOINLINE large_view<Real> pack_window(const plan& p, const elements<Real>& large,
+                                                             const shape::canonical_strides& stride,
+                                                             const line_window& w, std::int64_t channels,
+                                                             std::int64_t width, Real* packed) noexcept {
     const bool rows = p.order == window_order::pixels;
     const std::int64_t pitch = row_pitch(w.pixels());
     const std::int64_t column = rows ? 1 : width;
     const std::int64_t line = w.width() * column;
     const std::int64_t plane = p.axes[1].large * line;
-    const large_view<accumulate_t<T>> view{packed,
-                                           {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
-                                           w.first_line * line + w.columns.first * column};
+    const large_view<Real> view{packed,
+                                {p.axes[0].large * plane, rows ? pitch : 1, plane, line, column},
+                                w.first_line * line + w.columns.first * column};
     if (w.pixels() == 0) return view;
     pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, stride, w.first_line * w.width());
-    const T* const first = large + w.columns.first * stride[4];
+    const elements<Real> first = large + w.columns.first * stride[4];
     if (rows && stride[4] == 1) {
         pack_pixels(first, walk, w.pixels(), stride[1], channels, false, packed, one_segment(w.pixels(), pitch));
         return view;
     }
     for (std::int64_t left = w.pixels(); left > 0;) {
         const pixel_run run = walk.next(left);
-        const T* const from = first + run.offset;
+        const elements<Real> from = first + run.offset;
         if (rows) {
             pack_lanes(from, walk.step(), run.count, stride[1], channels, packed, pitch);
         } else {
             pack_lanes(from, stride[1], channels, walk.step(), run.count, packed, width);
-            if constexpr (simd::is_wide<T>) clear_lanes(channels, width, run.count, packed, width);
+            clear_lanes(channels, width, run.count, packed, width);
         }
         packed += run.count * column;
         left -= run.count;
@@ -262,13 +262,12 @@ template <class T>
 }
 
 /// tap_buffer::pack
-template <class T>
-void pack_tap(const plan& p, const void* large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
-              std::int64_t channels, const row_steps& row, accumulate_t<T>* to) noexcept {
-    const T* from = static_cast<const T*>(large) + offset;
+template <class Real>
+void pack_tap(const plan& p, const elements<Real>& large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
+              std::int64_t channels, const row_steps& row, Real* to) noexcept {
     const std::int64_t step = p.axes[2].stride_in(p.large[4]);
-    for (std::int64_t t = 0; t < taps; ++t, from += p.axes[2].dilation_in(p.large[4]), to += row.tap)
-        pack_lanes(from, p.large[1], channels, step, pixels, to, row.term);
+    for (std::int64_t t = 0; t < taps; ++t, offset += p.axes[2].dilation_in(p.large[4]), to += row.tap)
+        pack_lanes(large + offset, p.large[1], channels, step, pixels, to, row.term);
 }
 
 /// Adds a chunk whose pixels are packed anew for each tap.
@@ -288,10 +287,11 @@ GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chu
 
 /// Adds a chunk whose lanes are read a tap away from its pixels, in place or from windows that are packed for each panel.
 template <class Real>
-GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_grid::chunk& c, const Real* large,
-                                       const Real* small, Real* packed) noexcept {
+GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_grid::chunk& c,
+                                       const elements<Real>& large, const elements<Real>& small,
+                                       Real* packed) noexcept {
     const plan& p = tiles.p;
-    tiles.moved = {small, p.small};
+    tiles.moved = {small.in_place(), p.small};
     tiles.panel_step = p.panel_width;
     for (std::int64_t d = 0; d < p.axes[0].kernel; ++d) {
         if (p.small_source == source_kind::packed) {
@@ -302,7 +302,7 @@ GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_gri
                                           tiles.t.lanes_of(p, panel), p.panel_width, packed + panel * tiles.panel_step);
         }
         tiles.small = tiles.moved.data;
-        tiles.add_plane(c, d, 0, tiles.t.channels, {large, p.large});
+        tiles.add_plane(c, d, 0, tiles.t.channels, {large.in_place(), p.large});
     }
 }
 
@@ -317,17 +317,17 @@ template <class Real>
     return panels < prefetching ? panels : 0;
 }
 
-template <class T>
-void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const T* large, const T* small,
-               std::byte* slice) noexcept {
-    const T* const from = large + t.large;
+template <class Real>
+void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const elements<Real>& large,
+               const elements<Real>& small, std::byte* slice) noexcept {
+    const elements<Real> from = large + t.large;
+    const elements<Real> first_small = small + t.small;
     // packed with a stride, each segment stays in its line
-    const tap_buffer<accumulate_t<T>> buffer{pack_tap<T>, from, array_at<accumulate_t<T>>(slice, p.at_large),
-                                             p.axes[2].stride == 1};
-    dense_tiles<accumulate_t<T>> tiles(p, t, slice);
+    const tap_buffer<Real> buffer{pack_tap<Real>, from, array_at<Real>(slice, p.at_large), p.axes[2].stride == 1};
+    dense_tiles<Real> tiles(p, t, slice);
     // There are no tiles of one and a half vectors that prefetch.
     const bool prefetches = prefetches_next_chunk(p) && !tiles.are_one_and_a_half();
-    const std::int64_t prefetching = prefetches ? prefetching_tiles<accumulate_t<T>>(p, t) : 0;
+    const std::int64_t prefetching = prefetches ? prefetching_tiles<Real>(p, t) : 0;
     // Where positions are cut, and of several results, another task has the chunk behind the last one.
     const bool goes_on = p.cut == position_cut::none && p.results() == 1;
     const std::int64_t last_read = goes_on ? p.chunks.count : range.last;
@@ -335,19 +335,17 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];
         tiles.sets = i == range.first && p.sets_sums();
-        if constexpr (simd::is_wide<T>) {
-            if (tiles.moves) {
-                add_moved_lanes(tiles, c, from, small + t.small, buffer.packed);
-                continue;
-            }
+        if (tiles.moves) {
+            add_moved_lanes(tiles, c, from, first_small, buffer.packed);
+            continue;
         }
         const std::int64_t block = window_channels(p, c, t.channels);
         const std::int64_t copies =
-            simd::is_wide<T> && i > range.first ? panels_to_copy(tiles, c, block, prefetching) : 0;
-        tiles.take_small(small + t.small, c, copies, slice);
+            large.type->is_wide && i > range.first ? panels_to_copy(tiles, c, block, prefetching) : 0;
+        tiles.take_small(first_small, c, copies, slice);
         tiles.next = nullptr;
         if (prefetching > 0 && i + 1 < last_read) {
-            next = next_chunk(p, t, p.chunks[i + 1], from, small + t.small, prefetching - copies, c.positions());
+            next = next_chunk(p, t, p.chunks[i + 1], from, first_small, prefetching - copies, c.positions());
             tiles.next = &next;
         }
         for (std::int64_t d = 0; d < p.axes[0].kernel && block > 0; ++d) {
@@ -360,11 +358,9 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
             }
         }
         if (block == 0 && p.large_source == source_kind::packed) add_packed_taps(tiles, c, buffer);
-        if constexpr (simd::is_wide<T>) {
-            if (block == 0 && p.large_source == source_kind::in_place) {
-                for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
-                    tiles.add_plane(c, d, 0, t.channels, {from, p.large});
-            }
+        if (block == 0 && p.large_source == source_kind::in_place) {
+            for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
+                tiles.add_plane(c, d, 0, t.channels, {from.in_place(), p.large});
         }
     }
 }

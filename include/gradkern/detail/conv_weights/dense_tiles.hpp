@@ -81,9 +81,9 @@ template <class Real>
 struct tap_buffer {
     /// Packs `pixels` pixels of `channels` channels, the first of which lies at `offset` in the tensor, for `taps`
     /// taps.
-    void (*pack)(const plan&, const void* large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
+    void (*pack)(const plan&, const elements<Real>& large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
                  std::int64_t channels, const row_steps&, Real* to) noexcept;
-    const void* large = nullptr;
+    elements<Real> large{};
     Real* packed = nullptr;
     bool collapses = true;  // segments may pass the ends of their lines
 };
@@ -194,19 +194,18 @@ struct dense_tiles {
     }
 
     /// Reads the small side in place, or packs a chunk of it, but for the first `copies` panels.
-    template <class T>
-    void take_small(const T* from, const chunk_grid::chunk& c, std::int64_t copies, std::byte* slice) noexcept {
+    void take_small(const elements<Real>& from, const chunk_grid::chunk& c, std::int64_t copies,
+                    std::byte* slice) noexcept {
         copied_from = nullptr;
         if (p.small_source == source_kind::in_place) {
-            small = reinterpret_cast<const Real*>(from);  // of that type alone
+            small = from.in_place();
             panel_step = p.panel_width;
             return;
         }
         auto* const packed = array_at<Real>(slice, p.at_small);
         copied_to = packed;
-        if constexpr (std::is_same_v<T, Real>) {
-            if (copies > 0) copied_from = from + line_position(p.axes, c.first_line).offset(p.small, c.first_column);
-        }
+        if (copies > 0)
+            copied_from = from.in_place() + line_position(p.axes, c.first_line).offset(p.small, c.first_column);
         const std::int64_t lanes = copies * p.panel_width;
         pack_chunk(p, from + lanes * p.small[1], c, t.lanes - lanes, panel_step, packed + copies * panel_step);
         if constexpr (has_halves) double_halves(packed);

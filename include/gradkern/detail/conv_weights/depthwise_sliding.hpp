@@ -89,6 +89,7 @@ GRADKERN_NOINLINE void add_sliding_lines(const plan& p, const plane_lines<Real>&
     }
 }
 
+/// add_lines_function of elements of type T, which kernels may read in place.
 template <class T>
 void add_lines_sliding(const plan& p, const plane_lines<accumulate_t<T>>& l, accumulate_t<T>* sum) noexcept {
     const bool packed = l.from == source_kind::packed;

@@ -56,13 +56,14 @@ template <class Real>
 class next_chunk {
 public:
     next_chunk() noexcept = default;
-    template <class T>
-    next_chunk(const plan& p, const task& t, const chunk_grid::chunk& c, const T* large, const T* small,
-               std::int64_t tiles, std::int64_t terms) noexcept
+    template <class Real>
+    next_chunk(const plan& p, const task& t, const chunk_grid::chunk& c, const elements<Real>& large,
+               const elements<Real>& small, std::int64_t tiles, std::int64_t terms) noexcept
         : small_tiles_(std::max<std::int64_t>(tiles * t.lanes / (t.lanes + t.channels), 1)),
-          small_(lines_of(p, c, small, p.small, t.lanes, sizeof(T), small_tiles_ * terms)) {
+          small_(lines_of(p, c, small.first, p.small, t.lanes, small.type->bytes, small_tiles_ * terms)) {
         if (tiles > small_tiles_)
-            large_ = lines_of(p, c, large, p.large, t.channels, sizeof(T), (tiles - small_tiles_) * terms);
+            large_ =
+                lines_of(p, c, large.first, p.large, t.channels, large.type->bytes, (tiles - small_tiles_) * terms);
     }
 
     /// What the next tile prefetches.

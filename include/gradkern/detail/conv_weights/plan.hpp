@@ -20,7 +20,7 @@
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
-#include <gradkern/detail/pack/pairs.hpp>
+#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/shared_sums.hpp>
@@ -404,22 +404,33 @@ enum class direction : std::uint8_t { to_tensor, to_sums };
 struct transfer {
     direction to = direction::to_tensor;
     bool adds = false;  // to what the tensor holds
+};
 
-    template <class G>
-    void operator()(accumulate_t<G>* sums, std::ptrdiff_t step, std::ptrdiff_t lanes, std::ptrdiff_t count, G* tensor,
-                    std::ptrdiff_t lane_step, std::ptrdiff_t tensor_step) const noexcept {
-        if (to == direction::to_tensor)
-            unpack_lanes(sums, step, lanes, count, tensor, lane_step, tensor_step, adds);
+/// Elements of diff_weights, from one of them on, whatever their type. Offsets count elements.
+template <class Real>
+struct result_elements {
+    std::byte* first = nullptr;
+    const input_element<Real>* input = nullptr;
+    const output_element<Real>* output = nullptr;
+
+    [[nodiscard]] result_elements operator+(std::int64_t offset) const noexcept {
+        return {first + offset * output->bytes, input, output};
+    }
+    void prefetch(std::int64_t offset) const noexcept { simd::prefetch_to_write(first, offset * output->bytes); }
+    void move(const transfer& how, Real* sums, std::ptrdiff_t step, std::ptrdiff_t lanes, std::ptrdiff_t count,
+              std::ptrdiff_t lane_step, std::ptrdiff_t tensor_step) const noexcept {
+        if (how.to == direction::to_tensor)
+            output->unpack(sums, step, lanes, count, first, lane_step, tensor_step, how.adds);
         else
-            pack_lanes<G>(tensor, lane_step, lanes, tensor_step, count, sums, step);
+            input->pack_lanes(first, lane_step, lanes, tensor_step, count, sums, step);
     }
 };
 
 /// Packs the first `lanes` channels of a chunk of the small side as panels [term][panel_width], `panel_floats` apart.
 /// Lines of a plane that are contiguous in memory, and whole pairs, are one.
-template <class T>
-void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::int64_t lanes,
-                std::int64_t panel_floats, accumulate_t<T>* out) noexcept {
+template <class Real>
+GRADKERN_NOINLINE void pack_chunk(const plan& p, const elements<Real>& small, const chunk_grid::chunk& c,
+                                  std::int64_t lanes, std::int64_t panel_floats, Real* out) noexcept {
     const std::int64_t width = p.panel_width;
     const bool pairs = p.path == algorithm::dense_bf16;
     const bool one_line = (!pairs || c.columns() % 2 == 0) && continues(p.small[3], c.columns(), p.small[4]);
@@ -431,12 +442,12 @@ void pack_chunk(const plan& p, const T* small, const chunk_grid::chunk& c, std::
         const std::int64_t piece = p.small[1] == 1 && lanes > width ? target.prefetch.packed_lanes : count;
         for (std::int64_t x = 0; x < count; x += piece) {
             const std::int64_t n = std::min(piece, count - x);
-            const T* const first = small + at.offset(p.small, c.first_column + x);
-            accumulate_t<T>* to = out + p.terms_of(x) * width;
+            const elements<Real> first = small + at.offset(p.small, c.first_column + x);
+            Real* to = out + p.terms_of(x) * width;
             for (std::int64_t j = 0; j < lanes; j += width, to += panel_floats) {
-                const T* const from = first + j * p.small[1];
+                const elements<Real> from = first + j * p.small[1];
                 const std::int64_t used = std::min(width, lanes - j);
-                if constexpr (has_pairs<T>) {
+                if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
                     if (pairs) pack_row_pairs(from, p.small[1], used, p.small[4], n, to, width);
                 }
                 if (!pairs) pack_lanes(from, p.small[1], used, p.small[4], n, to, width);

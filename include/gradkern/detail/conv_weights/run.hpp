@@ -26,17 +26,17 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail::conv_weights {
 
 /// Moves the sums of a task to the tensor, or previous results to the sums.
-template <class G>
-GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& move, accumulate_t<G>* sum,
-                                 G* diff_weights) noexcept {
-    if constexpr (std::is_same_v<accumulate_t<G>, float>)
-        if (p.path == algorithm::tap_lanes) return move_tap_lanes(p, t, move, sum, diff_weights);
+template <class Real>
+GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& how, Real* sum,
+                                 const result_elements<Real>& diff_weights) noexcept {
+    if constexpr (std::is_same_v<Real, float>)
+        if (p.path == algorithm::tap_lanes) return move_tap_lanes(p, t, how, sum, diff_weights);
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
     const std::int64_t tap_sums = (p.rows_are_taps() ? t.channels : 1) * p.panel_width;
-    G* const to =
-        diff_weights + (t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1];
+    const result_elements<Real> to =
+        diff_weights + ((t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1]);
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
         for (std::int64_t panel = 0; panel < t.panels; ++panel)
@@ -47,70 +47,81 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& m
     if (taps_contiguous && p.weights[0] != 1 && !p.rows_are_taps()) {
         // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
         const bool one_row = p.weights[1] == p.taps();
-        for_each_panel([&](accumulate_t<G>* from, std::int64_t lanes, G* dw) {
+        for_each_panel([&](Real* from, std::int64_t lanes, const result_elements<Real>& dw) {
             for (std::int64_t l = 0; l < (one_row ? 1 : t.channels); ++l)
-                move(from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
-                     dw + l * p.weights[1], p.weights[0], 1);
+                (dw + l * p.weights[1])
+                    .move(how, from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
+                          p.weights[0], 1);
         });
         return;
     }
     // Where lanes are neighbours, the rows of a few channels are written over all panels at a time. No CPU fetches the
     // next ones by itself: they lie far behind.
     const std::int64_t some = p.weights[0] == 1 ? 4 : t.channels;
+    const std::int64_t line_elements = cache_line / diff_weights.output->bytes;
     for (std::int64_t d = 0; d < p.axes[0].kernel; ++d)
         for (std::int64_t h = t.first_row; h < t.last_row; ++h)
             for (std::int64_t x = 0; x < kw; ++x)
                 for (std::int64_t l = 0; l < t.channels; l += some)
-                    for_each_panel([&](accumulate_t<G>* from, std::int64_t lanes, G* dw) {
+                    for_each_panel([&](Real* from, std::int64_t lanes, const result_elements<Real>& dw) {
                         const std::int64_t tap = (d * kh + h) * kw + x;
-                        G* const row = dw + d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1];
+                        const result_elements<Real> row =
+                            dw + (d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1]);
                         for (std::int64_t next = some; next < std::min(2 * some, t.channels - l); ++next)
-                            for (std::int64_t j = 0; j < lanes; j += simd::line_elements<G>)
-                                simd::prefetch_to_write(row, next * p.weights[1] + j * p.weights[0]);
-                        move(from + l * channel_sums + tap * tap_sums, channel_sums, lanes,
-                             std::min(some, t.channels - l), row, p.weights[0], p.weights[1]);
+                            for (std::int64_t j = 0; j < lanes; j += line_elements)
+                                row.prefetch(next * p.weights[1] + j * p.weights[0]);
+                        row.move(how, from + l * channel_sums + tap * tap_sums, channel_sums, lanes,
+                                 std::min(some, t.channels - l), p.weights[0], p.weights[1]);
                     });
 }
 
-template <class G>
-void move_task(const plan& p, const task& t, const transfer& move, accumulate_t<G>* sum, void* diff_weights,
-               std::int64_t first) noexcept {
-    move_task(p, t, move, sum, static_cast<G*>(diff_weights) + first);
-}
-
-/// Adds the chunks of one sum to the sums of a task, or sets these (plan::sets_sums()).
+/// The functions of paths that depend on the type of the activations.
+template <class Real>
+struct path_functions {
+    add_lines_function<Real> add_lines_sliding = nullptr;
+    pack_columns_function pack_columns = nullptr;
+    void (*add_dense_bf16)(const plan& p, const task& t, const chunk_grid::range& range, const void* large,
+                           const void* small, std::byte* slice) noexcept = nullptr;
+};
 template <class T>
-void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, const void* large_side,
-                const void* small_side, std::byte* slice) noexcept {
-    const T* const large = static_cast<const T*>(large_side);
-    const T* const small = static_cast<const T*>(small_side);
-    if (range.first >= range.last) return;  // an empty batch has no memory: null takes no offset
-    using Real = accumulate_t<T>;
-    if (p.rows_are_taps()) {
-        add_lines_function<Real> add_lines =
-            p.path == algorithm::depthwise_sliding ? add_lines_sliding<T> : add_lines_by_channels<Real>;
-        if constexpr (std::is_same_v<Real, float>)
-            if (p.path == algorithm::grouped) add_lines = add_lines_of_groups;
-        return add_tap_rows(p, t, range, add_lines, large, small, slice);
-    }
-    if constexpr (std::is_same_v<Real, float>)
-        if (p.path == algorithm::tap_lanes) return add_tap_lanes(p, t, range, pack_columns_of<T>, large, small, slice);
-    if constexpr (has_pairs<T>)
-        if (p.path == algorithm::dense_bf16) return add_dense_bf16(p, t, range, large, small, slice);
-    add_dense(p, t, range, large, small, slice);
+[[nodiscard]] constexpr path_functions<accumulate_t<T>> make_path_functions() noexcept {
+    path_functions<accumulate_t<T>> f{.add_lines_sliding = &add_lines_sliding<T>};
+    if constexpr (std::is_same_v<accumulate_t<T>, float>) f.pack_columns = &pack_columns_of<T>;
+    if constexpr (has_pairs<T>) f.add_dense_bf16 = &add_dense_bf16<T>;
+    return f;
 }
+template <class T>
+inline constexpr path_functions<accumulate_t<T>> path_functions_of = make_path_functions<T>();
 
-/// The tensors of a run, and the functions of their types.
+/// The tensors of a run.
 template <class Real>
 struct operands {
-    const void* large;
-    const void* small;
-    void* diff_weights;
-    void (*add_chunks)(const plan& p, const task& t, const chunk_grid::range& range, const void* large,
-                       const void* small, std::byte* slice) noexcept;
-    void (*move_task)(const plan& p, const task& t, const transfer& move, Real* sum, void* diff_weights,
-                      std::int64_t first) noexcept;
+    elements<Real> large;
+    elements<Real> small;
+    result_elements<Real> diff_weights;
+    const path_functions<Real>& functions;
 };
+
+/// Adds the chunks of one sum to the sums of a task, or sets these (plan::sets_sums()).
+template <class Real>
+GRADKERN_NOINLINE void add_chunks(const plan& p, const task& t, const chunk_grid::range& range, const operands<Real>& o,
+                                  std::byte* slice) noexcept {
+    if (range.first >= range.last) return;  // an empty batch has no memory: null takes no offset
+    if (p.rows_are_taps()) {
+        add_lines_function<Real> add_lines =
+            p.path == algorithm::depthwise_sliding ? o.functions.add_lines_sliding : add_lines_by_channels<Real>;
+        if constexpr (std::is_same_v<Real, float>)
+            if (p.path == algorithm::grouped) add_lines = add_lines_of_groups;
+        return add_tap_rows(p, t, range, add_lines, o.large, o.small, slice);
+    }
+    if constexpr (std::is_same_v<Real, float>) {
+        if (p.path == algorithm::tap_lanes)
+            return add_tap_lanes(p, t, range, o.functions.pack_columns, o.large.first, o.small.first, slice);
+        if (p.path == algorithm::dense_bf16)
+            return o.functions.add_dense_bf16(p, t, range, o.large.first, o.small.first, slice);
+    }
+    add_dense(p, t, range, o.large, o.small, slice);
+}
 
 /// Adds what lies at one level of the sums of a task to another one, if they are two.
 template <class Real>
@@ -126,13 +137,13 @@ void finish_task(const plan& p, const task& t, std::int64_t result, const operan
     auto* const total = array_at<Real>(slice, p.at_total);
     if (!p.sets_sums()) p.clear_sums(slice, p.at_group);
     if (p.at_total != p.at_group) p.clear_sums(slice, p.at_total);
-    if (p.continues_results()) o.move_task(p, t, {direction::to_sums, false}, total, o.diff_weights, 0);
+    if (p.continues_results()) move_task(p, t, {direction::to_sums, false}, total, o.diff_weights);
     const std::int64_t groups = p.chunks.groups() / p.results();
     for (std::int64_t group = result * groups; group < (result + 1) * groups; ++group) {
         for (std::int64_t sum = 0; sum < p.chunks.group_sums(); ++sum) add(group * p.chunks.group_sums() + sum);
         fold_level<Real>(p, slice, p.at_group, p.at_total);
     }
-    o.move_task(p, t, {direction::to_tensor, p.adds_results()}, total, o.diff_weights, result * p.result_elements());
+    move_task(p, t, {direction::to_tensor, p.adds_results()}, total, o.diff_weights + result * p.result_elements());
 }
 
 /// Computes one part of the weights, or of those of one image: the sums of all chunks, and then the results.
@@ -142,13 +153,13 @@ GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operan
     task t(p, number % p.parts());
     if (p.sums_in_results()) {
         const std::int64_t result = number / p.parts();
-        t.results = static_cast<Real*>(o.diff_weights) + result * p.result_elements() + t.group * p.small_channels +
-                    t.first_lane + t.first_channel * p.weights[1];
-        return o.add_chunks(p, t, p.chunks.of_sum(result), o.large, o.small, slice);
+        t.results = reinterpret_cast<Real*>(o.diff_weights.first) + result * p.result_elements() +
+                    t.group * p.small_channels + t.first_lane + t.first_channel * p.weights[1];
+        return add_chunks(p, t, p.chunks.of_sum(result), o, slice);
     }
     if (p.at_sum != p.at_group) p.clear_sums(slice, p.at_sum);
     finish_task(p, t, number / p.parts(), o, slice, [&](std::int64_t sum) {
-        o.add_chunks(p, t, p.chunks.of_sum(sum), o.large, o.small, slice);
+        add_chunks(p, t, p.chunks.of_sum(sum), o, slice);
         fold_level<Real>(p, slice, p.at_sum, p.at_group);
     });
 }
@@ -169,11 +180,11 @@ template <class Real>
 bool add_sum(const plan& p, const task& t, const shared_sums<Real>& shared, std::int64_t part_sum,
              const chunk_grid::range& range, std::int64_t chunk, const operands<Real>& o, std::byte* slice) noexcept {
     if (p.cut == position_cut::sums) {
-        o.add_chunks(p, t, range, o.large, o.small, slice);
+        add_chunks(p, t, range, o, slice);
         return true;
     }
     Real* const sum = array_at<Real>(slice, p.at_sum);
-    o.add_chunks(p, t, {chunk, chunk + 1}, o.large, o.small, slice);
+    add_chunks(p, t, {chunk, chunk + 1}, o, slice);
     own::copy_n(sum, p.sum_floats(), shared.at(part_sum, chunk - range.first));
     const std::int64_t count = range.last - range.first;
     if (!shared.finish(part_sum, count)) return false;
@@ -233,7 +244,12 @@ GRADKERN_NOINLINE void run(const plan& planned, operands<Real> o, std::span<std:
 template <class T, class G>
 void run(const plan& p, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
          executor_ref executor) noexcept {
-    run<accumulate_t<T>>(p, {large, small, diff_weights, add_chunks<T>, move_task<G>}, workspace, executor);
+    run<accumulate_t<T>>(p,
+                         {elements_of(large),
+                          elements_of(small),
+                          {reinterpret_cast<std::byte*>(diff_weights), &input_element_of<G>, &output_element_of<G>},
+                          path_functions_of<T>},
+                         workspace, executor);
 }
 
 }  // namespace detail::conv_weights

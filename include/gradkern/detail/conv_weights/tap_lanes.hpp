@@ -255,23 +255,25 @@ GRADKERN_NOINLINE inline void add_tap_lanes(const plan& p, const task& t, const 
 }
 
 /// move_task
-template <class G>
-void move_tap_lanes(const plan& p, const task& t, const transfer& move, float* sum, G* diff_weights) noexcept {
+inline void move_tap_lanes(const plan& p, const task& t, const transfer& how, float* sum,
+                           const result_elements<float>& diff_weights) noexcept {
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t rows = p.axes[0].kernel * p.axes[1].kernel;
-    G* group = diff_weights + t.group * p.small_channels * p.weights[0];
-    for (std::int64_t g = 0; g < t.groups; ++g, group += p.small_channels * p.weights[0], sum += p.panel_sums())
+    for (std::int64_t g = 0; g < t.groups; ++g, sum += p.panel_sums())
         for (std::int64_t row = 0; row < rows; ++row) {
             float* const from = sum + row * p.panel_width;
-            G* const to = group + row / p.axes[1].kernel * p.weights[2] + row % p.axes[1].kernel * p.weights[3];
+            const result_elements<float> to =
+                diff_weights + ((t.group + g) * p.small_channels * p.weights[0] +
+                                row / p.axes[1].kernel * p.weights[2] + row % p.axes[1].kernel * p.weights[3]);
             if (kw == 1 || p.weights[4] == p.large_channels * p.weights[1]) {
-                move(from, rows * p.panel_width, kw * p.large_channels, p.small_channels, to, p.weights[1],
-                     p.weights[0]);
+                to.move(how, from, rows * p.panel_width, kw * p.large_channels, p.small_channels, p.weights[1],
+                        p.weights[0]);
                 continue;
             }
             for (std::int64_t s = 0; s < p.small_channels; ++s)
-                move(from + s * rows * p.panel_width, p.large_channels, p.large_channels, kw, to + s * p.weights[0],
-                     p.weights[1], p.weights[4]);
+                (to + s * p.weights[0])
+                    .move(how, from + s * rows * p.panel_width, p.large_channels, p.large_channels, kw, p.weights[1],
+                          p.weights[4]);
         }
 }
 

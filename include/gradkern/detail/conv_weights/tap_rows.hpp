@@ -21,6 +21,7 @@
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
+#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/target.hpp>
@@ -170,9 +171,9 @@ inline void add_lines_by_channels(const plan& p, const plane_lines<Real>& l, Rea
 
 /// Packs a box of the large side for `lanes` lanes from `first_lane` on: the channels of one group, or those of each
 /// lane.
-template <class T>
-void pack_box(const plan& p, const T* large, const packed_box& box, std::int64_t first_lane, std::int64_t lanes,
-              accumulate_t<T>* to) noexcept {
+template <class Real>
+void pack_box(const plan& p, const elements<Real>& large, const packed_box& box, std::int64_t first_lane,
+              std::int64_t lanes, Real* to) noexcept {
     if (p.groups == 1) return pack_channels(large, p.large, box, p.large_channels, to);
     // grouped: each lane has one number of its group; the kernel finds the others in the register
     const bool one = p.path == algorithm::grouped;
@@ -182,26 +183,25 @@ void pack_box(const plan& p, const T* large, const packed_box& box, std::int64_t
 }
 
 /// Adds the products of one chunk to the sums of `panels` panels of `lanes` lanes, the first of which is `first_lane`.
-template <class T>
-void add_panels(const plan& p, const task& t, add_lines_function<accumulate_t<T>> add_lines, const T* large,
-                const T* small, const chunk_grid::chunk& chunk, std::int64_t first_lane, std::int64_t lanes,
-                std::byte* slice, accumulate_t<T>* sum) noexcept {
-    auto* const packed_small = array_at<accumulate_t<T>>(slice, p.at_small);
-    auto* const packed_large = array_at<accumulate_t<T>>(slice, p.at_large);
-    const bool whole = lanes > p.panel_width || fills_tile(lanes, simd::wide_lanes<T>);
+template <class Real>
+void add_panels(const plan& p, const task& t, add_lines_function<Real> add_lines, const elements<Real>& large,
+                const elements<Real>& small, const chunk_grid::chunk& chunk, std::int64_t first_lane,
+                std::int64_t lanes, std::byte* slice, Real* sum) noexcept {
+    auto* const packed_small = array_at<Real>(slice, p.at_small);
+    auto* const packed_large = array_at<Real>(slice, p.at_large);
+    const bool whole = lanes > p.panel_width || fills_tile(lanes, simd::lanes_of<Real>);
     const bool packs_large = p.large_source == source_kind::packed || (p.groups > 1 && !whole);
     const bool packs_small = p.small_source == source_kind::packed || !whole;
-    small += first_lane * p.small[1];
-    if (packs_small) pack_chunk(p, small, chunk, lanes, 0, packed_small);
+    const elements<Real> first_small = small + first_lane * p.small[1];
+    if (packs_small) pack_chunk(p, first_small, chunk, lanes, 0, packed_small);
 
-    plane_lines<accumulate_t<T>> l{
+    plane_lines<Real> l{
         .chunk = chunk,
         .at = line_position(p.axes, chunk.first_line),
         .lanes = lanes,
         .from = packs_large ? source_kind::packed : source_kind::in_place,
         // in place, lanes share the channels of one group, or each has the one beside that of its neighbour
-        .large = packs_large ? packed_large
-                             : reinterpret_cast<const accumulate_t<T>*>(p.groups == 1 ? large : large + first_lane),
+        .large = packs_large ? packed_large : (p.groups == 1 ? large : large + first_lane).in_place(),
         .stride = p.large,
         .column_step = packs_small ? p.panel_width : p.small[4],
         .line_step = packs_small ? chunk.columns() * p.panel_width : p.small[3],
@@ -221,9 +221,8 @@ void add_panels(const plan& p, const task& t, add_lines_function<accumulate_t<T>
             l.stride[1] = p.pixel_floats / p.large_channels;
             l.origin = box.origin();
         }
-        l.small = packs_small
-                      ? packed_small + (line - chunk.first_line) * l.line_step
-                      : reinterpret_cast<const accumulate_t<T>*>(small + l.at.offset(p.small, chunk.first_column));
+        l.small = packs_small ? packed_small + (line - chunk.first_line) * l.line_step
+                              : (first_small + l.at.offset(p.small, chunk.first_column)).in_place();
         add_lines(p, l, sum);
         line += l.lines;
         l.at.advance(p.axes, l.lines);
@@ -231,11 +230,10 @@ void add_panels(const plan& p, const task& t, add_lines_function<accumulate_t<T>
 }
 
 /// Adds some chunks to the sums of a task. depthwise_sliding takes all panels that are read in place at once.
-template <class T>
-void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range,
-                  add_lines_function<accumulate_t<T>> add_lines, const T* large, const T* small,
-                  std::byte* slice) noexcept {
-    auto* const chunk_sum = array_at<accumulate_t<T>>(slice, p.at_chunk);
+template <class Real>
+void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, add_lines_function<Real> add_lines,
+                  const elements<Real>& large, const elements<Real>& small, std::byte* slice) noexcept {
+    auto* const chunk_sum = array_at<Real>(slice, p.at_chunk);
     const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source_kind::in_place;
     p.clear_sums(slice, p.at_chunk);
     for (std::int64_t i = range.first; i < range.last; ++i) {
@@ -246,7 +244,7 @@ void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range,
             add_panels(p, t, add_lines, large, small, p.chunks[i], t.first_lane + lane - shared, lanes + shared, slice,
                        chunk_sum + lane / p.panel_width * p.panel_sums());
         }
-        fold(chunk_sum, array_at<accumulate_t<T>>(slice, p.at_sum), p.sum_floats());
+        fold(chunk_sum, array_at<Real>(slice, p.at_sum), p.sum_floats());
     }
 }
 

@@ -2,13 +2,12 @@
 // within the group. With q = j - j % n, for rows i, lanes j, and terms at ka of a row and kb of b:
 //
 //     c[i][j]  (set | add)  sum of, for l in [0, n),
-//         a[i][ka + q + l] * b[kb + l * row + j]                   operand::group_2, group_4, group_8; row = all lanes of b. Those of
+//         a[i][ka + q + l] * b[kb + l * row + j]                   operand::group_4, group_8; row = all lanes of b. Those of
 //                                                                  group_8 lie in the order that pair_group_8 writes
 //     c[i][2 * q + 4 * v + j - q]  (set | add)  sum of, for two vectors v, n = 4 and l in [0, n),
 //         a[i][ka + q + l] . b[kb + (2 * l + v) * lanes + j]       operand::pair_group_8, of pairs: groups of eight
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -21,36 +20,6 @@
 
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
-
-/// Where each lane finds the first number of its group of two, then the second one.
-inline constexpr auto offsets_in_groups_of_two = [] {
-    constexpr std::size_t lanes = simd::lanes;
-    std::array<std::int32_t, 2 * lanes> offsets{};
-    for (std::size_t i = 0; i < 2 * lanes; ++i)
-        offsets[i] = static_cast<std::int32_t>((i % lanes / 2 * 2 + i / lanes) % lanes);
-    return offsets;
-}();
-
-/// One term of groups of two.
-template <int Rows, int Vectors>
-GRADKERN_ALWAYS_INLINE void add_group_2_term(tile_sums<Rows, Vectors>& sums, const float* const* a, std::ptrdiff_t at,
-                                             const float* b) noexcept {
-    const std::int32_t* offsets = offsets_in_groups_of_two.data();
-    GRADKERN_NO_UNROLL
-    for (int l = 0; l < 2; ++l, b += Vectors * simd::lanes, offsets += simd::lanes) {
-        simd::vec bv[bound(Vectors)];
-        GRADKERN_UNROLL
-        for (int v = 0; v < Vectors; ++v) bv[v] = simd::load(b + v * simd::lanes);
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) {
-                const simd::vec x = simd::permute(simd::load(a[i] + at + v * simd::lanes), offsets);
-                sums.at[i][v] = simd::fma(x, bv[v], sums.at[i][v]);
-            }
-        }
-    }
-}
 
 /// One term of groups of four numbers, or of four pairs. A row's numbers wait in a register for all that shares them, one vector
 /// after the other: g++ would read them again each time.
@@ -122,9 +91,7 @@ GRADKERN_ALWAYS_INLINE void add_group_terms(tile_sums<Rows, Vectors>& sums, cons
     std::ptrdiff_t at = 0;
     GRADKERN_NO_UNROLL
     for (; left != 0; --left, at += a_step, b += b_step) {
-        if constexpr (A == operand::group_2) {
-            add_group_2_term(sums, a, at, b);
-        } else if constexpr (A == operand::group_8) {
+        if constexpr (A == operand::group_8) {
             add_group_8_term(sums, a, at, b);
         } else {
             add_group_4_term<A>(sums, a, at, b);

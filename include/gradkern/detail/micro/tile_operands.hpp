@@ -18,8 +18,7 @@ enum class operand : std::uint8_t {
     vector,        ///< a number for each lane
     f16,           ///< so, of 16 bits, as c is
     bf16,          ///< so
-    group_2,       ///< group_terms.hpp: two numbers for each two lanes, broadcast within the group
-    group_4,       ///< four for each four
+    group_4,       ///< group_terms.hpp: four numbers for each four lanes, broadcast within the group
     group_8,       ///< eight for each eight
     outer,         ///< outer_terms.hpp: four or eight numbers, each of which has its own vector of sums
     outer_half,    ///< so, four of groups of eight
@@ -37,14 +36,11 @@ inline constexpr bool is_native_16bit = A == operand::f16 || A == operand::bf16;
 
 /// Whether numbers are broadcast within the group.
 template <operand A>
-inline constexpr bool is_group =
-    A == operand::group_2 || A == operand::group_4 || A == operand::group_8 || A == operand::pair_group_8;
+inline constexpr bool is_group = A == operand::group_4 || A == operand::group_8 || A == operand::pair_group_8;
 
 /// How many, in each term.
 template <operand A>
-inline constexpr int group_of = A == operand::group_2   ? 2
-                                : A == operand::group_8 ? 8
-                                                        : 4;
+inline constexpr int group_of = A == operand::group_8 ? 8 : 4;
 
 /// Whether each number of a group has its own vector of sums.
 template <operand A>

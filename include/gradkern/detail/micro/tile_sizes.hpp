@@ -90,7 +90,7 @@ inline constexpr int row_unit = is_native_16bit<A> ? native_16bit_rows / 2
 
 /// Whether there are tiles of groups of so many lanes. Groups of eight need two vectors of two quads or more.
 [[nodiscard]] constexpr bool has_group_tiles(std::ptrdiff_t group) noexcept {
-    return (group == 2 || group == 4 || group == 8) && group <= simd::lanes;
+    return (group == 4 || group == 8) && group <= simd::lanes;
 }
 
 /// How many rows tiles of a panel of `lanes` have at most. Here and below `vector` is the lanes of a vector.

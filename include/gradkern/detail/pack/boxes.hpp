@@ -81,21 +81,21 @@ inline void for_each_contiguous_run(const packed_box& box, const shape::canonica
                   positions, packed);
 }
 
-/// Packs neighbouring channels, the first of which `src` points to.
-template <class T>
-inline void pack_channels(const T* src, const shape::canonical_strides& in, const packed_box& box,
-                          std::int64_t channels, accumulate_t<T>* packed) noexcept {
-    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, accumulate_t<T>* to) {
+/// Packs neighbouring channels, the first of which is at `src`: a pointer, or elements of any type.
+template <class Source, class Real>
+inline void pack_channels(const Source& src, const shape::canonical_strides& in, const packed_box& box,
+                          std::int64_t channels, Real* packed) noexcept {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, Real* to) {
         pack_lanes(src + offset, in[1], channels, in[4], count, to, box.channels);
         clear_lanes(channels, box.channels, count, to, box.channels);
     });
 }
 
 /// The same of pairs of bf16 channels: half as many floats.
-template <class T>
-inline void pack_channel_pairs(const T* src, const shape::canonical_strides& in, const packed_box& box,
-                               std::int64_t channels, float* packed) noexcept {
-    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, float* to) {
+template <class Source, class Real>
+inline void pack_channel_pairs(const Source& src, const shape::canonical_strides& in, const packed_box& box,
+                               std::int64_t channels, Real* packed) noexcept {
+    for_each_contiguous_run(box, in, packed, [&](std::int64_t offset, std::int64_t count, Real* to) {
         pack_lane_pairs(src + offset, in[1], channels, in[4], count, to, box.channels);
     });
 }

@@ -28,6 +28,11 @@ inline void pack_lines(const T* from, std::ptrdiff_t row_step, std::ptrdiff_t ro
     }
 }
 
+/// unpack_lines into a tensor whose elements only the function knows.
+template <class Real>
+using unpack_lines_function = void (*)(const Real* from, std::ptrdiff_t pitch, std::ptrdiff_t rows, std::ptrdiff_t n,
+                                       std::byte* to, std::ptrdiff_t row_step) noexcept;
+
 /// The way back, without what lies behind the lines.
 template <class T>
 inline void unpack_lines(const accumulate_t<T>* from, std::ptrdiff_t pitch, std::ptrdiff_t rows, std::ptrdiff_t n,
@@ -42,6 +47,11 @@ inline void unpack_lines(const accumulate_t<T>* from, std::ptrdiff_t pitch, std:
         }
         if (x < n) simd::store_narrow_partial(row + x, simd::load(from + x), n - x);
     }
+}
+template <class T>
+void unpack_line_bytes(const accumulate_t<T>* from, std::ptrdiff_t pitch, std::ptrdiff_t rows, std::ptrdiff_t n,
+                       std::byte* to, std::ptrdiff_t row_step) noexcept {
+    unpack_lines(from, pitch, rows, n, reinterpret_cast<T*>(to), row_step);
 }
 
 }  // namespace detail

@@ -218,10 +218,6 @@ GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
     b = vec(y);
 }
 
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
-    return registers::permute(a, places);
-}
-
 #if GRADKERN_DETAIL_DOT_BF16
 inline constexpr bool has_dot_bf16 = true;
 static_assert(lanes == 16);

@@ -130,10 +130,6 @@ GRADKERN_ALWAYS_INLINE void interleave_quads(vec& a, vec& b) noexcept {
     a = each_lane(lane);
     b = each_lane([&](std::ptrdiff_t i) GRADKERN_INLINE_LAMBDA { return lane(lanes + i); });
 }
-[[nodiscard]] GRADKERN_ALWAYS_INLINE vec permute(vec a, const std::int32_t* places) noexcept {
-    const lane_array<float> from(a);
-    return each_lane([&](std::ptrdiff_t i) GRADKERN_INLINE_LAMBDA { return from[places[i]]; });
-}
 
 #if GRADKERN_DETAIL_DOT_BF16
 inline constexpr bool has_dot_bf16 = true;

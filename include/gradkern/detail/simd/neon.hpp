@@ -152,12 +152,6 @@ template <int K>
 GRADKERN_ALWAYS_INLINE float32x4_t quad_of_two(const float* a, float32x4_t) noexcept {
     return vld1q_f32(a);  // nobody asks for this
 }
-/// Lane i: number places[i] of a.
-GRADKERN_ALWAYS_INLINE float32x4_t permute(float32x4_t a, const std::int32_t* places) noexcept {
-    const uint32x4_t first_bytes = vmulq_n_u32(vreinterpretq_u32_s32(vld1q_s32(places)), 0x04040404U);
-    const uint32x4_t bytes = vaddq_u32(first_bytes, vdupq_n_u32(0x03020100U));
-    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(a), vreinterpretq_u8_u32(bytes)));
-}
 GRADKERN_ALWAYS_INLINE float32x4_t unpack_low(float32x4_t a, float32x4_t b) noexcept { return vzip1q_f32(a, b); }
 GRADKERN_ALWAYS_INLINE float32x4_t unpack_high(float32x4_t a, float32x4_t b) noexcept { return vzip2q_f32(a, b); }
 GRADKERN_ALWAYS_INLINE float32x4_t low_pairs(float32x4_t a, float32x4_t b) noexcept {

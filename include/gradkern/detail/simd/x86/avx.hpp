@@ -229,17 +229,6 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m256 quad_of_two(const float* a, __m256) noexcept {
     return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(a + 4 * K));
 }
-/// Lane i: number places[i] of a.
-GRADKERN_ALWAYS_INLINE __m256 permute(__m256 a, const std::int32_t* places) noexcept {
-#if defined(__AVX2__)
-    return _mm256_permutevar8x32_ps(a, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places)));
-#else
-    alignas(32) float from[8];
-    _mm256_store_ps(from, a);
-    return _mm256_setr_ps(from[places[0]], from[places[1]], from[places[2]], from[places[3]], from[places[4]],
-                          from[places[5]], from[places[6]], from[places[7]]);
-#endif
-}
 GRADKERN_ALWAYS_INLINE __m256 unpack_low(__m256 a, __m256 b) noexcept { return _mm256_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 unpack_high(__m256 a, __m256 b) noexcept { return _mm256_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m256 low_pairs(__m256 a, __m256 b) noexcept { return _mm256_shuffle_ps(a, b, 0x44); }

@@ -241,10 +241,6 @@ GRADKERN_ALWAYS_INLINE __m512 quad_of_two(const float* source, __m512) noexcept 
     const __m512 a = _mm512_loadu_ps(source);
     return _mm512_maskz_shuffle_f32x4(all_lanes, a, a, K == 0 ? 0xa0 : 0xf5);
 }
-/// Lane i: number places[i] of a.
-GRADKERN_ALWAYS_INLINE __m512 permute(__m512 a, const std::int32_t* places) noexcept {
-    return _mm512_maskz_permutexvar_ps(all_lanes, _mm512_loadu_si512(places), a);
-}
 GRADKERN_ALWAYS_INLINE __m512 unpack_low(__m512 a, __m512 b) noexcept {
     return _mm512_maskz_unpacklo_ps(all_lanes, a, b);
 }

@@ -227,16 +227,6 @@ template <int K>
 GRADKERN_ALWAYS_INLINE __m128 quad_of_two(const float* a, __m128) noexcept {
     return _mm_loadu_ps(a);  // nobody asks for this
 }
-/// Lane i: number places[i] of a.
-GRADKERN_ALWAYS_INLINE __m128 permute(__m128 a, const std::int32_t* places) noexcept {
-#if defined(__AVX__)
-    return _mm_permutevar_ps(a, _mm_loadu_si128(reinterpret_cast<const __m128i*>(places)));
-#else
-    alignas(16) float from[4];
-    _mm_store_ps(from, a);
-    return _mm_setr_ps(from[places[0]], from[places[1]], from[places[2]], from[places[3]]);
-#endif
-}
 GRADKERN_ALWAYS_INLINE __m128 unpack_low(__m128 a, __m128 b) noexcept { return _mm_unpacklo_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 unpack_high(__m128 a, __m128 b) noexcept { return _mm_unpackhi_ps(a, b); }
 GRADKERN_ALWAYS_INLINE __m128 low_pairs(__m128 a, __m128 b) noexcept { return _mm_shuffle_ps(a, b, 0x44); }
