@@ -74,15 +74,10 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
+    std::int64_t close_pixels = 512;        ///< of both sides together, where each number is read for one tap
     /// Chunks whose sums are kept in diff_weights, at most. More take up to 1.2 times as long: rows of diff_weights lie apart, and each
     /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
-    std::int64_t channels_in_place = 0;  ///< 1x1: of the large side, at most, where close pixels are not packed
-    /// 1x1 in NXC: tiles copy panels where pixels have so many bytes at most: beyond these limits nothing is gained
-    /// (ten operators, Emerald Rapids: 0.94 to 1.06 of the speed with AVX-512, 0.97 to 1.02 with AVX2).
-    std::int64_t copied_pixel = 2560;
-    /// ... and where a panel meets so many rows at most.
-    std::int64_t copied_for_rows = 256;
     /// 1x1 in NXC, beyond L2: whether pixels are copied.
     bool copies_pixels = false;
     // Sums of a task whose rows are taps:
@@ -180,7 +175,6 @@ struct machine {
 #if defined(__AVX2__)
     m.tile.shuffled_floats = 8;
 #if !defined(__AVX512F__)
-    m.weight_gradients.channels_in_place = 64;  // 0.85 of the time on a Zen 3 (ten layers)
     m.weight_gradients.copies_pixels = true;
     // Zen 3, 30 layers: 0.7 to 1.0 of the time; 15 layers of 512 to 1024 channels: 0.81 to 1.05
     m.side_by_side_rows = 4;
@@ -196,6 +190,8 @@ struct machine {
     // Depthwise layers of 16 to 24 MB take 0.75 to 0.95 of the time without prefetches, and of 40 MB 1.2 to 2 times (Emerald Rapids);
     // other convolutions take the same time (40 operators).
     m.cache.last_level = std::int64_t{24} << 20;
+    // Tiles read four lines of a pixel: 1.03 to 1.1 times as fast where AVX2 has 0.82 to 0.95 of the speed (8 layers, Emerald Rapids).
+    m.weight_gradients.close_pixels = 1024;
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
     m.tile.vectors = 4;
 #endif
@@ -215,7 +211,6 @@ struct machine {
     m.cache.two_mb_l2 = cpu == GRADKERN_DETAIL_CPU_sapphire_rapids || cpu == GRADKERN_DETAIL_CPU_granite_rapids;
     if (m.cache.two_mb_l2) {
         m.cache.packed_panel = m.cache.packed_panel_apart = std::int64_t{1536} << 10;
-        m.weight_gradients.channels_in_place = INT64_MAX;  // L2 holds a chunk of both sides
         m.weight_gradients.copies_pixels = false;
     }
     m.quirk.prefetch_streams = m.quirk.fast_far_reads = cpu == GRADKERN_DETAIL_CPU_zen5;

@@ -343,8 +343,8 @@ TEST(conv_weights_sums, of_moved_lanes_have_the_same_bits_in_diff_weights) {
     }
 }
 
-/// 1x1 weight gradients in NXC of so many pixels that tiles copy the panels they read, and the same of channels that lie apart, which are
-/// packed.
+/// 1x1 weight gradients in NXC, whose pixels are read in place where they lie close together, and the same of channels that lie apart,
+/// which are packed.
 template <class T>
 void expect_bits_of_packed_panels(random_source& random) {
     GRADKERN_TRACE_SEED(random);
@@ -367,7 +367,7 @@ void expect_bits_of_packed_panels(random_source& random) {
         };
         const test_tensor<T> src = side(in);
         const test_tensor<T> diff_dst = side(out);
-        random_source numbers("conv_weights.copied_numbers");
+        random_source numbers("conv_weights.pixel_numbers");
         for (const test_tensor<T>* t : {&src, &diff_dst})
             t->fill([&](std::int64_t) { return numbers.real(-1.0F, 1.0F); });
         const auto plan = gk::plan_convolution_backward_weights<T, T>(src.layout(), diff_dst.layout(), attributes,
@@ -382,15 +382,15 @@ void expect_bits_of_packed_panels(random_source& random) {
     };
     SCOPED_TRACE(std::to_string(images) + "x" + std::to_string(height) + "x" + std::to_string(width) + ", " +
                  std::to_string(in) + " -> " + std::to_string(out) + ", apart " + std::to_string(apart));
-    test_tensor<T> copied(weights);
+    test_tensor<T> in_place(weights);
     test_tensor<T> packed(weights);
-    run(1, apart, copied);
+    run(1, apart, in_place);
     run(2, 0, packed);
-    EXPECT_TRUE(copied.equals(packed));
+    EXPECT_TRUE(in_place.equals(packed));
 }
 
-TEST(conv_weights_copies, of_panels_have_the_bits_of_packed_ones) {
-    random_source random("conv_weights.copies");
+TEST(conv_weights_pixels, in_place_have_the_bits_of_packed_ones) {
+    random_source random("conv_weights.pixels");
     for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i, random.next_case()) {
         expect_bits_of_packed_panels<float>(random);
         if (i % 6 == 0) expect_bits_of_packed_panels<double>(random);

@@ -111,8 +111,7 @@ void fill(const guarded_buffer<T>& buffer, random_source& random) {
 }
 
 template <operand A>
-void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, bool option, random_source& random,
-           bool copies = false) {
+void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, bool option, random_source& random) {
     SCOPED_TRACE("rows " + std::to_string(rows) + ", vectors " + std::to_string(vectors) + ", mode " +
                  std::to_string(static_cast<int>(mode)) + ", a_step " + std::to_string(in.a_step) + ", option " +
                  std::to_string(option));
@@ -168,15 +167,6 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
     std::vector<T> expected(c.data(), c.data() + c_size);
     std::vector<gradkern::bfloat16> expected16(c16.data(), c16.data() + c16.size());
 
-    // What kernels that copy b leave.
-    std::vector<float> copied;
-    for (std::ptrdiff_t n = 0; copies && n < runs * tiles; ++n)
-        for (const k_segment& e : list)
-            for (std::ptrdiff_t k = 0; k < e.length; ++k) {
-                const float* const from = b.data() + n % tiles * b_next + e.b + k * b_step;
-                copied.insert(copied.end(), from, from + vectors * lanes);
-            }
-
     // What tiles add to, where it is not c.
     const bool adds_elsewhere = mode == tile_mode::add && !is_native_16bit<A> && random.chance(1, 3);
     guarded_buffer<float> other(adds_elsewhere ? c_size : 0, side);
@@ -217,7 +207,6 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                 }
             }
 
-    const guarded_buffer<float> copy(copied.size(), side);
     // prefetches may leave memory
     later_lines later(nullptr, random.integer(0, 5000), random.integer(-5000, 5000), random.integer(1, 9));
     const tile_call call{.list = list.data(),
@@ -237,7 +226,6 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
                          .c_ahead = -(std::ptrdiff_t{1} << 40),
                          .no_prefetch = random.chance(1, 2),
                          .later = &later,
-                         .copy = copy.data(),
                          .tiles = tiles,
                          .a_next = a_next,
                          .b_next = b_next,
@@ -250,8 +238,6 @@ void check(tile_function run, int rows, int vectors, tile_mode mode, layout in, 
     EXPECT_TRUE(begins_with(c16, expected16));
     EXPECT_TRUE(c.zones_intact());
     EXPECT_TRUE(c16.zones_intact());
-    EXPECT_TRUE(std::equal(copied.begin(), copied.end(), copy.data()));
-    EXPECT_TRUE(copy.zones_intact());
     random.next_case();
 }
 
@@ -325,14 +311,6 @@ TEST(register_tile, rows_that_are_equally_far_apart_are_broadcast) {
         for (const layout in : {layout{1, false}, layout{3, false}, layout{rows + 2, true}})
             for (const tile_mode mode : {tile_mode::set, tile_mode::add, tile_mode::resume})
                 check<operand::spaced>(spaced_tile_for<float>(rows), rows, 1, mode, in, false, random);
-}
-
-TEST(register_tile, kernels_that_copy_give_the_same_sums) {
-    random_source random("register_tile.copy");
-    for (int rows = tile_rows + 1 - row_unit<operand::scalar>; rows <= tile_rows; ++rows)
-        for (const layout in : {layout{1, false}, layout{3, false}, layout{rows + 2, true}})
-            for (const tile_mode mode : {tile_mode::set, tile_mode::add, tile_mode::resume})
-                check<operand::scalar>(copying_tile<float>, rows, tile_vectors, mode, in, false, random, true);
 }
 
 TEST(register_tile, kernels_that_prefetch_give_the_same_sums) {

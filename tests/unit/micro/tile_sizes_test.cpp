@@ -55,9 +55,19 @@ TEST(tile_sizes, panels_are_as_wide_as_tiles_or_narrow_where_that_wastes_less) {
     }
 }
 
+TEST(tile_sizes, panels_are_equal_where_the_last_one_would_have_one_vector) {
+    EXPECT_EQ(panel_lanes((tile_vectors + 1) * lanes), tile_vectors == 4 ? 3 * lanes : narrow_lanes);
+    if (tile_vectors != 4) return;
+    EXPECT_EQ(panel_lanes(6 * lanes), 4 * lanes);
+    EXPECT_EQ(panel_lanes(8 * lanes + 1), 3 * lanes);
+    EXPECT_EQ(panel_lanes(9 * lanes), 3 * lanes);
+    EXPECT_EQ(panel_lanes(10 * lanes), 4 * lanes);
+    EXPECT_EQ(panel_lanes(13 * lanes), 4 * lanes);  // panels of three vectors would be five
+}
+
 TEST(tile_sizes, group_tiles_need_a_vector_that_holds_a_group) {
     for (std::ptrdiff_t group = 1; group <= 64; ++group)
-        EXPECT_EQ(has_group_tiles(group), (group == 2 || group == 4 || group == 8) && group <= lanes);
+        EXPECT_EQ(has_group_tiles(group), (group == 4 || group == 8) && group <= lanes);
 }
 
 TEST(tile_sizes, rows_are_shared_out_evenly) {

@@ -13,6 +13,7 @@
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
@@ -144,7 +145,7 @@ struct pixel_panel {
         pixel_tile<Real> tile = g.panels.has_pairs() ? element.pairs(rows, left, few)
                                                      : pixel_tile_for<operand::scalar, Real>(rows, left, few);
         if (later != nullptr && rows == tile_rows && tile.width == tile_lanes_of<Real>)
-            tile.run = &register_tile<operand::scalar, tile_rows, tile_vectors, Real, tile_extra::prefetch_later>;
+            tile.run = &register_tile<operand::scalar, tile_rows, tile_vectors, Real, prefetch::ahead>;
         // Whether tiles write straight into the tensor.
         const bool direct = (element.output.is_sum || g.rounds_pairs()) && step == 1 && !g.accumulates() &&
                             bias == nullptr && tile.width <= runs->count;

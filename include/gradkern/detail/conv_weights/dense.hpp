@@ -8,10 +8,11 @@
 //
 // dense: the large side is read in place.
 //
-//   taken      f32, unless dense_packed gains more than packing costs
+//   taken      f32, unless dense_packed gains more than packing costs; in NXC always where pixels lie close together and packed numbers
+//              would meet one tap: 1x1 kernels, [3, 1, 1], wide dilations
 //   gains      over dense_packed, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.07 in
 //              the mean of 12 layers in NCX (1.01 to 1.25), 1.05 of 7 in NXC (0.94 to 1.27)
-//   zoo        196 layers in NCX, 59 in NXC
+//   zoo        193 layers in NCX, 82 in NXC
 //   delete     when packing costs nothing
 //
 // dense, sides swapped (sides::swapped_windows): lanes hold channels of the large side, which are read a tap away from the
@@ -26,16 +27,13 @@
 // Sums of few chunks are kept in diff_weights, where its lanes are neighbours (plan::sums_in_results): 34 layers of the zoo in NXC,
 // 1.09 times as fast in the mean (1.03 to 1.4, Emerald Rapids, AVX-512; 1.07 with AVX2).
 //
-// 1x1 kernels in NXC: the first tile of a panel reads it in place and copies it for the others (dense_tiles::copied_panels), where pixels are
-// short and rows few: 1.07 to 1.14 times as fast in 11 operators of the zoo with AVX2, 1.10 to 1.13 in three with AVX-512 (Emerald Rapids).
-//
 // dense_packed: the same from a packing buffer, which holds windows of lines once for all taps.
 //
 //   taken      16 bits, which packing widens; f32 in NXC whose pixels lie far apart, or whose numbers meet so many
 //              lanes and taps that rows of pixels, transposed, gain more than they cost
 //   gains      over dense, f32 in NXC, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.08 in
 //              the mean of 14 layers (1.01 to 1.16)
-//   zoo        141 layers in f32 (NXC), about 200 in 16 bits
+//   zoo        106 layers in f32 (NXC), about 200 in 16 bits
 //   delete     never: 16 bits need it
 #pragma once
 
@@ -107,19 +105,6 @@ struct line_window {
            p.axes[2].stride_in(p.large[4]) >= p.real.in_memory_of(target.weight_gradients.far_pixels);
 }
 
-/// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
-/// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense
-/// needs no workspace.
-[[nodiscard]] GRADKERN_COLD constexpr bool is_transposing_profitable(const problem& p) noexcept {
-    constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
-    if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
-    plan q = plan_dense(p, algorithm::dense);
-    if (p.taps() * std::min(q.task_panels * q.panel_width, p.small_channels) < 128) return false;
-    q.wide_results = false;  // the choice does not depend on where sums are kept
-    q.lay_out();
-    return !p.is_wide() || has_far_pixels(p) || q.slice_bytes > stack_slice;
-}
-
 /// Pixels of the windows of a chunk, for a tap of the outermost axis, at most; or more than a packing buffer has floats.
 [[nodiscard]] GRADKERN_COLD constexpr std::int64_t window_pixels_at_most(const plan& p) noexcept {
     const std::int64_t most = p.real.in_memory_of(target.weight_gradients.packed_window);
@@ -137,6 +122,30 @@ struct line_window {
         (more_planes * step + 1) * rows);
     return std::min(most, read) *
            std::min(most, reads_at_most(p.axes[2], shape::side::small, std::min(chunk_positions, p.axes[2].small)));
+}
+
+/// Whether a packed number of the large side meets two taps or more: those of the inner axes, of a window that holds all of them.
+[[nodiscard]] GRADKERN_COLD constexpr bool shares_packed_pixels(const plan& q) noexcept {
+    const std::int64_t taps = q.axes[1].kernel * q.axes[2].kernel;
+    const std::int64_t pixels = window_pixels_at_most(q);
+    return taps > 1 &&
+           window_floats(window_order::pixels, pixels, tile_rows) <=
+               q.real.in_memory_of(target.weight_gradients.packed_window) &&
+           2 * pixels <= taps * q.chunk_pixels();
+}
+
+/// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
+/// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense
+/// needs no workspace.
+[[nodiscard]] GRADKERN_COLD constexpr bool is_transposing_profitable(const problem& p) noexcept {
+    constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
+    if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
+    plan q = plan_dense(p, algorithm::dense);
+    if (p.is_wide() && p.has_close_pixels() && !shares_packed_pixels(q)) return false;
+    if (p.taps() * std::min(q.task_panels * q.panel_width, p.small_channels) < 128) return false;
+    q.wide_results = false;  // the choice does not depend on where sums are kept
+    q.lay_out();
+    return !p.is_wide() || has_far_pixels(p) || q.slice_bytes > stack_slice;
 }
 
 /// Whether few channels of the small side leave most lanes empty, and those of the large side fill them, each for several
@@ -306,17 +315,6 @@ GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_gri
     }
 }
 
-/// Panels of a chunk that tiles copy from L2: some of the `prefetching` tiles of the chunk before have prefetched them, and all channels are
-/// there at once, `block` of them packed.
-template <class Real>
-[[nodiscard]] inline std::int64_t panels_to_copy(const dense_tiles<Real>& tiles, const chunk_grid::chunk& c,
-                                                 std::int64_t block, std::int64_t prefetching) noexcept {
-    const bool in_place = block == 0 && tiles.p.large_source == source_kind::in_place;
-    if (prefetching == 0 || (block != tiles.t.channels && !in_place)) return 0;
-    const std::int64_t panels = tiles.copied_panels(c);
-    return panels < prefetching ? panels : 0;
-}
-
 template <class Real>
 void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const elements<Real>& large,
                const elements<Real>& small, std::byte* slice) noexcept {
@@ -340,12 +338,10 @@ void add_dense(const plan& p, const task& t, const chunk_grid::range& range, con
             continue;
         }
         const std::int64_t block = window_channels(p, c, t.channels);
-        const std::int64_t copies =
-            large.type->is_wide && i > range.first ? panels_to_copy(tiles, c, block, prefetching) : 0;
-        tiles.take_small(first_small, c, copies, slice);
+        tiles.take_small(first_small, c, slice);
         tiles.next = nullptr;
         if (prefetching > 0 && i + 1 < last_read) {
-            next = next_chunk(p, t, p.chunks[i + 1], from, first_small, prefetching - copies, c.positions());
+            next = next_chunk(p, t, p.chunks[i + 1], from, first_small, prefetching, c.positions());
             tiles.next = &next;
         }
         for (std::int64_t d = 0; d < p.axes[0].kernel && block > 0; ++d) {

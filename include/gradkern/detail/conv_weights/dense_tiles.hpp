@@ -49,13 +49,11 @@ namespace detail::conv_weights {
     // Few channels leave a tile most of its rows: taps fill them, where they share the lanes.
     if (!p.moves_lanes() && q.task_channels < 2 * tile_rows)
         q.task_taps = std::min(p.axes[2].kernel, channel_block / q.task_channels);
-    // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that
-    // are contiguous. 1x1: or lie close together, where L2 holds a chunk of both sides, or few channels meet them.
+    // Where the small side is whole vectors, a few tiles read it as fast in place, and any number of them pixels that are contiguous or lie
+    // close together.
     const bool few_tiles = taps * p.large_channels <= 4 * tile_rows && !p.copies_pixels();
-    const bool close = taps == 1 && !p.copies_pixels() && p.large_channels <= block.channels_in_place &&
-                       p.small[4] < p.real.in_memory_of(block.far_pixels);
     if (p.is_wide() && p.small[1] == 1 && q.has_whole_panels() &&
-        (p.moves_lanes() || few_tiles || close || p.small[4] == q.panel_width))
+        (p.moves_lanes() || few_tiles || (taps == 1 && p.has_close_pixels()) || p.small[4] == q.panel_width))
         q.small_source = source_kind::in_place;
     return q;
 }
@@ -134,8 +132,6 @@ struct dense_tiles {
     sum_steps sum_step{};
     bool sets = false;  // whether tiles set their sums: in the first chunk of a sum
     next_chunk* next = nullptr;
-    const Real* copied_from = nullptr;  // the first pixel of the small side, where first tiles copy it
-    Real* copied_to = nullptr;          // one panel, packed
 
     dense_tiles(const plan& planned, const task& tasked, std::byte* slice) noexcept
         : p(planned),
@@ -163,14 +159,6 @@ struct dense_tiles {
         }
     }
 
-    /// Whether the first tile of so many rows is the largest kernel's.
-    [[nodiscard]] static bool begins_with_largest(std::int64_t rows) noexcept {
-        std::ptrdiff_t first = 0;
-        split_runs(rows, tile_rows, row_unit<operand::scalar>,
-                   [&](std::ptrdiff_t count, std::ptrdiff_t) { first = std::max(first, count); });
-        return prefetches_later(first, tile_lanes_of<Real>, simd::lanes_of<Real>);
-    }
-
     /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second
     /// half.
     GRADKERN_NOINLINE void double_halves(Real* packed) const noexcept {
@@ -180,34 +168,15 @@ struct dense_tiles {
             own::copy_n(packed + 2 * half, half, packed + 3 * half);
     }
 
-    /// Panels of a chunk that need not be packed: the first tile of each reads it in place and copies it for the others, which hides what
-    /// packing takes. They are whole, and the pixels of each side one run.
-    [[nodiscard]] GRADKERN_COLD std::int64_t copied_panels(const chunk_grid::chunk& c) const noexcept {
-        const bool one_line = c.last_line - c.first_line == 1;
-        const bool is_possible = !pairs && !moves && !are_one_and_a_half() && p.has_unit_axes() &&
-                                 p.small_source == source_kind::packed && p.small[1] == 1 &&
-                                 p.panel_width == tile_lanes_of<Real> && begins_with_largest(t.channels) &&
-                                 (one_line || (p.is_one_run(p.small) && p.is_one_run(p.large)));
-        const bool is_profitable = t.channels <= target.weight_gradients.copied_for_rows &&
-                                   p.small[4] * p.real.bytes <= target.weight_gradients.copied_pixel;
-        return is_possible && is_profitable ? t.lanes / p.panel_width : 0;
-    }
-
-    /// Reads the small side in place, or packs a chunk of it, but for the first `copies` panels.
-    void take_small(const elements<Real>& from, const chunk_grid::chunk& c, std::int64_t copies,
-                    std::byte* slice) noexcept {
-        copied_from = nullptr;
+    /// Reads the small side in place, or packs a chunk of it.
+    void take_small(const elements<Real>& from, const chunk_grid::chunk& c, std::byte* slice) noexcept {
         if (p.small_source == source_kind::in_place) {
             small = from.in_place();
             panel_step = p.panel_width;
             return;
         }
         auto* const packed = array_at<Real>(slice, p.at_small);
-        copied_to = packed;
-        if (copies > 0)
-            copied_from = from.in_place() + line_position(p.axes, c.first_line).offset(p.small, c.first_column);
-        const std::int64_t lanes = copies * p.panel_width;
-        pack_chunk(p, from + lanes * p.small[1], c, t.lanes - lanes, panel_step, packed + copies * panel_step);
+        pack_chunk(p, from, c, t.lanes, panel_step, packed);
         if constexpr (has_halves) double_halves(packed);
     }
 
@@ -268,9 +237,6 @@ struct dense_tiles {
                 are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes, simd::lanes_of<Real>);
             Real* const panel_sum =
                 sum + panel * sum_step.panel + first_channel * sum_step.channel + tap * sum_step.tap;
-            // One buffer serves all panels that are copied.
-            bool copies = copied_from != nullptr && lanes == p.panel_width;
-            const Real* const b = copies ? copied_to : small + panel * panel_step;
             std::int64_t x = 0;  // rows of the tile: (tap, channel)
             std::int64_t channel = 0;
             constexpr std::ptrdiff_t unit = row_unit<operand::scalar>;
@@ -284,24 +250,19 @@ struct dense_tiles {
                     channel = 0;
                     ++x;
                 }
-                const bool prefetches =
-                    !copies && next != nullptr && prefetches_later(count, lanes, simd::lanes_of<Real>);
-                const tile_function_of<Real> tile = copies       ? copying_tile<Real>
-                                                    : prefetches ? prefetching_tile_for<Real>(lanes)
-                                                                 : tiles[count - 1];
+                const bool prefetches = next != nullptr && prefetches_later(count, lanes, simd::lanes_of<Real>);
+                const tile_function_of<Real> tile = prefetches ? prefetching_tile_for<Real>(lanes) : tiles[count - 1];
                 tile({.list = list,
                       .count = segments,
                       .rows = count,
                       .a = a.data(),
                       .a_step = step.term,
-                      .b = copies ? copied_from + panel * p.panel_width : b,
-                      .b_step = copies ? p.small[4] : b_step,
+                      .b = small + panel * panel_step,
+                      .b_step = b_step,
                       .c = to.data(),
                       .mode = tile_mode::add,
                       .added = sets ? rows_of_zeros<Real>.data() : nullptr,
-                      .later = prefetches ? next->of_tile() : nullptr,
-                      .copy = copies ? copied_to : nullptr});
-                copies = false;
+                      .later = prefetches ? next->of_tile() : nullptr});
             });
         }
     }

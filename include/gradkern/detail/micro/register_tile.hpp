@@ -10,6 +10,7 @@
 #include <gradkern/detail/micro/bound.hpp>
 #include <gradkern/detail/micro/group_terms.hpp>
 #include <gradkern/detail/micro/outer_terms.hpp>
+#include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/row_terms.hpp>
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_operands.hpp>
@@ -21,9 +22,9 @@ GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
 /// One tile of a call. `contiguous`: rows lie side by side.
-template <int Rows, int Vectors, operand A, tile_extra Extra, class Real>
+template <int Rows, int Vectors, operand A, prefetch Later, class Real>
 GRADKERN_ALWAYS_INLINE void compute_tile(const tile_call_of<Real>& call, const row_map& row, const tile_offsets& from,
-                                         bool contiguous, [[maybe_unused]] Real*& copy) noexcept {
+                                         bool contiguous) noexcept {
     const std::ptrdiff_t a_step = call.a_step;
     const std::ptrdiff_t b_step = call.b_step;
     const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
@@ -40,10 +41,8 @@ GRADKERN_ALWAYS_INLINE void compute_tile(const tile_call_of<Real>& call, const r
             add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
         } else if constexpr (A == operand::spaced) {
             add_spaced_terms<A>(sums, a, a_step, b, b_step, e->length);
-        } else if constexpr (Extra == tile_extra::prefetch_later) {
+        } else if constexpr (Later == prefetch::ahead) {
             add_prefetching_terms<A>(sums, *call.later, a, a_step, b, b_step, e->length);
-        } else if constexpr (Extra == tile_extra::copy_b) {
-            add_copying_terms<A>(sums, copy, a, a_step, b, b_step, e->length);
         } else if constexpr (is_outer<A>) {
             add_outer_terms<A>(sums, row, a, a_step, b, b_step, e->length);
         } else {
@@ -60,19 +59,18 @@ GRADKERN_ALWAYS_INLINE void compute_tile(const tile_call_of<Real>& call, const r
     }
 }
 
-/// A kernel. Never inlined: its callers differ by type and layout, it does not.
-template <operand A, int Rows, int Vectors, class Real = float, tile_extra Extra = tile_extra::none>
+/// A kernel, which prefetches `call.later`, or does not. Never inlined: its callers differ by type and layout, it does not.
+template <operand A, int Rows, int Vectors, class Real = float, prefetch Later = prefetch::none>
 GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const row_map row = rows_of<A, Rows>(call);
     const bool contiguous =
         unrolls_terms<A, Rows, Vectors> && call.a_step != 1 && rows_are_contiguous(call.a, call.rows);
-    Real* copy = call.copy;
     tile_offsets first;  // of a run
     std::ptrdiff_t run = has_runs<A> ? call.runs : 1;
     do {
         tile_offsets from = first;
         for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call))
-            compute_tile<Rows, Vectors, A, Extra>(call, row, from, contiguous, copy);
+            compute_tile<Rows, Vectors, A, Later>(call, row, from, contiguous);
         if constexpr (has_runs<A>) first.next_run(call);
     } while (--run != 0);
 }
@@ -112,17 +110,12 @@ template <class Real>
     return tiles[static_cast<std::size_t>(rows - least_spaced_rows)];
 }
 
-/// The largest kernel, which copies b.
-template <class Real>
-inline constexpr tile_function_of<Real> copying_tile =
-    &register_tile<operand::scalar, tile_rows, tile_vectors, Real, tile_extra::copy_b>;
-
 /// The kernel that prefetches `call.later`, for rows and lanes that prefetches_later() names.
 template <class Real>
 [[nodiscard]] inline tile_function_of<Real> prefetching_tile_for(std::ptrdiff_t lanes_used) noexcept {
     static constexpr auto tiles = []<int... V>(std::integer_sequence<int, V...>) {
         return std::array<tile_function_of<Real>, sizeof...(V)>{
-            &register_tile<operand::scalar, rows_at_most(V + 2, 1), V + 2, Real, tile_extra::prefetch_later>...};
+            &register_tile<operand::scalar, rows_at_most(V + 2, 1), V + 2, Real, prefetch::ahead>...};
     }
     (std::make_integer_sequence<int, tile_vectors - 1>{});
     return tiles[static_cast<std::size_t>(kernel_vectors(lanes_used, tile_vectors, simd::lanes_of<Real>) - 2)];

@@ -51,18 +51,16 @@ GRADKERN_ALWAYS_INLINE void add_wide_term(tile_sums<Rows, Vectors, Real>& sums, 
     }
 }
 
-/// One term, or one of several of an iteration. Vectors of b are kept there: of few rows g++ would read them again for each. They may be
-/// copied, too.
-template <operand A, bool Unrolled, bool Copies = false, int Rows, int Vectors, class Real>
+/// One term, or one of several of an iteration. Vectors of b are kept there: of few rows g++ would read them again for each.
+template <operand A, bool Unrolled, int Rows, int Vectors, class Real>
 GRADKERN_ALWAYS_INLINE void add_term(tile_sums<Rows, Vectors, Real>& sums, const row_number<A, Real>* const* a,
-                                     std::ptrdiff_t at, const Real* b, [[maybe_unused]] Real* copy = nullptr) noexcept {
+                                     std::ptrdiff_t at, const Real* b) noexcept {
     constexpr int loaded_twice = Unrolled && Vectors == 2 && target.quirk.reload_broadcasts ? Rows / 2 : 0;  // rows
     simd::vec_of<Real> bv[bound(Vectors)];
     GRADKERN_UNROLL
     for (int v = 0; v < Vectors; ++v) {
         bv[v] = simd::load(b + v * simd::lanes_of<Real>);
         if constexpr (Unrolled) bv[v] = simd::keep(bv[v]);
-        if constexpr (Copies) simd::store(copy + v * simd::lanes_of<Real>, bv[v]);
     }
     if constexpr (loaded_twice > 0) {
         GRADKERN_UNROLL
@@ -154,17 +152,6 @@ GRADKERN_ALWAYS_INLINE void add_prefetching_terms(tile_sums<Rows, Vectors, Real>
         at += a_step;
         b += b_step;
     });
-}
-
-/// The same terms. Meanwhile the vectors of b are copied, one term behind the other.
-template <operand A, int Rows, int Vectors, class Real>
-GRADKERN_ALWAYS_INLINE void add_copying_terms(tile_sums<Rows, Vectors, Real>& sums, Real*& copy, const Real* const* a,
-                                              std::ptrdiff_t a_step, const Real* b, std::ptrdiff_t b_step,
-                                              std::ptrdiff_t left) noexcept {
-    std::ptrdiff_t at = 0;
-    GRADKERN_NO_UNROLL
-    for (; left != 0; --left, at += a_step, b += b_step, copy += Vectors * simd::lanes_of<Real>)
-        add_term<A, true, true>(sums, a, at, b, copy);
 }
 
 }  // namespace detail

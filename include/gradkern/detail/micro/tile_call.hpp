@@ -51,13 +51,6 @@ enum class tile_mode : std::uint8_t {
     resume  ///< the sum continues from c as if the call before had not ended
 };
 
-/// What a kernel does between its terms, beside adding them.
-enum class tile_extra : std::uint8_t {
-    none,
-    prefetch_later,  ///< prefetches tile_call_of::later
-    copy_b           ///< copies the vectors it reads of b to tile_call_of::copy
-};
-
 /// Lines of the cache that other tiles will read, beyond L2: runs of neighbouring ones. Tiles prefetch them to L2, one run after the other,
 /// a line or a part of one for each term, so that the core waits for memory and multiplies at the same time. Prefetched between
 /// tiles, lines fill all buffers that wait for memory, and the next tile waits, too (1.04 to 1.08 times as long; Emerald Rapids).
@@ -130,7 +123,6 @@ struct tile_call_of {
     std::ptrdiff_t a_lines = 0;    ///< operand::scalar: so many lines of the cache of each row, at a_ahead
     bool no_prefetch = false;      ///< rows that are vectors: no prefetch
     later_lines* later = nullptr;  ///< of kernels that prefetch it
-    Real* copy = nullptr;          ///< of kernels that copy b: vectors of one term behind those of the other
     std::ptrdiff_t tiles = 1;      ///< so many tiles one after the other, each that far behind its predecessor:
     std::ptrdiff_t a_next = 0;
     std::ptrdiff_t b_next = 0;
