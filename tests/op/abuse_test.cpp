@@ -469,6 +469,18 @@ TEST(abuse_convolution, backward_weights_with_strides_that_are_never_used) {
     a.pads_begin = {far};
     a.pads_end = {8};
     EXPECT_EQ(convolution_backward_weights({1, 8, 4}, {1, 2, 16}, a, tensor<>{1, 4, 16}), success);
+    // Chunks of many images, of whose lines each has a window: of few channels, and of many.
+    for (const std::int64_t channels : {4, 32})
+        for (const std::int64_t stride : {far / 2, far, 2 * far})
+            for (const std::int64_t row_taps : {1, 3}) {
+                a = strided({stride, 1}, auto_pad::none);
+                a.pads_begin = {stride, row_taps / 2};
+                a.pads_end = {0, row_taps / 2};
+                EXPECT_EQ(convolution_backward_weights({256, 1, 1, channels}, {256, 2, 1, 32}, a,
+                                                       tensor<>{1, row_taps, channels, 32}),
+                          success)
+                    << channels << " channels, stride " << stride;
+            }
 }
 
 // PyTorch issues 27598 and 73193: strides of 0 (and dilations and groups of 0) divided by zero.

@@ -239,7 +239,7 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {2, 1, 17, 3, {17, 56}, 3, 2, 1, 1, "dense", "dense"},
         {1, 1, 36, 20, {12, 12}, 3, 1, 1, 1},  // a panel of three vectors
         {2, 1, 100, 44, {6, 7}, 3, 1, 1, 1},   // and a last one of three
-        {2, 1, 23, 12, {9, 20}, 3, 1, 1, 1},   // half of a second vector of 16 lanes, which two rows share
+        {2, 1, 23, 12, {9, 20}, 3, 1, 1, 1},   // half of a second vector of 16 lanes
         {1, 1, 18, 75, {6, 30}, 3, 1, 1, 1},   // the same, tiles of few and of many rows
         {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "narrow_output"},
         {1, 24, 2, 1, {9, 40}, 3, 1, 1, 1, nullptr, "depthwise"},  // a depth multiplier

@@ -16,15 +16,14 @@ inline constexpr std::int64_t page = 4096;
 
 /// The shapes of register tiles, rows x vectors: what leaves registers for the operands.
 struct tile_shapes {
-    int rows = 6;                 ///< of the widest tiles, whose rows are broadcast
-    int vectors = 2;              ///< of them
-    int narrow_rows = 6;          ///< of tiles for few lanes, and of those whose rows are vectors
-    int narrow_vectors = 2;       ///< of them
-    int spaced_rows = 12;         ///< of tiles of one vector whose rows lie equally far apart
-    int sliding_rows = 8;         ///< of tiles that keep a vector for each row and the weights of a line of the window
-    int unrolled_terms = 1;       ///< neighbouring terms that an iteration of the widest tiles adds
-    bool one_and_a_half = false;  ///< whether there are registers for tiles of one and a half vectors
-    int shuffled_floats = 4;      ///< floats that one shuffle of the compiler's vector extensions permutes
+    int rows = 6;             ///< of the widest tiles, whose rows are broadcast
+    int vectors = 2;          ///< of them
+    int narrow_rows = 6;      ///< of tiles for few lanes, and of those whose rows are vectors
+    int narrow_vectors = 2;   ///< of them
+    int spaced_rows = 12;     ///< of tiles of one vector whose rows lie equally far apart
+    int sliding_rows = 8;     ///< of tiles that keep a vector for each row and the weights of a line of the window
+    int unrolled_terms = 1;   ///< neighbouring terms that an iteration of the widest tiles adds
+    int shuffled_floats = 4;  ///< floats that one shuffle of the compiler's vector extensions permutes
 };
 
 /// Sizes of caches that plans count on, in bytes. They are one core's share.
@@ -116,7 +115,7 @@ struct step_costs {
     double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
     double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
     double uneven_task = 0.1;    ///< of a task: how much longer the last one of a worker takes than others
-    double narrow_tile = 1.25;   ///< times the products of weight gradients in tiles of one vector, or one and a half
+    double narrow_tile = 1.25;   ///< times the products of weight gradients in tiles of one vector
     double shared_lines = 1.15;  ///< the same of groups of few channels, of which lines of the cache hold several
     double task = 1500;          ///< beginning a task, in terms of a pixel
     double fork = 10000;         ///< another pass of the executor, in the same: 5 us
@@ -203,7 +202,6 @@ struct machine {
     m.tile.spaced_rows = 14;
     m.tile.sliding_rows = 14;
     m.tile.unrolled_terms = 2;
-    m.tile.one_and_a_half = true;
     m.tile.shuffled_floats = 16;
 #endif
 

@@ -197,6 +197,7 @@ TEST(span, enormous_windows_do_not_overflow) {
     const axis far_apart{.large = INT64_MAX / 2, .small = 3, .kernel = 2, .stride = INT64_MAX / 4};
     EXPECT_EQ(detail::longest_extent(far_apart, side::large, 2, 1000), 1000);
     EXPECT_EQ(detail::longest_extent(far_apart, side::small, 1000, 3), 1);
+    EXPECT_EQ(detail::span_at_most(far_apart, side::small, 256), INT64_MAX);  // more than the axis has
 }
 
 /// Every output of a phase meets the taps of the class, inside or not.

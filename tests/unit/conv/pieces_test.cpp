@@ -131,7 +131,7 @@ TEST(conv_weights_panels, lanes_run_across_column_taps) {
     detail::collapse_column_taps(e);
     const weight_panels p = detail::make_weight_panels(e, lane_inputs::broadcast, tile_numbers::f32, 2 * lanes);
     std::vector<float> packed(static_cast<std::size_t>(p.floats - 2 * lanes), -1.0F);
-    detail::pack_weight_panel(e, p, detail::elements_of(w.data()), 0, 0, 2 * lanes, packed.data());
+    detail::pack_weight_panel(e, p, detail::tensor_pointer_of(w.data()), 0, 0, 2 * lanes, packed.data());
     for (std::int64_t j = 0; j < 2 * lanes; ++j)
         EXPECT_EQ(packed[static_cast<std::size_t>(p.last_pitch + 2 * lanes + j)],  // row tap 0, channel 1
                   static_cast<float>(j % lanes * e.weights.out + e.weights.in + j / lanes));
@@ -146,7 +146,7 @@ TEST(conv_weights_panels, lanes_are_innermost_and_taps_in_the_order_of_reads) {
         EXPECT_EQ(p.floats, 8 + 6 * (p.tap_pitch + p.last_pitch));
         const std::vector<float> w = offsets(e);
         std::vector<float> packed(static_cast<std::size_t>(p.floats - 8), -1.0F);
-        detail::pack_weight_panel(e, p, detail::elements_of(w.data()), 1, 0, 5, packed.data());
+        detail::pack_weight_panel(e, p, detail::tensor_pointer_of(w.data()), 1, 0, 5, packed.data());
         for (std::int64_t k = 0; k < 70; ++k)
             for (std::int64_t tap = 0; tap < 6; ++tap)
                 for (std::int64_t j = 0; j < 8; ++j) {
@@ -165,7 +165,7 @@ TEST(conv_weights_panels, lanes_run_across_groups) {
     EXPECT_EQ(p.lane_channels(e), 15);
     const std::vector<float> w = offsets(e);
     std::vector<float> packed(static_cast<std::size_t>(p.floats - 16), -1.0F);
-    detail::pack_weight_panel(e, p, detail::elements_of(w.data()), 0, 4, 11, packed.data());
+    detail::pack_weight_panel(e, p, detail::tensor_pointer_of(w.data()), 0, 4, 11, packed.data());
     for (std::int64_t j = 0; j < 11; ++j)
         EXPECT_EQ(packed[static_cast<std::size_t>(p.last_pitch + 16 + j)],  // tap 1, channel 1
                   static_cast<float>((4 + j) / 3 * e.weights.group + (4 + j) % 3 * e.weights.out + e.weights.in + 1));
@@ -582,7 +582,7 @@ TEST(pointwise, tasks_prefetch_the_rows_of_the_next_block) {
     detail::panel_run run{.tasks = g.tasks};
     for (std::int64_t task = 0; task < g.tasks.count(); ++task) {
         const detail::panel_task t(g, run, task, nullptr, buffers);
-        const detail::later_lines later = detail::next_block(g, t, detail::elements_of(src.data()));
+        const detail::later_lines later = detail::next_block(g, t, detail::tensor_pointer_of(src.data()));
         const std::int64_t first = t.box.last[2] * g.segment;
         if (first >= p.batch * 5000) {
             EXPECT_EQ(later.step, 0);

@@ -85,7 +85,7 @@ TEST(conv_weights_next_chunk, is_the_lines_of_its_pixels_where_terms_are_enough)
 
 TEST(conv_weights_next_chunk, is_shared_out_among_the_tiles_that_prefetch) {
     const std::vector<float> tensor(600 * 150);
-    const auto side = gradkern::detail::elements_of(tensor.data());
+    const auto side = gradkern::detail::tensor_pointer_of(tensor.data());
     for (std::int64_t lanes = 1; lanes <= 150; lanes += 13)
         for (std::int64_t channels = 1; channels <= 40; channels += 3) {
             problem p;

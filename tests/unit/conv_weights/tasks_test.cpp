@@ -105,7 +105,7 @@ TEST(conv_weights_tasks, lines_of_a_chunk_are_packed_in_order) {
         for (std::int64_t lane = 0; lane < 5; lane += p.panel_width) {  // a panel at a time
             const std::int64_t lanes = std::min<std::int64_t>(p.panel_width, 5 - lane);
             std::fill(packed.begin(), packed.end(), -1.0F);
-            pack_chunk(p, gradkern::detail::elements_of(small.data() + lane), c, lanes, 0, packed.data());
+            pack_chunk(p, gradkern::detail::tensor_pointer_of(small.data() + lane), c, lanes, 0, packed.data());
             for (std::size_t x = 0; x < packed.size(); ++x) {
                 const auto s = static_cast<std::int64_t>(x) % p.panel_width;
                 EXPECT_EQ(packed[x], s < lanes ? expected[x] + static_cast<float>(lane) : 0.0F);

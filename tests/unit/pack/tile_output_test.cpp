@@ -133,7 +133,7 @@ void check(const char* name) {
                                          std::to_string(bias) + ", width " + std::to_string(width) + ", panels " +
                                          std::to_string(at_once));
                             outcome<T> o(p, accumulate, bias, random);
-                            tile_output out(output_element_of<T>, p.strides(), width, accumulate, tile_results::sums);
+                            tile_output out(unpack_functions_of<T>, p.strides(), width, accumulate, tile_results::sums);
                             const bool whole = at_once == 1;  // else panels would leave it by themselves
                             write_all<T>(p, out, reinterpret_cast<std::byte*>(o.dst.data()), width, at_once, bias,
                                          p.strides(), whole);
@@ -147,17 +147,18 @@ TEST(tile_output, results_are_rounded_to_bf16) { check<bfloat16>("tile_output.bf
 TEST(tile_output, is_in_place_where_nothing_is_added_and_lanes_are_neighbours) {
     std::array<float, 64> dst{};
     const float bias = 1.0F;
-    const auto direct = [&](const output_element<float>& element, bool nxc, bool whole, bool accumulate, bool biased) {
+    const auto direct = [&](const unpack_functions<float>& element, bool nxc, bool whole, bool accumulate,
+                            bool biased) {
         tile_output out(element, problem{8, nxc}.strides(), 8, accumulate, tile_results::sums);
         out.begin_panel(reinterpret_cast<std::byte*>(dst.data()), 8, whole, biased ? &bias : nullptr);
         return out.is_direct();
     };
-    EXPECT_TRUE(direct(output_element_of<float>, true, true, false, false));
-    EXPECT_FALSE(direct(output_element_of<float>, false, true, false, false));
-    EXPECT_FALSE(direct(output_element_of<float>, true, false, false, false));
-    EXPECT_FALSE(direct(output_element_of<float>, true, true, true, false));
-    EXPECT_FALSE(direct(output_element_of<float>, true, true, false, true));
-    EXPECT_FALSE(direct(output_element_of<bfloat16>, true, true, false, false));
+    EXPECT_TRUE(direct(unpack_functions_of<float>, true, true, false, false));
+    EXPECT_FALSE(direct(unpack_functions_of<float>, false, true, false, false));
+    EXPECT_FALSE(direct(unpack_functions_of<float>, true, false, false, false));
+    EXPECT_FALSE(direct(unpack_functions_of<float>, true, true, true, false));
+    EXPECT_FALSE(direct(unpack_functions_of<float>, true, true, false, true));
+    EXPECT_FALSE(direct(unpack_functions_of<bfloat16>, true, true, false, false));
 }
 
 template <class T>
@@ -167,7 +168,7 @@ void check_box(const char* name) {
         for (const bool accumulate : {false, true}) {
             const problem p{5, nxc};
             outcome<T> o(p, accumulate, true, random);
-            tile_output out(output_element_of<T>, p.strides(), 8, accumulate, tile_results::sums);
+            tile_output out(unpack_functions_of<T>, p.strides(), 8, accumulate, tile_results::sums);
             const box_grid::item box{0, problem::images, {0, 0, 0}, problem::extent};
             std::vector<float> box_buffer(static_cast<std::size_t>(problem::images * 3 * 4 * 9 * 8), -1.0F);
             const shape::canonical_strides to = out.buffer_box(box, box_buffer.data(), false);
@@ -183,7 +184,7 @@ TEST(tile_output, a_box_waits_in_a_buffer_of_its_own) {
 TEST(tile_output, rows_that_no_tile_computes_are_zero) {
     const problem p{5, false};
     std::vector<float> dst(p.elements(), 3.0F);
-    tile_output out(output_element_of<float>, p.strides(), 8, false, tile_results::sums);
+    tile_output out(unpack_functions_of<float>, p.strides(), 8, false, tile_results::sums);
     const box_grid::item box{1, 2, {0, 1, 0}, {3, 2, 9}};
     std::vector<float> box_buffer(3 * 1 * 9 * 8, -1.0F);
     static_cast<void>(out.buffer_box(box, box_buffer.data(), true));

@@ -85,7 +85,7 @@ void expect_each_task_once(Executor& executor, std::int64_t tasks, const detail:
                            std::int64_t per_block = 1) {
     std::vector<std::atomic<int>> times(static_cast<std::size_t>(tasks));
     std::atomic<std::int64_t> workers{0};
-    const auto worker = [&](std::byte*, auto&& next) {
+    const auto worker = [&](std::byte*, const detail::next_task& next) {
         ++workers;
         for (std::int64_t t = next(); t >= 0; t = next()) ++times.at(static_cast<std::size_t>(t));
         EXPECT_EQ(next(), -1);  // and so on

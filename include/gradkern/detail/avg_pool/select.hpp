@@ -86,7 +86,7 @@ void run_plan(const plan& chosen, const T* in, T* out, std::span<std::byte> work
         if constexpr (requires { sizeof(worker<Plan::name, T, Outputs>); }) {
             const slices memory(workspace, planned.slice_bytes);
             const Plan p = plan_for(planned, std::min<std::int64_t>(executor.concurrency(), memory.count()));
-            run_tasks(executor, p.tasks(), memory, [&](std::byte* slice, const auto& next) {
+            run_tasks(executor, p.tasks(), memory, [&](std::byte* slice, const next_task& next) {
                 worker<Plan::name, T, Outputs> w(p, in, out, slice);
                 for (std::int64_t t = next(); t >= 0; t = next()) w.run(t);
             });

@@ -43,7 +43,10 @@ using position_range = shape::axis::position_range;
 /// The longest read_span of `extent` neighbouring outputs, wherever they are; INT64_MAX where it does not fit.
 [[nodiscard]] constexpr std::int64_t span_at_most(const shape::axis& a, shape::side outputs,
                                                   std::int64_t extent) noexcept {
-    if (outputs == shape::side::small) return (extent - 1) * a.stride + a.reach() + 1;
+    if (outputs == shape::side::small) {  // `extent` may exceed the axis
+        const shape::checked span = shape::checked(extent - 1) * a.stride + a.reach() + 1;
+        return span.ok() ? span.value() : INT64_MAX;
+    }
     const std::uint64_t span = static_cast<std::uint64_t>(extent - 1) + static_cast<std::uint64_t>(a.reach());
     const std::uint64_t steps = span / static_cast<std::uint64_t>(a.stride);
     return steps < INT64_MAX ? static_cast<std::int64_t>(steps) + 1 : INT64_MAX;

@@ -297,12 +297,12 @@ private:
 /// What depends on the element type of the results: how lines are written.
 template <class Real>
 struct line_element {
-    output_element<Real> output;
+    unpack_functions<Real> output;
     unpack_lines_function<Real> unpack_lines = nullptr;
 };
 template <class Dst>
 [[nodiscard]] constexpr line_element<accumulate_t<Dst>> make_line_element() noexcept {
-    return {output_element_of<Dst>, &unpack_line_bytes<Dst>};
+    return {unpack_functions_of<Dst>, &unpack_line_bytes<Dst>};
 }
 
 /// Sends the results of some rows to the tensor.
@@ -320,11 +320,12 @@ void store_rows(const depthwise_lines_plan& g, const line_element<Real>& element
 }
 
 /// The tasks of a worker.
-template <class Real, class Next>
-void run_path(const depthwise_lines_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
+template <class Real>
+void run_path(const depthwise_lines_plan& g, const conv_call<Real>& call, std::byte* slice,
+              const next_task& next) noexcept {
     line_tiles<Real> tiles(g, call.run.tasks.scratch, slice);
     const std::int64_t columns = read_extent(g.axes[2], g.outputs);
-    for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
+    for_each_panel_task(g, call.run, slice, next, [&](const panel_task& t) {
         for (std::int64_t j = 0; t.new_weights && j < t.panels; ++j) {
             std::array<Real, static_cast<std::size_t>(part_terms)> taps;
             pack_weight_panel(g, g.panels, call.weights, t.first_panel + j, 0, 1, taps.data());
@@ -335,7 +336,8 @@ void run_path(const depthwise_lines_plan& g, const conv_call<Real>& call, std::b
                 for (std::int64_t part = 0; part < g.parts.count(); ++part) {
                     const std::int64_t channel = t.first_panel + j;
                     const packed_box& read = tiles.begin_part(part);
-                    const elements<Real> from = call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
+                    const tensor_pointer<Real> from =
+                        call.src + (n * g.in[0] + channel * g.in[1] + read.first[1] * g.in[3]);
                     for (std::int64_t d = 0; d < read.extent[0]; ++d)
                         pack_lines(from + (read.first[0] + d) * g.in[2], g.in[3], read.extent[1], columns,
                                    tiles.packed() + d * read.extent[1] * g.pitch, g.pitch);

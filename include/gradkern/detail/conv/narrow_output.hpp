@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/axes/span.hpp>
@@ -105,25 +106,25 @@ struct narrow_output_path {
 
 /// Packs the lines of a box of inputs, the first channel of which `src` points to: [image][plane][row][channel][column].
 template <class Real>
-inline void pack_lines(const narrow_output_plan& g, const elements<Real>& src, const packed_box& read,
+inline void pack_lines(const narrow_output_plan& g, const tensor_pointer<Real>& src, const packed_box& read,
                        std::int64_t pitch, Real* to) noexcept {
     const std::int64_t row = g.panels.terms * pitch;
     for (std::int64_t n = 0; n < read.images; ++n)
         for (std::int64_t d = 0; d < read.extent[0]; ++d, to += read.extent[1] * row) {
-            const elements<Real> plane = src + ((read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
-                                                read.first[1] * g.in[3] + read.first[2] * g.in[4]);
+            const tensor_pointer<Real> plane = src + ((read.first_image + n) * g.in[0] + (read.first[0] + d) * g.in[2] +
+                                                      read.first[1] * g.in[3] + read.first[2] * g.in[4]);
             if (g.in[4] == 1 && !g.panels.has_pairs()) {                         // rows of a channel follow one another
                 constexpr std::int64_t ahead = target.prefetch.packed_channels;  // no CPU prefetches the next channel
                 const std::int64_t count = read.extent[1] * read.extent[2];
                 for (std::int64_t k = 0; k < g.in_channels; ++k) {
-                    for (std::int64_t i = 0; i < count && k + ahead < g.in_channels; i += plane.of_a_line())
+                    for (std::int64_t i = 0; i < count && k + ahead < g.in_channels; i += plane.per_cache_line())
                         plane.prefetch((k + ahead) * g.in[1] + i);
                     pack_lanes(plane + k * g.in[1], 1, read.extent[2], g.in[3], read.extent[1], to + k * pitch, row);
                 }
                 continue;
             }
             for (std::int64_t h = 0; h < read.extent[1]; ++h) {
-                const elements<Real> line = plane + h * g.in[3];
+                const tensor_pointer<Real> line = plane + h * g.in[3];
                 if (!g.panels.has_pairs()) {
                     pack_lanes(line, g.in[4], read.extent[2], g.in[1], g.in_channels, to + h * row, pitch);
                 } else if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
@@ -197,10 +198,11 @@ GRADKERN_NOINLINE void compute_lines(const narrow_output_plan& g, const pixel_pa
 }
 
 /// The tasks of a worker.
-template <class Real, class Next>
-void run_path(const narrow_output_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
+template <class Real>
+void run_path(const narrow_output_plan& g, const conv_call<Real>& call, std::byte* slice,
+              const next_task& next) noexcept {
     term_list terms(slice, g.terms);
-    for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
+    for_each_panel_task(g, call.run, slice, next, [&](const panel_task& t) {
         auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
         auto* const weights = array_at<Real>(slice, t.scratch.at_weights);
         if (t.new_weights) pack_row_weights(g, t, call.weights, weights);

@@ -36,16 +36,23 @@ namespace detail {
 }
 
 template <class Real>
-struct conv_element {
+struct conv_kernels {
     tile_element<Real> tile;
     pixel_element<Real> pixel;
     line_element<Real> line;
 };
 template <class Src, class Weights, class Dst>
-inline constexpr conv_element<accumulate_t<Dst>> conv_element_of{
+inline constexpr conv_kernels<accumulate_t<Dst>> conv_kernels_of{
     make_tile_element<Src, Weights, Dst>(), make_pixel_element<Src, Weights, Dst>(), make_line_element<Dst>()};
 
-/// Runs a plan, whatever the types of the tensors: compiled once. All checks have passed.
+/// The tasks of one worker.
+template <class Real>
+GRADKERN_NOINLINE void run_worker(const conv_plan& plan, const conv_call<Real>& call, std::byte* slice,
+                                  const next_task& next) noexcept {
+    with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
+}
+
+/// Runs a plan, whatever the types of the tensors: compiled once for each type of sums. All checks have passed.
 template <class Real>
 GRADKERN_NOINLINE void run_conv(const conv_plan& plan, conv_call<Real> call, std::span<std::byte> workspace,
                                 executor_ref executor) noexcept {
@@ -56,9 +63,7 @@ GRADKERN_NOINLINE void run_conv(const conv_plan& plan, conv_call<Real> call, std
     const slices memory = slices_of(run.tasks, workspace);
     const bool is_alone = workers <= 1 || memory.count() <= 1;
     if (is_alone) executor = {};  // whatever it says next: one worker packs what it reads
-    const auto worker = [&](std::byte* slice, auto&& next) {
-        with_plan(plan, [&](const auto& g) { run_path(g, call, slice, next); });
-    };
+    const auto worker = [&](std::byte* slice, const next_task& next) { run_worker(plan, call, slice, next); };
     if (run.tasks.shares() && !is_alone) {
         run_tasks(executor, run.begin_packing(), memory, worker, in_order);
         run.begin_computing();
@@ -106,7 +111,7 @@ protected:
     };
 
     /// Checks memory and plans a checked problem.
-    [[nodiscard]] GRADKERN_NOINLINE status plan_memory(const conv_elements& types, const tensors& t,
+    [[nodiscard]] GRADKERN_NOINLINE status plan_memory(const conv_types& types, const tensors& t,
                                                        const shape::convolution_problem& p, shape::side outputs,
                                                        bool transposed, gradkern::data_format format,
                                                        gradkern::weights_format w_format,
@@ -135,7 +140,7 @@ protected:
         weights_ = tensor_memory("weights", t.weights, types.weights_bytes);
         bias_ = tensor_memory("bias", t.bias, types.bias_bytes);
         out_ = tensor_memory(t.out_name, out, types.out_bytes);
-        plan_ = path->make(problem, path->name);
+        if (problem.out_channels != 0) plan_ = path->make(problem, path->name);  // else no task
         path_ = path->name;
         constexpr std::int64_t small_products = 352;
         const std::int64_t segments = problem.taps() * shape::ceil_div(problem.in_channels, channel_block);
@@ -188,11 +193,11 @@ protected:
         if (!s) return s;
         if constexpr (takes_convolution<Src, Weights, Dst> && takes_elements<Bias>)
             run_conv<accumulate_t<Src>>(plan_,
-                                        {.src = elements_of(in),
-                                         .weights = elements_of(weights),
+                                        {.src = tensor_pointer_of(in),
+                                         .weights = tensor_pointer_of(weights),
                                          .bias = bias_.empty() ? nullptr : bias,
                                          .dst = reinterpret_cast<std::byte*>(out),
-                                         .element = conv_element_of<Src, Weights, Dst>},
+                                         .element = conv_kernels_of<Src, Weights, Dst>},
                                         workspace, executor);
         return {};
     }

@@ -16,7 +16,7 @@
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
-#include <gradkern/detail/pack/elements.hpp>
+#include <gradkern/detail/pack/tensor_pointer.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/tasks.hpp>
 #include <gradkern/detail/target.hpp>
@@ -429,23 +429,23 @@ inline constexpr bool have_one_type = std::is_same_v<Src, Weights>&& std::is_sam
 
 /// What paths know of the types of their tensors (conv/operator.hpp).
 template <class Real>
-struct conv_element;
+struct conv_kernels;
 
 /// Tensors of a run, and its tasks.
 template <class Real>
 struct conv_call {
-    elements<Real> src;
-    elements<Real> weights;
+    tensor_pointer<Real> src;
+    tensor_pointer<Real> weights;
     const void* bias;  // null: none
     std::byte* dst;
-    const conv_element<Real>& element;
+    const conv_kernels<Real>& element;
     panel_run run{};
 };
 
 /// Calls f(task) for the tasks of a worker.
-template <class Next, class F>
-inline void for_each_task(const panel_plan& g, const panel_run& run, const std::byte* slice, const Next& next,
-                          const F& f) noexcept {
+template <class F>
+void for_each_panel_task(const panel_plan& g, const panel_run& run, const std::byte* slice, const next_task& next,
+                         const F& f) noexcept {
     worker_buffers buffers;
     for (std::int64_t task = next(); task >= 0; task = next()) f(panel_task(g, run, task, slice, buffers));
 }

@@ -61,9 +61,10 @@ GRADKERN_COLD constexpr void lay_out_pixels(panel_plan& g, source_kind weights) 
 
 /// Packs the weights of the task's output channels, one panel of one row each.
 template <class Real>
-void pack_row_weights(const panel_plan& g, const panel_task& t, const elements<Real>& weights, Real* packed) noexcept {
+void pack_row_weights(const panel_plan& g, const panel_task& t, const tensor_pointer<Real>& weights,
+                      Real* packed) noexcept {
     if (g.taps() == 1 && g.weights.run == g.out_channels && !g.panels.has_pairs()) {  // a matrix
-        const elements<Real> first =
+        const tensor_pointer<Real> first =
             weights + (g.weights.first + t.group * g.weights.group + t.first_channel * g.weights.out);
         pack_lanes(first, g.weights.in, g.in_channels, g.weights.out, t.channels, packed, g.panels.floats);
         return;
@@ -113,12 +114,12 @@ template <operand A, class Real>
 /// What depends on element types: how outputs are written, and the kernels of pairs.
 template <class Real>
 struct pixel_element {
-    output_element<Real> output;
+    unpack_functions<Real> output;
     pixel_tile<Real> (*pairs)(std::size_t rows, std::int64_t left, bool few) noexcept = nullptr;
 };
 template <class Src, class Weights, class Dst>
 [[nodiscard]] constexpr pixel_element<accumulate_t<Dst>> make_pixel_element() noexcept {
-    pixel_element<accumulate_t<Dst>> e{.output = output_element_of<Dst>};
+    pixel_element<accumulate_t<Dst>> e{.output = unpack_functions_of<Dst>};
     if constexpr (have_one_type<Src, Weights, Dst> && has_pairs<Dst>) e.pairs = &pixel_tile_for<operand::pair, float>;
     return e;
 }

@@ -115,7 +115,7 @@ private:
 /// What the tiles of a task prefetch of the next block, if anything: of the channels that fall to the task as many pixels as lie together.
 template <class Real>
 [[nodiscard]] GRADKERN_NOINLINE later_lines next_block(const pointwise_plan& g, const panel_task& t,
-                                                       const elements<Real>& src) noexcept {
+                                                       const tensor_pointer<Real>& src) noexcept {
     const std::int64_t segments = t.box.last[2] - t.box.first[2];
     const std::int64_t first = t.box.last[2] * g.segment;
     const std::int64_t whole = g.out_channels / tile_rows;  // panels whose tiles prefetch
@@ -164,11 +164,11 @@ GRADKERN_NOINLINE void compute_pixels(const pixel_panel<Real>& panel, std::int64
 }
 
 /// The tasks of a worker.
-template <class Real, class Next>
-void run_path(const pointwise_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
+template <class Real>
+void run_path(const pointwise_plan& g, const conv_call<Real>& call, std::byte* slice, const next_task& next) noexcept {
     term_list terms(slice, g.terms);
     const bool prefetches = prefetches_next_block(g, call.run.tasks, call.src.type->bytes);
-    for_each_task(g, call.run, slice, next, [&](const panel_task& t) {
+    for_each_panel_task(g, call.run, slice, next, [&](const panel_task& t) {
         auto* const packed = array_at<Real>(slice, t.scratch.at_packed);
         auto* const packed_weights = array_at<Real>(slice, t.scratch.at_weights);
         const Real* weights = packed_weights;
@@ -182,7 +182,7 @@ void run_path(const pointwise_plan& g, const conv_call<Real>& call, std::byte* s
         }
         if (t.packs_only && !t.new_source) return;
 
-        const elements<Real> from = call.src + t.group * g.in_channels * g.in[1];
+        const tensor_pointer<Real> from = call.src + t.group * g.in_channels * g.in[1];
         const std::int64_t in_line = t.box.first[2] * g.segment;
         const std::int64_t first = t.box.first_image * g.line_pixels() + in_line;
         const std::int64_t count = std::min(t.box.last[2] * g.segment, g.line_pixels()) - in_line;

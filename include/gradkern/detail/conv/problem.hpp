@@ -82,7 +82,7 @@ struct conv_equation {
 };
 
 /// What problems know of element types.
-struct conv_elements {
+struct conv_types {
     std::int64_t bytes = 0;  // of those that are read,
     std::int64_t weights_bytes = 0;
     std::int64_t bias_bytes = 0;
@@ -95,7 +95,7 @@ struct conv_elements {
 };
 
 /// A checked problem: the equation, and what plans know of elements and options.
-struct conv_problem : conv_equation, conv_elements {
+struct conv_problem : conv_equation, conv_types {
     scratch_use scratch = scratch_use::fast;
 
     /// Bits of relaxed results depend on the path: those have the scratch of a fast one.
@@ -165,7 +165,7 @@ constexpr void collapse_column_taps(conv_equation& e) noexcept {
 /// The problem of a checked operator. The bias is none.
 [[nodiscard]] GRADKERN_COLD constexpr conv_problem make_conv_problem(
     const shape::convolution_problem& p, shape::side outputs, const shape::canonical_strides& in,
-    const shape::canonical_strides& out, const shape::canonical_strides& weights, const conv_elements& elements,
+    const shape::canonical_strides& out, const shape::canonical_strides& weights, const conv_types& elements,
     const plan_options& options) noexcept {
     const bool forward = outputs == shape::side::small;
     conv_problem c{{.real = elements.sum,

@@ -26,7 +26,6 @@ using conv_path = path<conv_problem, conv_plan>;
 /// The plan of a path, which makes it, or makes a choice for tiles.
 template <class Path>
 [[nodiscard]] GRADKERN_COLD constexpr conv_plan make_conv_plan(const conv_problem& p, algorithm) noexcept {
-    if (p.out_channels == 0) return {};  // no task
     if constexpr (requires { Path::choice(p); }) {
         return make_tile_plan(p, Path::choice(p));
     } else {

@@ -44,7 +44,7 @@ namespace detail {
 /// The kernels that depend on element types, and how outputs are written.
 template <class Real>
 struct tile_element {
-    output_element<Real> output;
+    unpack_functions<Real> output;
     const tile_function_of<Real>* (*pairs)(std::ptrdiff_t lanes_used) = nullptr;  // of bf16 channels
     const tile_function_of<Real>* pair_groups = nullptr;                          // of them, in groups of eight
     const tile_function_of<Real>* native_16bit = nullptr;
@@ -52,7 +52,7 @@ struct tile_element {
 };
 template <class Src, class Weights, class Dst>
 [[nodiscard]] constexpr tile_element<accumulate_t<Dst>> make_tile_element() noexcept {
-    tile_element<accumulate_t<Dst>> e{.output = output_element_of<Dst>};
+    tile_element<accumulate_t<Dst>> e{.output = unpack_functions_of<Dst>};
     constexpr bool one_type = have_one_type<Src, Weights, Dst>;
     if constexpr (one_type && has_pairs<Dst>) {
         e.pairs = &tiles_for<operand::pair>;
@@ -408,7 +408,7 @@ private:
 
 /// Packs the weights of all panels of a task, each behind its bias.
 template <class Real>
-void pack_task_weights(const tile_task<Real>& t, const elements<Real>& weights, const void* bias) noexcept {
+void pack_task_weights(const tile_task<Real>& t, const tensor_pointer<Real>& weights, const void* bias) noexcept {
     const tile_plan& g = t.plan;
     t.for_each_panel([&](std::int64_t p, std::int64_t group, std::int64_t lane, std::int64_t used) {
         Real* const packed = t.weights_of(p);
@@ -421,7 +421,7 @@ void pack_task_weights(const tile_task<Real>& t, const elements<Real>& weights, 
 
 /// Packs what a task reads: the channels of its group, or of the groups of its lanes.
 template <class Real>
-void pack_task_activations(const tile_task<Real>& t, const packed_box& read, const elements<Real>& src,
+void pack_task_activations(const tile_task<Real>& t, const packed_box& read, const tensor_pointer<Real>& src,
                            Real* packed) noexcept {
     const tile_plan& g = t.plan;
     const bool side_by_side = g.fusion == panel_fusion::groups && !g.in_place();
@@ -434,7 +434,8 @@ void pack_task_activations(const tile_task<Real>& t, const packed_box& read, con
                              packed);
         return;
     }
-    const elements<Real> from = src + (across || side_by_side ? t.first_channel : t.group * g.in_channels) * g.in[1];
+    const tensor_pointer<Real> from =
+        src + (across || side_by_side ? t.first_channel : t.group * g.in_channels) * g.in[1];
     if (!g.panels.has_pairs()) {
         pack_channels(from, g.in, read, side_by_side ? t.channels : g.in_channels, packed);
     } else if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
@@ -443,9 +444,9 @@ void pack_task_activations(const tile_task<Real>& t, const packed_box& read, con
 }
 
 /// The tasks of a worker.
-template <class Real, class Next>
-void run_path(const tile_plan& g, const conv_call<Real>& call, std::byte* slice, const Next& next) noexcept {
-    for_each_task(g, call.run, slice, next, [&](const panel_task& task) {
+template <class Real>
+void run_path(const tile_plan& g, const conv_call<Real>& call, std::byte* slice, const next_task& next) noexcept {
+    for_each_panel_task(g, call.run, slice, next, [&](const panel_task& task) {
         tile_task<Real> t(g, task, slice);
         if (t.new_weights) pack_task_weights(t, call.weights, call.bias);
         if (t.in_place()) {

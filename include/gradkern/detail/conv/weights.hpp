@@ -10,8 +10,8 @@
 #include <gradkern/detail/micro/tile_call.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
-#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/tensor_pointer.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/half.hpp>
@@ -120,7 +120,7 @@ template <class Real>
 struct weight_packer {
     const conv_equation& e;
     const weight_panels& panels;
-    elements<Real> w{};  // of the first tap and channel of the first lane's group
+    tensor_pointer<Real> w{};  // of the first tap and channel of the first lane's group
     std::int64_t first_lane = 0;
     std::int64_t used = 0;   // lanes with a channel
     std::int64_t width = 0;  // lanes that there is room for; those without a channel become 0
@@ -160,7 +160,7 @@ private:
         const std::int64_t ahead = prefetches ? terms_ahead * term_stride() + first_lane * e.weights.out : 0;
         for (std::int64_t k = 0; k < count; ++k) {
             const std::int64_t from = (first + k) * term_stride();
-            for (std::int64_t i = 0; i < piece; i += w.of_a_line()) w.prefetch(from + ahead + i);
+            for (std::int64_t i = 0; i < piece; i += w.per_cache_line()) w.prefetch(from + ahead + i);
             pack_run(from, 1, taps, block + e.packed_tap(0) * pitch + k * panels.width, step,
                      first + k < whole_terms());
         }
@@ -205,9 +205,9 @@ private:
     }
 
     /// Lanes of one run.
-    void pack_lanes_of(const elements<Real>& from, std::int64_t lane_step, std::int64_t lanes, bool both,
+    void pack_lanes_of(const tensor_pointer<Real>& from, std::int64_t lane_step, std::int64_t lanes, bool both,
                        std::int64_t step, std::int64_t count, Real* out, std::int64_t out_step) const noexcept {
-        const input_element<Real>& type = *from.type;
+        const pack_functions<Real>& type = *from.type;
         if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
             if (panels.has_pairs())
                 return type.pack_pairs(from.first, e.weights.in, both, lane_step, lanes, step, count, out, out_step);
@@ -220,9 +220,9 @@ private:
 
 /// The weights of one panel, whose lanes from `first_lane` on are output channels of `group`, or of all.
 template <class Real>
-inline void pack_weight_panel(const conv_equation& e, const weight_panels& panels, const elements<Real>& weights,
+inline void pack_weight_panel(const conv_equation& e, const weight_panels& panels, const tensor_pointer<Real>& weights,
                               std::int64_t group, std::int64_t first_lane, std::int64_t used, Real* panel) noexcept {
-    const elements<Real> w = weights + (e.weights.first + group * e.weights.group);
+    const tensor_pointer<Real> w = weights + (e.weights.first + group * e.weights.group);
     // Lanes far apart are a page each, often in few sets of the cache: not too many at a time.
     const std::int64_t step = e.weights.out != 1 && !panels.across_groups() ? narrow_lanes_of<Real> : used;
     for (std::int64_t j = 0; j < used; j += step) {

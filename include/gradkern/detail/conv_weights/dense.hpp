@@ -12,7 +12,7 @@
 //              would meet one tap: 1x1 kernels, [3, 1, 1], wide dilations
 //   gains      over dense_packed, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.07 in
 //              the mean of 12 layers in NCX (1.01 to 1.25), 1.05 of 7 in NXC (0.94 to 1.27)
-//   zoo        193 layers in NCX, 82 in NXC
+//   zoo        192 layers in NCX, 88 in NXC
 //   delete     when packing costs nothing
 //
 // dense, sides swapped (sides::swapped_windows): lanes hold channels of the large side, which are read a tap away from the
@@ -33,7 +33,7 @@
 //              lanes and taps that rows of pixels, transposed, gain more than they cost
 //   gains      over dense, f32 in NXC, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: 1.08 in
 //              the mean of 14 layers (1.01 to 1.16)
-//   zoo        106 layers in f32 (NXC), about 200 in 16 bits
+//   zoo        100 layers in f32 (NXC), about 200 in 16 bits
 //   delete     never: 16 bits need it
 #pragma once
 
@@ -46,9 +46,9 @@
 #include <gradkern/detail/conv_weights/dense_tiles.hpp>
 #include <gradkern/detail/conv_weights/next_chunk.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
-#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
+#include <gradkern/detail/pack/tensor_pointer.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/shape/layout.hpp>
 
@@ -116,7 +116,8 @@ struct line_window {
     const std::int64_t rows = std::min(most, height.large);
     // Planes from one to the next of an image, or to the next image; rows that windows leave out at the end of a plane.
     const std::int64_t step = std::min(most, std::max(depth.stride, depth.large - (depth.small - 1) * depth.stride));
-    const std::int64_t rest = std::clamp<std::int64_t>(height.large - height.small * height.stride, 0, most);
+    const std::int64_t left = height.large - (height.small - 1) * height.stride;
+    const std::int64_t rest = left > height.stride ? std::min(most, left - height.stride) : 0;
     const std::int64_t read = std::min(
         std::min(most, span_at_most(height, shape::side::small, lines)) + more_planes * (rest + (step - 1) * rows),
         (more_planes * step + 1) * rows);
@@ -127,11 +128,16 @@ struct line_window {
 /// Whether a packed number of the large side meets two taps or more: those of the inner axes, of a window that holds all of them.
 [[nodiscard]] GRADKERN_COLD constexpr bool shares_packed_pixels(const plan& q) noexcept {
     const std::int64_t taps = q.axes[1].kernel * q.axes[2].kernel;
+    if (taps == 1) return false;
     const std::int64_t pixels = window_pixels_at_most(q);
-    return taps > 1 &&
-           window_floats(window_order::pixels, pixels, tile_rows) <=
+    return window_floats(window_order::pixels, pixels, tile_rows) <=
                q.real.in_memory_of(target.weight_gradients.packed_window) &&
            2 * pixels <= taps * q.chunk_pixels();
+}
+
+/// Whether tiles read both sides in place as fast as packed ones.
+[[nodiscard]] GRADKERN_COLD constexpr bool reads_close_pixels(const problem& p) noexcept {
+    return p.is_wide() && p.has_close_pixels() && !shares_packed_pixels(plan_dense(p, algorithm::dense));
 }
 
 /// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
@@ -140,8 +146,8 @@ struct line_window {
 [[nodiscard]] GRADKERN_COLD constexpr bool is_transposing_profitable(const problem& p) noexcept {
     constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
     if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;
+    if (reads_close_pixels(p)) return false;
     plan q = plan_dense(p, algorithm::dense);
-    if (p.is_wide() && p.has_close_pixels() && !shares_packed_pixels(q)) return false;
     if (p.taps() * std::min(q.task_panels * q.panel_width, p.small_channels) < 128) return false;
     q.wide_results = false;  // the choice does not depend on where sums are kept
     q.lay_out();
@@ -212,7 +218,7 @@ struct line_window {
 
 [[nodiscard]] constexpr bool fits_dense(const problem& p) noexcept { return p.is_wide(); }
 [[nodiscard]] GRADKERN_COLD constexpr bool is_dense_profitable(const problem& p) noexcept {
-    return !has_far_pixels(p) && !is_transposing_profitable(p);
+    return reads_close_pixels(p) || (!has_far_pixels(p) && !is_transposing_profitable(p));
 }
 
 /// How many channels of the windows of a chunk are packed at a time; 0 where there is no buffer, or that is more work
@@ -236,7 +242,7 @@ struct line_window {
 /// Packs `channels` channels of a window of a tensor: rows of pixels as they lie in memory, or transposed to such rows, or
 /// pixels of channels, `width` floats from one to the next.
 template <class Real>
-[[nodiscard]] GRADKERN_NOINLINE large_view<Real> pack_window(const plan& p, const elements<Real>& large,
+[[nodiscard]] GRADKERN_NOINLINE large_view<Real> pack_window(const plan& p, const tensor_pointer<Real>& large,
                                                              const shape::canonical_strides& stride,
                                                              const line_window& w, std::int64_t channels,
                                                              std::int64_t width, Real* packed) noexcept {
@@ -250,14 +256,14 @@ template <class Real>
                                 w.first_line * line + w.columns.first * column};
     if (w.pixels() == 0) return view;
     pixel_walk walk(p.batch, {p.axes[0].large, p.axes[1].large, w.width()}, stride, w.first_line * w.width());
-    const elements<Real> first = large + w.columns.first * stride[4];
+    const tensor_pointer<Real> first = large + w.columns.first * stride[4];
     if (rows && stride[4] == 1) {
         pack_pixels(first, walk, w.pixels(), stride[1], channels, false, packed, one_segment(w.pixels(), pitch));
         return view;
     }
     for (std::int64_t left = w.pixels(); left > 0;) {
         const pixel_run run = walk.next(left);
-        const elements<Real> from = first + run.offset;
+        const tensor_pointer<Real> from = first + run.offset;
         if (rows) {
             pack_lanes(from, walk.step(), run.count, stride[1], channels, packed, pitch);
         } else {
@@ -272,8 +278,8 @@ template <class Real>
 
 /// tap_buffer::pack
 template <class Real>
-void pack_tap(const plan& p, const elements<Real>& large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
-              std::int64_t channels, const row_steps& row, Real* to) noexcept {
+void pack_tap(const plan& p, const tensor_pointer<Real>& large, std::int64_t offset, std::int64_t pixels,
+              std::int64_t taps, std::int64_t channels, const row_steps& row, Real* to) noexcept {
     const std::int64_t step = p.axes[2].stride_in(p.large[4]);
     for (std::int64_t t = 0; t < taps; ++t, offset += p.axes[2].dilation_in(p.large[4]), to += row.tap)
         pack_lanes(large + offset, p.large[1], channels, step, pixels, to, row.term);
@@ -297,7 +303,7 @@ GRADKERN_NOINLINE void add_packed_taps(const dense_tiles<Real>& tiles, const chu
 /// Adds a chunk whose lanes are read a tap away from its pixels, in place or from windows that are packed for each panel.
 template <class Real>
 GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_grid::chunk& c,
-                                       const elements<Real>& large, const elements<Real>& small,
+                                       const tensor_pointer<Real>& large, const tensor_pointer<Real>& small,
                                        Real* packed) noexcept {
     const plan& p = tiles.p;
     tiles.moved = {small.in_place(), p.small};
@@ -316,16 +322,14 @@ GRADKERN_NOINLINE void add_moved_lanes(dense_tiles<Real>& tiles, const chunk_gri
 }
 
 template <class Real>
-void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const elements<Real>& large,
-               const elements<Real>& small, std::byte* slice) noexcept {
-    const elements<Real> from = large + t.large;
-    const elements<Real> first_small = small + t.small;
+void add_dense(const plan& p, const task& t, const chunk_grid::range& range, const tensor_pointer<Real>& large,
+               const tensor_pointer<Real>& small, std::byte* slice) noexcept {
+    const tensor_pointer<Real> from = large + t.large;
+    const tensor_pointer<Real> first_small = small + t.small;
     // packed with a stride, each segment stays in its line
     const tap_buffer<Real> buffer{pack_tap<Real>, from, array_at<Real>(slice, p.at_large), p.axes[2].stride == 1};
     dense_tiles<Real> tiles(p, t, slice);
-    // There are no tiles of one and a half vectors that prefetch.
-    const bool prefetches = prefetches_next_chunk(p) && !tiles.are_one_and_a_half();
-    const std::int64_t prefetching = prefetches ? prefetching_tiles<Real>(p, t) : 0;
+    const std::int64_t prefetching = prefetches_next_chunk(p) ? prefetching_tiles<Real>(p, t) : 0;
     // Where positions are cut, and of several results, another task has the chunk behind the last one.
     const bool goes_on = p.cut == position_cut::none && p.results() == 1;
     const std::int64_t last_read = goes_on ? p.chunks.count : range.last;

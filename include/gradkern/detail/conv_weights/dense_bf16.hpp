@@ -88,7 +88,7 @@ void pack_line_pairs(const plan& p, const T* from, std::int64_t lines, std::int6
 
 /// tap_buffer::pack
 template <class T>
-void pack_tap_pairs(const plan& p, const elements<float>& large, std::int64_t offset, std::int64_t pixels,
+void pack_tap_pairs(const plan& p, const tensor_pointer<float>& large, std::int64_t offset, std::int64_t pixels,
                     std::int64_t taps, std::int64_t channels, const row_steps& rows, float* to) noexcept {
     pack_line_pairs(p, reinterpret_cast<const T*>(large.first) + offset, 1, 0, pixels, taps, channels, rows, to);
 }
@@ -137,7 +137,7 @@ void add_pairs(const dense_tiles<float>& tiles, const chunk_grid::chunk& c, cons
     } else {
         // a segment whose last pair has one pixel stays in its line
         const bool collapses = p.axes[2].stride == 1 && columns.columns() % 2 == 0;
-        const tap_buffer<float> buffer{pack_tap_pairs<T>, elements_of(from), packed, collapses};
+        const tap_buffer<float> buffer{pack_tap_pairs<T>, tensor_pointer_of(from), packed, collapses};
         tiles.add_row_taps(c, d, columns, first, channels, {nullptr, p.large},
                            packed_rows(p.order, lines * pairs, columns.taps, channels), &buffer);
     }
@@ -147,7 +147,7 @@ template <class T>
 void add_dense_bf16(const plan& p, const task& t, const chunk_grid::range& range, const void* large_side,
                     const void* small_side, std::byte* slice) noexcept {
     const T* const large = static_cast<const T*>(large_side) + t.large;
-    const elements<float> small{static_cast<const std::byte*>(small_side), &input_element_of<T>};
+    const tensor_pointer<float> small{static_cast<const std::byte*>(small_side), &pack_functions_of<T>};
     const dense_tiles<float> tiles(p, t, slice);
     for (std::int64_t i = range.first; i < range.last; ++i) {
         const chunk_grid::chunk c = p.chunks[i];

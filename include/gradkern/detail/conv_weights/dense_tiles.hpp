@@ -13,10 +13,8 @@
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/conv_weights/next_chunk.hpp>
 #include <gradkern/detail/conv_weights/plan.hpp>
-#include <gradkern/detail/micro/one_and_a_half_tile.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
-#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
@@ -79,9 +77,9 @@ template <class Real>
 struct tap_buffer {
     /// Packs `pixels` pixels of `channels` channels, the first of which lies at `offset` in the tensor, for `taps`
     /// taps.
-    void (*pack)(const plan&, const elements<Real>& large, std::int64_t offset, std::int64_t pixels, std::int64_t taps,
-                 std::int64_t channels, const row_steps&, Real* to) noexcept;
-    elements<Real> large{};
+    void (*pack)(const plan&, const tensor_pointer<Real>& large, std::int64_t offset, std::int64_t pixels,
+                 std::int64_t taps, std::int64_t channels, const row_steps&, Real* to) noexcept;
+    tensor_pointer<Real> large{};
     Real* packed = nullptr;
     bool collapses = true;  // segments may pass the ends of their lines
 };
@@ -115,8 +113,6 @@ inline constexpr auto rows_of_zeros = [] {
 /// (dense_bf16), for which the small side is packed anew for each group of column taps.
 template <class Real>
 struct dense_tiles {
-    static constexpr bool has_halves = has_one_and_a_half_tile && std::is_same_v<Real, float>;
-
     const plan& p;
     const task& t;
     const bool pairs;
@@ -147,29 +143,10 @@ struct dense_tiles {
         if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
             if (pairs) kernels = tiles_for<operand::pair>;
         }
-        if constexpr (has_halves) {
-            if (!pairs && !moves && fits_one_and_a_half(t.lanes) && t.channels > 6) kernels = one_and_a_half_tiles;
-        }
-    }
-    [[nodiscard]] bool are_one_and_a_half() const noexcept {
-        if constexpr (has_halves) {
-            return kernels == one_and_a_half_tiles;
-        } else {
-            return false;
-        }
-    }
-
-    /// Of tiles of one and a half vectors, writes the first half of each second vector of a packed chunk to its second
-    /// half.
-    GRADKERN_NOINLINE void double_halves(Real* packed) const noexcept {
-        constexpr std::ptrdiff_t half = simd::lanes_of<Real> / 2;
-        GRADKERN_NO_UNROLL
-        for (std::int64_t x = are_one_and_a_half() ? p.chunk_pixels() : 0; x > 0; --x, packed += p.panel_width)
-            own::copy_n(packed + 2 * half, half, packed + 3 * half);
     }
 
     /// Reads the small side in place, or packs a chunk of it.
-    void take_small(const elements<Real>& from, const chunk_grid::chunk& c, std::byte* slice) noexcept {
+    void take_small(const tensor_pointer<Real>& from, const chunk_grid::chunk& c, std::byte* slice) noexcept {
         if (p.small_source == source_kind::in_place) {
             small = from.in_place();
             panel_step = p.panel_width;
@@ -177,7 +154,6 @@ struct dense_tiles {
         }
         auto* const packed = array_at<Real>(slice, p.at_small);
         pack_chunk(p, from, c, t.lanes, panel_step, packed);
-        if constexpr (has_halves) double_halves(packed);
     }
 
     /// Fills the list with the inside terms of a tap of each outer axis and a group of column taps: `a` on the large
@@ -233,8 +209,7 @@ struct dense_tiles {
         for (std::int64_t panel = 0; panel < t.panels; ++panel) {
             const std::int64_t lanes = t.lanes_of(p, panel);
             const tile_function_of<Real>* const tiles = kernels(lanes);
-            const std::ptrdiff_t rows =
-                are_one_and_a_half() ? one_and_a_half_rows : rows_at_most(lanes, simd::lanes_of<Real>);
+            const std::ptrdiff_t rows = rows_at_most(lanes, simd::lanes_of<Real>);
             Real* const panel_sum =
                 sum + panel * sum_step.panel + first_channel * sum_step.channel + tap * sum_step.tap;
             std::int64_t x = 0;  // rows of the tile: (tap, channel)

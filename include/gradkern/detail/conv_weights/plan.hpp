@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include <gradkern/detail/axes/collapse.hpp>
 #include <gradkern/detail/config.hpp>
@@ -20,8 +21,8 @@
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/own.hpp>
-#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/tensor_pointer.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/run/shared_sums.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -408,12 +409,12 @@ struct transfer {
 
 /// Elements of diff_weights, from one of them on, whatever their type. Offsets count elements.
 template <class Real>
-struct result_elements {
+struct result_pointer {
     std::byte* first = nullptr;
-    const input_element<Real>* input = nullptr;
-    const output_element<Real>* output = nullptr;
+    const pack_functions<Real>* input = nullptr;
+    const unpack_functions<Real>* output = nullptr;
 
-    [[nodiscard]] result_elements operator+(std::int64_t offset) const noexcept {
+    [[nodiscard]] result_pointer operator+(std::int64_t offset) const noexcept {
         return {first + offset * output->bytes, input, output};
     }
     void prefetch(std::int64_t offset) const noexcept { simd::prefetch_to_write(first, offset * output->bytes); }
@@ -429,7 +430,7 @@ struct result_elements {
 /// Packs the first `lanes` channels of a chunk of the small side as panels [term][panel_width], `panel_floats` apart.
 /// Lines of a plane that are contiguous in memory, and whole pairs, are one.
 template <class Real>
-GRADKERN_NOINLINE void pack_chunk(const plan& p, const elements<Real>& small, const chunk_grid::chunk& c,
+GRADKERN_NOINLINE void pack_chunk(const plan& p, const tensor_pointer<Real>& small, const chunk_grid::chunk& c,
                                   std::int64_t lanes, std::int64_t panel_floats, Real* out) noexcept {
     const std::int64_t width = p.panel_width;
     const bool pairs = p.path == algorithm::dense_bf16;
@@ -442,10 +443,10 @@ GRADKERN_NOINLINE void pack_chunk(const plan& p, const elements<Real>& small, co
         const std::int64_t piece = p.small[1] == 1 && lanes > width ? target.prefetch.packed_lanes : count;
         for (std::int64_t x = 0; x < count; x += piece) {
             const std::int64_t n = std::min(piece, count - x);
-            const elements<Real> first = small + at.offset(p.small, c.first_column + x);
+            const tensor_pointer<Real> first = small + at.offset(p.small, c.first_column + x);
             Real* to = out + p.terms_of(x) * width;
             for (std::int64_t j = 0; j < lanes; j += width, to += panel_floats) {
-                const elements<Real> from = first + j * p.small[1];
+                const tensor_pointer<Real> from = first + j * p.small[1];
                 const std::int64_t used = std::min(width, lanes - j);
                 if constexpr (simd::has_dot_bf16 && std::is_same_v<Real, float>) {
                     if (pairs) pack_row_pairs(from, p.small[1], used, p.small[4], n, to, width);

@@ -66,7 +66,7 @@ struct tensors {
     }
     /// Results one behind the other, each of so many elements.
     [[nodiscard]] constexpr std::int64_t results() const noexcept { return results_of(summation, batch); }
-    [[nodiscard]] constexpr std::int64_t result_elements() const noexcept {
+    [[nodiscard]] constexpr std::int64_t result_pointer() const noexcept {
         return groups * small_channels * large_channels * taps();
     }
     /// Whether sums begin with the previous results, or those are added in the end.
@@ -97,13 +97,12 @@ struct tensors {
         const shape::checked bytes = (read + other) * groups * batch * real.bytes;
         return !bytes.ok() || bytes.value() > target.cache.tensor_in_l2;
     }
-    /// Whether both sides are copied then.
+    /// Whether pixels are copied then on both sides, unless they are close and need no conversion.
     [[nodiscard]] constexpr bool copies_pixels() const noexcept {
         return target.weight_gradients.copies_pixels && waits_for_pixels();
     }
-    /// Whether pixels lie so close together on both sides that tiles read them in place as fast as copies, which take a tenth of the time of
-    /// 1x1 kernels: 1.02 to 1.3 times as fast with AVX-512, 1.0 to 1.09 with AVX2 (28 and 20 layers, Emerald Rapids). Not where a CPU waits
-    /// for them.
+    /// Whether pixels are so short that tiles read both sides in place as fast as packed copies: 1x1 kernels are 1.02 to 1.3 times as fast
+    /// with AVX-512, 1.0 to 1.09 with AVX2 (28 and 20 layers, Emerald Rapids). Not where a CPU waits for the last level of its caches.
     [[nodiscard]] constexpr bool has_close_pixels() const noexcept {
         const std::int64_t far = real.in_memory_of(target.weight_gradients.close_pixels);
         const bool waits = target.quirk.waits_for_last_level && copies_pixels();

@@ -28,14 +28,14 @@ namespace detail::conv_weights {
 /// Moves the sums of a task to the tensor, or previous results to the sums.
 template <class Real>
 GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& how, Real* sum,
-                                 const result_elements<Real>& diff_weights) noexcept {
+                                 const result_pointer<Real>& diff_weights) noexcept {
     if constexpr (std::is_same_v<Real, float>)
         if (p.path == algorithm::tap_lanes) return move_tap_lanes(p, t, how, sum, diff_weights);
     const std::int64_t kh = p.axes[1].kernel;
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t channel_sums = p.channel_sums();
     const std::int64_t tap_sums = (p.rows_are_taps() ? t.channels : 1) * p.panel_width;
-    const result_elements<Real> to =
+    const result_pointer<Real> to =
         diff_weights + ((t.group * p.small_channels + t.first_lane) * p.weights[0] + t.first_channel * p.weights[1]);
     // Calls f(sums of a panel, its lanes, where the first of them goes).
     const auto for_each_panel = [&](const auto& f) {
@@ -47,7 +47,7 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& h
     if (taps_contiguous && p.weights[0] != 1 && !p.rows_are_taps()) {
         // OIX: one long row a lane; of a transposed convolution a row for each channel and lane
         const bool one_row = p.weights[1] == p.taps();
-        for_each_panel([&](Real* from, std::int64_t lanes, const result_elements<Real>& dw) {
+        for_each_panel([&](Real* from, std::int64_t lanes, const result_pointer<Real>& dw) {
             for (std::int64_t l = 0; l < (one_row ? 1 : t.channels); ++l)
                 (dw + l * p.weights[1])
                     .move(how, from + l * channel_sums, p.panel_width, lanes, (one_row ? t.channels : 1) * p.taps(),
@@ -63,9 +63,9 @@ GRADKERN_NOINLINE void move_task(const plan& p, const task& t, const transfer& h
         for (std::int64_t h = t.first_row; h < t.last_row; ++h)
             for (std::int64_t x = 0; x < kw; ++x)
                 for (std::int64_t l = 0; l < t.channels; l += some)
-                    for_each_panel([&](Real* from, std::int64_t lanes, const result_elements<Real>& dw) {
+                    for_each_panel([&](Real* from, std::int64_t lanes, const result_pointer<Real>& dw) {
                         const std::int64_t tap = (d * kh + h) * kw + x;
-                        const result_elements<Real> row =
+                        const result_pointer<Real> row =
                             dw + (d * p.weights[2] + h * p.weights[3] + x * p.weights[4] + l * p.weights[1]);
                         for (std::int64_t next = some; next < std::min(2 * some, t.channels - l); ++next)
                             for (std::int64_t j = 0; j < lanes; j += line_elements)
@@ -96,9 +96,9 @@ inline constexpr path_functions<accumulate_t<T>> path_functions_of = make_path_f
 /// The tensors of a run.
 template <class Real>
 struct operands {
-    elements<Real> large;
-    elements<Real> small;
-    result_elements<Real> diff_weights;
+    tensor_pointer<Real> large;
+    tensor_pointer<Real> small;
+    result_pointer<Real> diff_weights;
     const path_functions<Real>& functions;
 };
 
@@ -143,7 +143,7 @@ void finish_task(const plan& p, const task& t, std::int64_t result, const operan
         for (std::int64_t sum = 0; sum < p.chunks.group_sums(); ++sum) add(group * p.chunks.group_sums() + sum);
         fold_level<Real>(p, slice, p.at_group, p.at_total);
     }
-    move_task(p, t, {direction::to_tensor, p.adds_results()}, total, o.diff_weights + result * p.result_elements());
+    move_task(p, t, {direction::to_tensor, p.adds_results()}, total, o.diff_weights + result * p.result_pointer());
 }
 
 /// Computes one part of the weights, or of those of one image: the sums of all chunks, and then the results.
@@ -153,7 +153,7 @@ GRADKERN_NOINLINE void run_part(const plan& p, std::int64_t number, const operan
     task t(p, number % p.parts());
     if (p.sums_in_results()) {
         const std::int64_t result = number / p.parts();
-        t.results = reinterpret_cast<Real*>(o.diff_weights.first) + result * p.result_elements() +
+        t.results = reinterpret_cast<Real*>(o.diff_weights.first) + result * p.result_pointer() +
                     t.group * p.small_channels + t.first_lane + t.first_channel * p.weights[1];
         return add_chunks(p, t, p.chunks.of_sum(result), o, slice);
     }
@@ -245,9 +245,9 @@ template <class T, class G>
 void run(const plan& p, const T* large, const T* small, G* diff_weights, std::span<std::byte> workspace,
          executor_ref executor) noexcept {
     run<accumulate_t<T>>(p,
-                         {elements_of(large),
-                          elements_of(small),
-                          {reinterpret_cast<std::byte*>(diff_weights), &input_element_of<G>, &output_element_of<G>},
+                         {tensor_pointer_of(large),
+                          tensor_pointer_of(small),
+                          {reinterpret_cast<std::byte*>(diff_weights), &pack_functions_of<G>, &unpack_functions_of<G>},
                           path_functions_of<T>},
                          workspace, executor);
 }

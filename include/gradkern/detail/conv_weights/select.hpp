@@ -29,7 +29,8 @@ inline constexpr std::array<path, 8> paths{{
 
 /// Whether 1x1 kernels take a tenth less time with the sides swapped: either may lie in the lanes. Where channels lie
 /// apart, those in the lanes are transposed, which makes the side of fewer channels the better one; else empty lanes
-/// decide. Where both sides are copied, more channels in the lanes take less time (0.75 to 0.97; 11 layers, Zen 3).
+/// decide. With AVX2, beyond L2, more channels in the lanes take less time, of copied pixels (0.75 to 0.97; 11 layers, Zen 3) and of those
+/// in place (0.8 to 1.05; 12 layers, Emerald Rapids).
 [[nodiscard]] GRADKERN_COLD constexpr bool is_swapping_profitable(const problem& p) noexcept {
     if (!p.has_unit_axes() || p.groups != 1 || p.dot_bf16) return false;
     // vectors of products, and numbers to transpose: some times the channels of the largest tensor pass 63 bits

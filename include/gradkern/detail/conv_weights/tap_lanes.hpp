@@ -5,7 +5,7 @@
 //   lanes      (column tap, l): a packed line is [column][l], so that a vector that begins at a pixel has the numbers of
 //              all its column taps side by side. Rows are channels s of the small side, each a number that is broadcast
 //   taken      groups of more than four channels, where vectors are fuller than with channels s in the lanes, or tiles
-//              larger: 5 to about 24 channels in NXC, to about 12 in NCX, where both sides are transposed; one group
+//              larger: 5 to about 24 channels in NXC, to about 18 in NCX, where both sides are transposed; one group
 //              where they are four times as full (slowfast_stem: 20.9 -> 13.2 ms in NXC, 20.7 -> 17.8 in NCX)
 //   gains      over dense and grouped, f32, Sapphire Rapids, AVX-512, g++ 12 -O2, the layers of the zoo in NXC:
 //              regnetx_192_w12 11.8 -> 6.3 ms, regnety_256_g16 5.5 -> 3.4, resnext50_g32_256 9.1 -> 6.2, 1.56 in the
@@ -25,7 +25,6 @@
 #include <gradkern/detail/conv_weights/grouped.hpp>
 #include <gradkern/detail/conv_weights/plan.hpp>
 #include <gradkern/detail/conv_weights/tap_lane_lines.hpp>
-#include <gradkern/detail/micro/one_and_a_half_tile.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -83,8 +82,7 @@ namespace detail::conv_weights {
         lanes > simd::lanes
             ? p.large_channels
             : std::max(p.large_channels, 8 * shape::ceil_div(p.large_channels, std::int64_t{single_vector_rows})));
-    const double vectors =
-        fits_one_and_a_half(lanes) ? 1.5 : static_cast<double>(panel_vectors(lanes, panel_lanes(lanes)));
+    const auto vectors = static_cast<double>(panel_vectors(lanes, panel_lanes(lanes)));
     const bool shares_lines = p.large[1] == 1 && 2 * p.large_channels <= 3 * simd::line_elements<float>;
     return static_cast<double>(p.taps()) * rows * vectors * (vectors < 2 ? target.cost.narrow_tile : 1) *
            (shares_lines ? target.cost.shared_lines : 1);
@@ -256,13 +254,13 @@ GRADKERN_NOINLINE inline void add_tap_lanes(const plan& p, const task& t, const 
 
 /// move_task
 inline void move_tap_lanes(const plan& p, const task& t, const transfer& how, float* sum,
-                           const result_elements<float>& diff_weights) noexcept {
+                           const result_pointer<float>& diff_weights) noexcept {
     const std::int64_t kw = p.axes[2].kernel;
     const std::int64_t rows = p.axes[0].kernel * p.axes[1].kernel;
     for (std::int64_t g = 0; g < t.groups; ++g, sum += p.panel_sums())
         for (std::int64_t row = 0; row < rows; ++row) {
             float* const from = sum + row * p.panel_width;
-            const result_elements<float> to =
+            const result_pointer<float> to =
                 diff_weights + ((t.group + g) * p.small_channels * p.weights[0] +
                                 row / p.axes[1].kernel * p.weights[2] + row % p.axes[1].kernel * p.weights[3]);
             if (kw == 1 || p.weights[4] == p.large_channels * p.weights[1]) {

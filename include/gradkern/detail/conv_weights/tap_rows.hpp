@@ -21,8 +21,8 @@
 #include <gradkern/detail/micro/register_tile.hpp>
 #include <gradkern/detail/order/summation.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
-#include <gradkern/detail/pack/elements.hpp>
 #include <gradkern/detail/pack/panels.hpp>
+#include <gradkern/detail/pack/tensor_pointer.hpp>
 #include <gradkern/detail/run/boxes.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/options.hpp>
@@ -172,7 +172,7 @@ inline void add_lines_by_channels(const plan& p, const plane_lines<Real>& l, Rea
 /// Packs a box of the large side for `lanes` lanes from `first_lane` on: the channels of one group, or those of each
 /// lane.
 template <class Real>
-void pack_box(const plan& p, const elements<Real>& large, const packed_box& box, std::int64_t first_lane,
+void pack_box(const plan& p, const tensor_pointer<Real>& large, const packed_box& box, std::int64_t first_lane,
               std::int64_t lanes, Real* to) noexcept {
     if (p.groups == 1) return pack_channels(large, p.large, box, p.large_channels, to);
     // grouped: each lane has one number of its group; the kernel finds the others in the register
@@ -184,15 +184,15 @@ void pack_box(const plan& p, const elements<Real>& large, const packed_box& box,
 
 /// Adds the products of one chunk to the sums of `panels` panels of `lanes` lanes, the first of which is `first_lane`.
 template <class Real>
-void add_panels(const plan& p, const task& t, add_lines_function<Real> add_lines, const elements<Real>& large,
-                const elements<Real>& small, const chunk_grid::chunk& chunk, std::int64_t first_lane,
+void add_panels(const plan& p, const task& t, add_lines_function<Real> add_lines, const tensor_pointer<Real>& large,
+                const tensor_pointer<Real>& small, const chunk_grid::chunk& chunk, std::int64_t first_lane,
                 std::int64_t lanes, std::byte* slice, Real* sum) noexcept {
     auto* const packed_small = array_at<Real>(slice, p.at_small);
     auto* const packed_large = array_at<Real>(slice, p.at_large);
     const bool whole = lanes > p.panel_width || fills_tile(lanes, simd::lanes_of<Real>);
     const bool packs_large = p.large_source == source_kind::packed || (p.groups > 1 && !whole);
     const bool packs_small = p.small_source == source_kind::packed || !whole;
-    const elements<Real> first_small = small + first_lane * p.small[1];
+    const tensor_pointer<Real> first_small = small + first_lane * p.small[1];
     if (packs_small) pack_chunk(p, first_small, chunk, lanes, 0, packed_small);
 
     plane_lines<Real> l{
@@ -232,7 +232,7 @@ void add_panels(const plan& p, const task& t, add_lines_function<Real> add_lines
 /// Adds some chunks to the sums of a task. depthwise_sliding takes all panels that are read in place at once.
 template <class Real>
 void add_tap_rows(const plan& p, const task& t, const chunk_grid::range& range, add_lines_function<Real> add_lines,
-                  const elements<Real>& large, const elements<Real>& small, std::byte* slice) noexcept {
+                  const tensor_pointer<Real>& large, const tensor_pointer<Real>& small, std::byte* slice) noexcept {
     auto* const chunk_sum = array_at<Real>(slice, p.at_chunk);
     const bool fuses = p.path == algorithm::depthwise_sliding && p.large_source == source_kind::in_place;
     p.clear_sums(slice, p.at_chunk);

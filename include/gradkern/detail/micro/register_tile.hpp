@@ -21,58 +21,55 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// One tile of a call. `contiguous`: rows lie side by side.
-template <int Rows, int Vectors, operand A, prefetch Later, class Real>
-GRADKERN_ALWAYS_INLINE void compute_tile(const tile_call_of<Real>& call, const row_map& row, const tile_offsets& from,
-                                         bool contiguous) noexcept {
-    const std::ptrdiff_t a_step = call.a_step;
-    const std::ptrdiff_t b_step = call.b_step;
-    const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
-    tile_sums<Rows, Vectors, Real> sums;
-    sums.start(call, !is_group<A> && !is_native_16bit<A>, row, from.c, c_step);
-    prefetch_tile<A>(call, row, from, Vectors);
-    for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
-        const row_number<A, Real>* a[bound(Rows)];
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i)
-            a[i] = reinterpret_cast<const row_number<A, Real>*>(call.a[row[i]]) + from.a + e->a;
-        const Real* const b = call.b + from.b + e->b;
-        if constexpr (is_group<A>) {
-            add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
-        } else if constexpr (A == operand::spaced) {
-            add_spaced_terms<A>(sums, a, a_step, b, b_step, e->length);
-        } else if constexpr (Later == prefetch::ahead) {
-            add_prefetching_terms<A>(sums, *call.later, a, a_step, b, b_step, e->length);
-        } else if constexpr (is_outer<A>) {
-            add_outer_terms<A>(sums, row, a, a_step, b, b_step, e->length);
-        } else {
-            add_row_terms<A>(sums, row, contiguous, a, a_step, b, b_step, e->length);
-        }
-    }
-    if constexpr (A == operand::group_8 || A == operand::pair_group_8) order_groups_of_eight(sums);
-    if constexpr (is_native_16bit<A>) {
-        store_16bit_sums<A>(sums, call, row, from);
-    } else if (is_paired<A> && call.rounds) {
-        sums.round(call, row, from.c);
-    } else {
-        sums.store(call, row, from.c, c_step);
-    }
-}
-
 /// A kernel, which prefetches `call.later`, or does not. Never inlined: its callers differ by type and layout, it does not.
 template <operand A, int Rows, int Vectors, class Real = float, prefetch Later = prefetch::none>
 GRADKERN_NOINLINE void register_tile(const tile_call_of<Real>& call) noexcept {
     const row_map row = rows_of<A, Rows>(call);
-    const bool contiguous =
-        unrolls_terms<A, Rows, Vectors> && call.a_step != 1 && rows_are_contiguous(call.a, call.rows);
-    tile_offsets first;  // of a run
-    std::ptrdiff_t run = has_runs<A> ? call.runs : 1;
+    const std::ptrdiff_t a_step = call.a_step;
+    const std::ptrdiff_t b_step = call.b_step;
+    const std::ptrdiff_t c_step = is_outer<A> ? call.c_step : simd::lanes_of<Real>;
+    const bool contiguous = unrolls_terms<A, Rows, Vectors> && a_step != 1 && rows_are_contiguous(call.a, call.rows);
+    tile_offsets run;
+    std::ptrdiff_t runs = has_runs<A> ? call.runs : 1;
     do {
-        tile_offsets from = first;
-        for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call))
-            compute_tile<Rows, Vectors, A, Later>(call, row, from, contiguous);
-        if constexpr (has_runs<A>) first.next_run(call);
-    } while (--run != 0);
+        tile_offsets from = run;
+        for (std::ptrdiff_t tile = call.tiles; tile != 0; --tile, from.next(call)) {
+            tile_sums<Rows, Vectors, Real> sums;
+            sums.start(call, !is_group<A> && !is_native_16bit<A>, row, from.c, c_step);
+            prefetch_tile<A>(call, row, from, Vectors);
+            for (const k_segment* e = call.list; e != call.list + call.count; ++e) {
+                const row_number<A, Real>* a[bound(Rows)];
+                GRADKERN_UNROLL
+                for (int i = 0; i < Rows; ++i)
+                    a[i] = reinterpret_cast<const row_number<A, Real>*>(call.a[row[i]]) + from.a + e->a;
+                const Real* const b = call.b + from.b + e->b;
+                if constexpr (is_group<A>) {
+                    add_group_terms<A>(sums, a, a_step, b, b_step, e->length);
+                } else if constexpr (A == operand::spaced) {
+                    add_spaced_terms<A>(sums, a, a_step, b, b_step, e->length);
+                } else if constexpr (Later == prefetch::ahead) {
+                    add_prefetching_terms<A>(sums, *call.later, a, a_step, b, b_step, e->length);
+                } else if constexpr (is_outer<A>) {
+                    add_outer_terms<A>(sums, row, a, a_step, b, b_step, e->length);
+                } else {
+                    add_row_terms<A>(sums, row, contiguous, a, a_step, b, b_step, e->length);
+                }
+            }
+            if constexpr (A == operand::group_8 || A == operand::pair_group_8) order_groups_of_eight(sums);
+            if constexpr (is_native_16bit<A>) {
+                store_16bit_sums<A>(sums, call, row, from);
+            } else {
+                if constexpr (is_paired<A>) {
+                    if (call.rounds) {
+                        sums.round(call, row, from.c);
+                        continue;
+                    }
+                }
+                sums.store(call, row, from.c, c_step);
+            }
+        }
+        if constexpr (has_runs<A>) run.next_run(call);
+    } while (--runs != 0);
 }
 
 /// THE table: the kernels of `Vectors` vectors for 1 row to the most, those that compute the fewest rows too many. Kernels of several

@@ -169,8 +169,8 @@ template <operand A>
     const std::ptrdiff_t width = tile_vectors * vector;
     const auto vectors = [&](std::ptrdiff_t lanes) { return panel_vectors(channels, lanes, vector); };
     if (narrow || 8 * vectors(narrow_width) < 7 * vectors(width)) return narrow_width;
-    // Tiles of one vector wait for loads: not the last panel alone, but all are narrower (144 channels, AVX-512, Emerald Rapids: 1.05 to 1.2
-    // times as fast in NXC).
+    // Tiles of one vector wait for loads. Where tiles have four, and five or nine are needed, all panels have three in place of a last one of
+    // one (144 channels, AVX-512, Emerald Rapids: 1.05 to 1.2 times as fast in NXC).
     const std::ptrdiff_t all = panel_vectors(channels, vector, vector);
     const std::ptrdiff_t panels = (all + tile_vectors - 1) / tile_vectors;
     return all % tile_vectors == 1 ? (all + panels - 1) / panels * vector : width;

@@ -68,55 +68,54 @@ template <int Rows, int Vectors, class Real = float>
 struct tile_sums {
     simd::vec_of<Real> at[bound(Rows)][bound(Vectors)];
 
-    /// Calls f(i, v, the sums of vector v of row i).
-    template <class F>
-    GRADKERN_ALWAYS_INLINE void for_each(const F& f) noexcept {
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) f(i, v, at[i][v]);
-        }
-    }
-    /// Calls f(the sums of a vector of a row, where that lies in c); vectors of a row lie `step` numbers apart there. The pointer of a
-    /// row is read once: for all that compilers know, stores change it.
-    template <class Number = Real, class Pointer, class F>
-    GRADKERN_ALWAYS_INLINE void for_each_result(const Pointer* c, const row_map& row, std::ptrdiff_t c_at,
-                                                std::ptrdiff_t step, const F& f) noexcept {
-        GRADKERN_UNROLL
-        for (int i = 0; i < Rows; ++i) {
-            auto* const to = reinterpret_cast<Number*>(c[row[i]]) + c_at;
-            GRADKERN_UNROLL
-            for (int v = 0; v < Vectors; ++v) f(at[i][v], to + v * step);
-        }
-    }
-
     /// Sums of nothing, or what c holds.
     GRADKERN_ALWAYS_INLINE void start(const tile_call_of<Real>& call, bool resumes, const row_map& row,
                                       std::ptrdiff_t c_at, std::ptrdiff_t step) noexcept {
-        for_each([](int, int, simd::vec_of<Real>& sum) GRADKERN_INLINE_LAMBDA { sum = simd::zero<Real>(); });
-        if (resumes && call.mode == tile_mode::resume)
-            for_each_result(call.c, row, c_at, step,
-                            [](simd::vec_of<Real>& sum, const Real* c) GRADKERN_INLINE_LAMBDA { sum = simd::load(c); });
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) at[i][v] = simd::zero<Real>();
+        }
+        if (!resumes || call.mode != tile_mode::resume) return;
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            const Real* const c = call.c[row[i]] + c_at;
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) at[i][v] = simd::load(c + v * step);
+        }
     }
 
-    /// c = the sums, or what it holds, or what is said, plus the sums.
+    /// c = the sums, or what it holds, or what is said, plus the sums. The pointer of a row is read once: for all that compilers know,
+    /// stores change it.
     GRADKERN_ALWAYS_INLINE void store(const tile_call_of<Real>& call, const row_map& row, std::ptrdiff_t c_at,
                                       std::ptrdiff_t step) noexcept {
-        if (call.mode == tile_mode::add)
-            for_each_result<const Real>(call.added != nullptr ? call.added : call.c, row, c_at, step,
-                                        [](simd::vec_of<Real>& sum, const Real* c)
-                                            GRADKERN_INLINE_LAMBDA { sum = simd::add(simd::load(c), sum); });
-        for_each_result(call.c, row, c_at, step,
-                        [](simd::vec_of<Real> sum, Real* c) GRADKERN_INLINE_LAMBDA { simd::store(c, sum); });
+        if (call.mode == tile_mode::add) {
+            const Real* const* const added = call.added != nullptr ? call.added : call.c;
+            GRADKERN_UNROLL
+            for (int i = 0; i < Rows; ++i) {
+                const Real* const c = added[row[i]] + c_at;
+                GRADKERN_UNROLL
+                for (int v = 0; v < Vectors; ++v) at[i][v] = simd::add(simd::load(c + v * step), at[i][v]);
+            }
+        }
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            Real* const c = call.c[row[i]] + c_at;
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) simd::store(c + v * step, at[i][v]);
+        }
     }
 
     /// c = the sums of pairs, rounded to bf16.
     GRADKERN_ALWAYS_INLINE void round(const tile_call_of<Real>& call, const row_map& row,
                                       std::ptrdiff_t c_at) noexcept {
-        if constexpr (std::is_same_v<Real, float>)
-            for_each_result<std::uint16_t>(call.c, row, c_at, simd::lanes,
-                                           [](simd::vec sum, std::uint16_t* c)
-                                               GRADKERN_INLINE_LAMBDA { simd::narrow_dots(sum, c); });
+        static_assert(std::is_same_v<Real, float>);
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            auto* const c = reinterpret_cast<std::uint16_t*>(call.c[row[i]]) + c_at;
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) simd::narrow_dots(at[i][v], c + v * simd::lanes);
+        }
     }
 };
 
@@ -194,14 +193,20 @@ template <operand A, int Rows, int Vectors>
 GRADKERN_ALWAYS_INLINE void store_16bit_sums(tile_sums<Rows, Vectors>& sums, const tile_call& call, const row_map& row,
                                              const tile_offsets& at) noexcept {
     if (call.mode == tile_mode::set && call.bias == nullptr) {
-        sums.template for_each_result<row_number<A>>(call.c, row, at.c, simd::lanes,
-                                                     [](simd::vec sum, row_number<A>* c)
-                                                         GRADKERN_INLINE_LAMBDA { store_lanes<A>(c, sum); });
+        GRADKERN_UNROLL
+        for (int i = 0; i < Rows; ++i) {
+            auto* const c = reinterpret_cast<row_number<A>*>(call.c[row[i]]) + at.c;
+            GRADKERN_UNROLL
+            for (int v = 0; v < Vectors; ++v) store_lanes<A>(c + v * simd::lanes, sums.at[i][v]);
+        }
         return;
     }
     alignas(64) float f32[bound(Rows * Vectors * simd::lanes)];
-    sums.for_each([&](int i, int v, simd::vec sum)
-                      GRADKERN_INLINE_LAMBDA { simd::store(f32 + (i * Vectors + v) * simd::lanes, sum); });
+    GRADKERN_UNROLL
+    for (int i = 0; i < Rows; ++i) {
+        GRADKERN_UNROLL
+        for (int v = 0; v < Vectors; ++v) simd::store(f32 + (i * Vectors + v) * simd::lanes, sums.at[i][v]);
+    }
     finish_16bit_rows<A>(call, f32, Vectors * simd::lanes, at.b, at.c);
 }
 

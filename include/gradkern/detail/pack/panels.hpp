@@ -305,13 +305,13 @@ void unpack_bytes(const accumulate_t<T>* in, std::ptrdiff_t in_step, std::ptrdif
 
 /// The element type of an output of sums of type Real.
 template <class Real>
-struct output_element {
+struct unpack_functions {
     std::int64_t bytes = 0;
     bool is_sum = false;  ///< whether tiles may write it as it is
     unpack_function_of<Real> unpack = nullptr;
 };
 template <class T>
-inline constexpr output_element<accumulate_t<T>> output_element_of{sizeof(T), simd::is_wide<T>, &unpack_bytes<T>};
+inline constexpr unpack_functions<accumulate_t<T>> unpack_functions_of{sizeof(T), simd::is_wide<T>, &unpack_bytes<T>};
 
 /// to[i] += from[i], then from[i] = 0: one level of a fixed-order sum into the next.
 template <class Real>

@@ -33,7 +33,7 @@ template <class Real>
 class tile_output {
 public:
     /// Tiles are `width` lanes wide; `out` are the tensor's strides.
-    tile_output(const output_element<Real>& element, const shape::canonical_strides& out, std::int64_t width,
+    tile_output(const unpack_functions<Real>& element, const shape::canonical_strides& out, std::int64_t width,
                 bool accumulate, tile_results results) noexcept
         : element_(element), out_(out), panel_(width), width_(width), accumulate_(accumulate), results_(results) {}
 
@@ -148,7 +148,7 @@ private:
         }
     }
 
-    output_element<Real> element_;
+    unpack_functions<Real> element_;
     std::byte* dst_ = nullptr;
     shape::canonical_strides out_;
     packed_box box_{};

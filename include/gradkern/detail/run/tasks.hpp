@@ -153,7 +153,15 @@ private:
     std::int64_t count_;
 };
 
-/// Runs tasks 0 ... tasks - 1. Each worker calls `worker(memory, next)`; next() hands out task numbers and ends with -1.
+/// Hands out the numbers of one worker's tasks, then -1.
+struct next_task {
+    task_shares& shares;
+    std::int64_t worker;
+
+    std::int64_t operator()() const noexcept { return GRADKERN_DETAIL_NEXT_TASK(shares.take(worker)); }
+};
+
+/// Runs tasks 0 ... tasks - 1. Each worker calls `worker(memory, next_task)`.
 /// Which worker gets which task is left to chance: no result may depend on it.
 template <class Worker>
 void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, const Worker& worker,
@@ -161,9 +169,7 @@ void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, 
     const std::int64_t workers = std::min({static_cast<std::int64_t>(executor.concurrency()), tasks, memory.count()});
     if (tasks <= 0 || workers <= 0) return;
     task_shares shares(tasks, per_block, workers);
-    auto body = [&](std::ptrdiff_t i) {
-        worker(memory[i], [&, i]() -> std::int64_t { return GRADKERN_DETAIL_NEXT_TASK(shares.take(i)); });
-    };
+    auto body = [&](std::ptrdiff_t i) { worker(memory[i], next_task{shares, i}); };
     if (workers == 1) {
         body(0);
     } else {
@@ -174,7 +180,7 @@ void run_tasks(executor_ref executor, std::int64_t tasks, const slices& memory, 
 template <class F>
 void for_each_task(executor_ref executor, std::int64_t tasks, const slices& memory, const F& f,
                    std::int64_t per_block = 1) noexcept {
-    const auto worker = [&](std::byte* slice, const auto& next) {
+    const auto worker = [&](std::byte* slice, const next_task& next) {
         for (std::int64_t task = next(); task >= 0; task = next()) f(slice, task);
     };
     run_tasks(executor, tasks, memory, worker, per_block);

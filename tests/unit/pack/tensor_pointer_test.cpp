@@ -1,6 +1,6 @@
 // Elements whose type a table knows: what packs them by way of the table gets what the functions of the type give.
 
-#include <gradkern/detail/pack/elements.hpp>
+#include <gradkern/detail/pack/tensor_pointer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ protected:
         std::vector<real> expected(4096, real{-1});
         std::vector<real> packed = expected;
         pack(tensor_.data() + offset, expected.data());
-        pack(elements_of(tensor_.data()) + offset, packed.data());
+        pack(tensor_pointer_of(tensor_.data()) + offset, packed.data());
         EXPECT_EQ(packed, expected);
         EXPECT_NE(packed.front(), real{-1});
     }
@@ -76,15 +76,15 @@ TYPED_TEST(elements_of_type, boxes) {
 }
 
 TYPED_TEST(elements_of_type, know_their_size_and_whether_they_are_numbers_of_sums) {
-    const auto from = elements_of(this->tensor_.data());
+    const auto from = tensor_pointer_of(this->tensor_.data());
     EXPECT_EQ(from.type->bytes, static_cast<std::int64_t>(sizeof(TypeParam)));
     EXPECT_EQ(from.type->is_wide, (std::is_same_v<TypeParam, accumulate_t<TypeParam>>));
-    EXPECT_EQ(from.of_a_line() * from.type->bytes, cache_line);
+    EXPECT_EQ(from.per_cache_line() * from.type->bytes, cache_line);
     EXPECT_EQ(static_cast<const void*>((from + offset).in_place()), this->tensor_.data() + offset);
 }
 
 TYPED_TEST(elements_of_type, pairs_are_those_of_bf16) {
-    const auto from = elements_of(this->tensor_.data());
+    const auto from = tensor_pointer_of(this->tensor_.data());
     EXPECT_EQ(from.type->pack_pairs != nullptr, has_pairs<TypeParam>);
     if constexpr (has_pairs<TypeParam>) {
         this->expect_equal([](const auto& x, auto* to) { pack_row_pairs(x, 1, columns, columns, rows, to, columns); });

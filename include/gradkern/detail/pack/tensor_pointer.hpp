@@ -1,5 +1,5 @@
-// Elements of a tensor, whatever their type: what packs them is compiled once for each type of sums, and calls the functions that a table
-// has of the type.
+// A type-erased pointer into a tensor: an address, and the packing functions of its element type. Code that packs by it is compiled once
+// for each type of sums.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace detail {
 
 /// How elements of a type become numbers of type Real: functions of pack/, whose source is a pointer to the type.
 template <class Real>
-struct input_element {
+struct pack_functions {
     using pack_function = void (*)(const void* source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
                                    std::ptrdiff_t source_step, std::ptrdiff_t count, Real* out,
                                    std::ptrdiff_t out_step) noexcept;
@@ -45,9 +45,9 @@ struct input_element {
     pack_function pack_lane_pairs = nullptr;
 };
 
-/// Those functions.
+/// Type-erased wrappers of the functions in pack/.
 template <class T>
-struct input_functions {
+struct packing_of {
     using real = accumulate_t<T>;
     static void lanes(const void* source, std::ptrdiff_t lane_step, std::ptrdiff_t count_of_lanes,
                       std::ptrdiff_t source_step, std::ptrdiff_t count, real* out, std::ptrdiff_t out_step) noexcept {
@@ -87,15 +87,15 @@ struct input_functions {
     }
 };
 template <class T>
-[[nodiscard]] constexpr input_element<accumulate_t<T>> make_input_element() noexcept {
-    using of = input_functions<T>;
-    input_element<accumulate_t<T>> e{.bytes = sizeof(T),
-                                     .is_wide = simd::is_wide<T>,
-                                     .pack_lanes = &of::lanes,
-                                     .pack_columns = &of::columns,
-                                     .pack_pixels = &of::pixels,
-                                     .pack_lines = &of::lines,
-                                     .spread_across_groups = &of::across_groups};
+[[nodiscard]] constexpr pack_functions<accumulate_t<T>> make_pack_functions() noexcept {
+    using of = packing_of<T>;
+    pack_functions<accumulate_t<T>> e{.bytes = sizeof(T),
+                                      .is_wide = simd::is_wide<T>,
+                                      .pack_lanes = &of::lanes,
+                                      .pack_columns = &of::columns,
+                                      .pack_pixels = &of::pixels,
+                                      .pack_lines = &of::lines,
+                                      .spread_across_groups = &of::across_groups};
     if constexpr (has_pairs<T>) {
         e.pack_pairs = &of::pairs;
         e.pack_row_pairs = &of::row_pairs;
@@ -104,55 +104,55 @@ template <class T>
     return e;
 }
 template <class T>
-inline constexpr input_element<accumulate_t<T>> input_element_of = make_input_element<T>();
+inline constexpr pack_functions<accumulate_t<T>> pack_functions_of = make_pack_functions<T>();
 
-/// Elements of a tensor, from one of them on. Offsets count elements.
+/// A pointer to an element of a tensor. Offsets count elements.
 template <class Real>
-struct elements {
+struct tensor_pointer {
     const std::byte* first = nullptr;
-    const input_element<Real>* type = nullptr;
+    const pack_functions<Real>* type = nullptr;
 
-    [[nodiscard]] elements operator+(std::int64_t offset) const noexcept {
+    [[nodiscard]] tensor_pointer operator+(std::int64_t offset) const noexcept {
         return {first + offset * type->bytes, type};
     }
-    /// What tiles read in place: numbers of type Real, or, as kernels know, of 16 bits.
+    /// What tiles read in place: numbers of type Real, or 16-bit elements, for kernels that widen in registers.
     [[nodiscard]] const Real* in_place() const noexcept { return reinterpret_cast<const Real*>(first); }
-    [[nodiscard]] std::int64_t of_a_line() const noexcept { return cache_line / type->bytes; }
+    [[nodiscard]] std::int64_t per_cache_line() const noexcept { return cache_line / type->bytes; }
     void prefetch(std::int64_t offset) const noexcept { simd::prefetch(first, offset * type->bytes); }
 };
 template <class T>
-[[nodiscard]] inline elements<accumulate_t<T>> elements_of(const T* first) noexcept {
-    return {reinterpret_cast<const std::byte*>(first), &input_element_of<T>};
+[[nodiscard]] inline tensor_pointer<accumulate_t<T>> tensor_pointer_of(const T* first) noexcept {
+    return {reinterpret_cast<const std::byte*>(first), &pack_functions_of<T>};
 }
 
 template <class Real>
-inline void pack_lanes(const elements<Real>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
+inline void pack_lanes(const tensor_pointer<Real>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
                        std::ptrdiff_t source_step, std::ptrdiff_t count, Real* out, std::ptrdiff_t out_step) noexcept {
     source.type->pack_lanes(source.first, lane_step, lanes, source_step, count, out, out_step);
 }
 template <class Real>
-inline void pack_pixels(const elements<Real>& source, const pixel_walk& walk, std::int64_t count,
+inline void pack_pixels(const tensor_pointer<Real>& source, const pixel_walk& walk, std::int64_t count,
                         std::int64_t channel_step, std::int64_t channels, bool pairs, Real* packed,
                         const pixel_rows& rows) noexcept {
     source.type->pack_pixels(source.first, walk, count, channel_step, channels, pairs, packed, rows);
 }
 template <class Real>
-inline void pack_lines(const elements<Real>& source, std::ptrdiff_t row_step, std::ptrdiff_t rows, std::ptrdiff_t n,
-                       Real* to, std::ptrdiff_t pitch) noexcept {
+inline void pack_lines(const tensor_pointer<Real>& source, std::ptrdiff_t row_step, std::ptrdiff_t rows,
+                       std::ptrdiff_t n, Real* to, std::ptrdiff_t pitch) noexcept {
     source.type->pack_lines(source.first, row_step, rows, n, to, pitch);
 }
 template <class Real>
-inline void spread_across_groups(const elements<Real>& source, const shape::canonical_strides& in,
+inline void spread_across_groups(const tensor_pointer<Real>& source, const shape::canonical_strides& in,
                                  const packed_box& box, const lanes_of_groups& lanes, Real* packed) noexcept {
     source.type->spread_across_groups(source.first, in, box, lanes, packed);
 }
 template <class Real>
-inline void pack_row_pairs(const elements<Real>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
+inline void pack_row_pairs(const tensor_pointer<Real>& source, std::ptrdiff_t lane_step, std::ptrdiff_t lanes,
                            std::ptrdiff_t step, std::ptrdiff_t count, Real* out, std::ptrdiff_t out_step) noexcept {
     source.type->pack_row_pairs(source.first, lane_step, lanes, step, count, out, out_step);
 }
 template <class Real>
-inline void pack_lane_pairs(const elements<Real>& source, std::ptrdiff_t step, std::ptrdiff_t count,
+inline void pack_lane_pairs(const tensor_pointer<Real>& source, std::ptrdiff_t step, std::ptrdiff_t count,
                             std::ptrdiff_t source_step, std::ptrdiff_t positions, Real* out,
                             std::ptrdiff_t out_step) noexcept {
     source.type->pack_lane_pairs(source.first, step, count, source_step, positions, out, out_step);
