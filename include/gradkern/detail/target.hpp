@@ -73,7 +73,7 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
-    std::int64_t close_pixels = 512;        ///< of both sides together, where each number is read for one tap
+    std::int64_t close_pixels = 512;        ///< numbers of a pixel of both sides together, below which tiles read them in place
     /// Chunks whose sums are kept in diff_weights, at most. More take up to 1.2 times as long: rows of diff_weights lie apart, and each
     /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
@@ -189,7 +189,7 @@ struct machine {
     // Depthwise layers of 16 to 24 MB take 0.75 to 0.95 of the time without prefetches, and of 40 MB 1.2 to 2 times (Emerald Rapids);
     // other convolutions take the same time (40 operators).
     m.cache.last_level = std::int64_t{24} << 20;
-    // Tiles read four lines of a pixel: 1.03 to 1.1 times as fast where AVX2 has 0.82 to 0.95 of the speed (8 layers, Emerald Rapids).
+    // Tiles read four lines of a pixel. Compared with 512: 1.03 to 1.1 times as fast; with AVX2 0.82 to 0.95 (8 layers, Emerald Rapids).
     m.weight_gradients.close_pixels = 1024;
 #if !(defined(GRADKERN_SIMD_EMULATE_LANES) && GRADKERN_SIMD_EMULATE_LANES + 0 == 4)
     m.tile.vectors = 4;

@@ -10,7 +10,7 @@
 //     K segment  (block of 64 channels, tap), channels innermost
 //
 // Where windows slide: class of planes > class of rows > line > tile of neighbouring columns > panel. Element types are
-// sizes and function pointers here, so that the loops are compiled once; packing alone is a template on them.
+// sizes and tables of functions here (pack/tensor_pointer.hpp), so that the loops are compiled once for each type of sums.
 #pragma once
 
 #include <algorithm>

@@ -125,8 +125,8 @@ struct line_window {
            std::min(most, reads_at_most(p.axes[2], shape::side::small, std::min(chunk_positions, p.axes[2].small)));
 }
 
-/// Whether a packed number of the large side meets two taps or more: those of the inner axes, of a window that holds all of them.
-[[nodiscard]] GRADKERN_COLD constexpr bool shares_packed_pixels(const plan& q) noexcept {
+/// Whether packed windows fit their buffer, and a packed number of the large side meets two taps of the inner axes or more.
+[[nodiscard]] GRADKERN_COLD constexpr bool window_reuses_pixels(const plan& q) noexcept {
     const std::int64_t taps = q.axes[1].kernel * q.axes[2].kernel;
     if (taps == 1) return false;
     const std::int64_t pixels = window_pixels_at_most(q);
@@ -137,12 +137,12 @@ struct line_window {
 
 /// Whether tiles read both sides in place as fast as packed ones.
 [[nodiscard]] GRADKERN_COLD constexpr bool reads_close_pixels(const problem& p) noexcept {
-    return p.is_wide() && p.has_close_pixels() && !shares_packed_pixels(plan_dense(p, algorithm::dense));
+    return p.is_wide() && p.has_close_pixels() && !window_reuses_pixels(plan_dense(p, algorithm::dense));
 }
 
 /// Rows of pixels take fewer lines of the cache than pixels of many channels, of which each tile reads a few. To
-/// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not where dense
-/// needs no workspace.
+/// transpose a number takes as long as multiplying it with some vectors: it has to meet more of them. Not of close
+/// pixels, and not where dense needs no workspace.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_transposing_profitable(const problem& p) noexcept {
     constexpr std::int64_t many = simd::lanes < 16 ? 32 : 16;
     if (p.large[1] != 1 || p.large[4] == 1 || p.axes[2].stride != 1 || p.large_channels < many) return false;

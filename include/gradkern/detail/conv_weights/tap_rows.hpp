@@ -182,7 +182,7 @@ void pack_box(const plan& p, const tensor_pointer<Real>& large, const packed_box
                          to);
 }
 
-/// Adds the products of one chunk to the sums of `panels` panels of `lanes` lanes, the first of which is `first_lane`.
+/// Adds the products of one chunk to the sums of `lanes` lanes, of one panel or several, the first of which is `first_lane`.
 template <class Real>
 void add_panels(const plan& p, const task& t, add_lines_function<Real> add_lines, const tensor_pointer<Real>& large,
                 const tensor_pointer<Real>& small, const chunk_grid::chunk& chunk, std::int64_t first_lane,
