@@ -73,8 +73,8 @@ struct weight_gradient_blocks {
     std::int64_t lanes_of_1x1 = 512;  ///< the same of 1x1 kernels
     std::int64_t packed_window = 96 << 10;  ///< a packed window of lines
     std::int64_t far_pixels = 512;          ///< from pixel to pixel where tiles read in place too slowly: half a page
-    std::int64_t close_pixels =
-        512;  ///< numbers of a pixel of both sides together, below which tiles read them in place
+    /// Numbers of a pixel of both sides together, below which tiles read them in place.
+    std::int64_t close_pixels = 512;
     /// Chunks whose sums are kept in diff_weights, at most. More take up to 1.2 times as long: rows of diff_weights lie apart, and each
     /// chunk reads and writes them (87 layers, Emerald Rapids, AVX-512).
     std::int64_t chunks_in_results = 4;
