@@ -218,7 +218,7 @@ struct line_window {
 
 [[nodiscard]] constexpr bool fits_dense(const problem& p) noexcept { return p.is_wide(); }
 [[nodiscard]] GRADKERN_COLD constexpr bool is_dense_profitable(const problem& p) noexcept {
-    return reads_close_pixels(p) || (!has_far_pixels(p) && !is_transposing_profitable(p));
+    return has_far_pixels(p) ? reads_close_pixels(p) : !is_transposing_profitable(p);
 }
 
 /// How many channels of the windows of a chunk are packed at a time; 0 where there is no buffer, or that is more work
