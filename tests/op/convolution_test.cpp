@@ -225,9 +225,9 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         const char* ncx = nullptr;  // path of the forward operator with 8 or 16 lanes, if both take the same one
         const char* nxc = nullptr;
     } rows[]{
-        {1, 1, 17, 5, {56, 56}, 3, 1, 1, 1, "narrow_output", "narrow_output"},
+        {1, 1, 17, 5, {56, 56}, 3, 1, 1, 1, "narrow_output"},
         {2, 1, 17, 17, {7, 56}, 3, 1, 1, 0, "narrow_output"},  // columns of one class
-        {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "narrow_output", "narrow_output"},
+        {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "narrow_output"},
         {1, 1, 33, 6, {9, 110}, 3, 1, 1, 2},
         {1, 1, 18, 2, {1, 300}, 5, 1, 1, 2, "narrow_output"},
         {1, 1, 6, 129, {10, 60}, 3, 1, 1, 1, "narrow_output"},   // one panel
@@ -243,7 +243,7 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         {1, 1, 18, 75, {6, 30}, 3, 1, 1, 1},   // the same, tiles of few and of many rows
         {1, 6, 3, 2, {9, 40}, 3, 1, 1, 1, "narrow_output"},
         {1, 24, 2, 1, {9, 40}, 3, 1, 1, 1, nullptr, "depthwise"},  // a depth multiplier
-        {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "narrow_output", "depthwise"},
+        {1, 17, 2, 2, {9, 11}, 3, 1, 1, 1, "depthwise", "depthwise"},
         {2, 9, 8, 8, {7, 12}, 3, 2, 1, 1},
         {1, 9, 8, 8, {11, 12}, 9, 1, 1, 4},  // sums of two parts
         {1, 19, 4, 4, {10, 9}, 3, 2, 2, 1, "grouped", "grouped"},

@@ -94,16 +94,16 @@ struct pool_panels {
     std::int64_t gathered_channels = 128;  ///< of the gather form, at most: it keeps the maxima of some lines
 };
 
-/// What steps of convolutions cost, in multiply-adds of a lane: measured on a Sapphire Rapids with AVX-512 and AVX2.
+/// What steps of convolutions cost. The first ones are cycles, measured on an Emerald Rapids: 650 layers of few channels that were drawn at
+/// random, and those of the zoo, in both layouts with AVX-512 and AVX2.
 struct step_costs {
-    double segment = 5;                 ///< a K segment in a tile of one vector, beside its terms
-    std::int64_t packed_line = 8;       ///< a float of a line that is packed as it is
-    std::int64_t transposed = 48;       ///< a float that is transposed on the way
-    double spread_vectors = 7.5;        ///< a float that is written to lanes one by one, in multiply-adds of a vector
-    std::int64_t single_column = 3;     ///< columns that one column costs as much as, where it is transposed
-    double line_loop = 1.15;            ///< times the multiply-adds of lines, whose ends fill no tile
-    double line = 0;                    ///< beginning and ending one, of an output channel; 0: not measured
-    double transposed_result = 0;       ///< an output of dense tiles in NCX; 0: not measured
+    double segment = 0.5;        ///< the K segment of a tap, beside its terms, in terms
+    double tile = 120;           ///< beginning and ending a tile
+    double moved_number = 0.95;  ///< packing a number, or transposing a result
+    double column_number = 6.4;  ///< moving a number of a single column
+    double own_term = 0.85;      ///< a term of a vector whose lanes have activations of their own
+    double phases = 1.4;  ///< times the terms of data gradients along an axis with a stride: phases have few taps
+    // In multiply-adds of a lane, measured on a Sapphire Rapids with AVX-512 and AVX2:
     double line_term = 1.3;             ///< a term of a depthwise line
     double depthwise_term = 1.7;        ///< a term of a depthwise tile whose windows do not slide
     double transposed_output = 32;      ///< an output of depthwise tiles in NCX, both sides of which are transposed
@@ -122,7 +122,6 @@ struct step_costs {
     double fork = 10000;         ///< another pass of the executor, in the same: 5 us
     double contended_line = 40;  ///< writing to a line that another worker writes to, in the same
     double read_shared = 0.5;    ///< reading what others packed, in times of packing it
-    double phases = 1.4;         ///< times those of data gradients along an axis with a stride: classes have few taps
 };
 
 /// What single CPUs do otherwise than most.
@@ -181,9 +180,7 @@ struct machine {
     m.least_packed_pixels = 128;
     m.pools.compared_channels = 1024;  // elsewhere not measured
     m.pools.gathered_channels = 256;
-    m.cost.line = 1000;
     m.cost.transposed_value = 3;  // Zen 3, 1x1 in NCX, 30 layers: 0.88 to 1.0 of the time
-    m.cost.transposed_result = 40;
 #endif
 #endif
 #if defined(__AVX512F__)
@@ -198,6 +195,7 @@ struct machine {
     m.tile.narrow_rows = 8;
     // 1.03 to 1.18 times as fast (20 operators, Emerald Rapids; with AVX2 0.99 there)
     m.prefetch.next_pixels = 128;
+    m.cost.moved_number = 0.65;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.spaced_rows = 14;

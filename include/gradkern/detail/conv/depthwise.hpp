@@ -59,9 +59,7 @@ struct depthwise_path {
         if (p.groups == 1) return false;
         if (p.is_depthwise()) return true;
         const double cost = cost_of_depthwise(p);
-        if (narrow_output_path::fits(p) && narrow_output_path::costs_less(p) && cost_of_narrow_output(p) < cost)
-            return false;
-        return cost < cost_of_dense(p);
+        return cost < cost_of_dense(p) && !narrow_output_path::costs_less(p, cost);
     }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         return depthwise_choice(p, false);

@@ -13,7 +13,9 @@
 #include <cstdint>
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv/cost.hpp>
 #include <gradkern/detail/conv/dense.hpp>
+#include <gradkern/detail/conv/narrow_output.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/tile_plan.hpp>
 #include <gradkern/detail/conv/weights.hpp>
@@ -28,7 +30,9 @@ struct grouped_path {
         return !p.real.is_f64() && p.in_channels == p.out_channels && has_group_tiles(p.in_channels) &&
                p.total_out_channels() > vector_lanes;
     }
-    [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept { return p.groups > 1; }
+    [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
+        return p.groups > 1 && !narrow_output_path::costs_less(p, cost_of_grouped(p));
+    }
     [[nodiscard]] static constexpr tile_choice choice(const conv_problem& p) noexcept {
         // Pairs are taken by groups of eight that fill whole panels.
         constexpr std::int64_t pair_lanes = 2 * vector_lanes;

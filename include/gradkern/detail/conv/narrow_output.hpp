@@ -10,8 +10,9 @@
 // Gains          over dense_packed: 0.34 of its time (seven layers, 0.26 to 0.87; Sapphire Rapids, AVX-512, f32, rows forced, alternating)
 //                Up to six outputs of transposed 4x4 kernels, stride 2, planes of 8 to 64: 0.37 to 0.97 of its time (mean 0.6); of 3x3
 //                kernels with 256 and 512 inputs: 0.3 to 1.0 (Emerald Rapids, AVX-512, f32 and bf16)
-//                Over dense, first layers of 1 to 4 channels in NCX, lines of 60 and more: 0.5 to 0.85 of its time (nine layers, Zen 3, AVX2)
-// Used by        19 layers of the zoo: gradients of stems, last layers of decoders; with AVX2 also first layers of one channel
+//                Layers of few channels drawn at random, in NCX: 0.82 of the time of the rows that were taken before costs were cycles (175
+//                of 720 with AVX-512, 0.36 to 1.4), 0.91 with AVX2 (70 of 457; Emerald Rapids, f32)
+// Used by        32 layers of the zoo: gradients of stems, last layers of decoders, long lines of up to 64 channels in NCX
 // Delete it      when panels of few output channels fill their lanes in another way
 #pragma once
 
@@ -31,6 +32,7 @@
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/conv/terms.hpp>
 #include <gradkern/detail/conv/weights.hpp>
+#include <gradkern/detail/own.hpp>
 #include <gradkern/detail/pack/boxes.hpp>
 #include <gradkern/detail/pack/pairs.hpp>
 #include <gradkern/detail/pack/panels.hpp>
@@ -56,7 +58,7 @@ struct narrow_output_path {
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || costs_less(p);
+        return (p.groups == 1 && pointwise_path::leaves_lanes_empty(p)) || costs_less(p, cost_of_dense(p));
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
@@ -82,25 +84,28 @@ struct narrow_output_path {
         return g;
     }
 
-    /// Whether it costs less than panels that output channels leave mostly empty. 1x1 kernels use too seldom what is packed. Output
-    /// channels of one panel gain so much that strides of data gradients may cut lines short, and lines be packed more often. Strides
-    /// above the kernel would have phases without taps, as many as there are columns.
-    [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p) noexcept {
+    /// Whether it costs less than another path. 1x1 kernels use too seldom what is packed. Output channels of one panel gain so much that
+    /// strides of data gradients may cut lines short, and lines be packed more often. Strides above the kernel would have phases without
+    /// taps, as many as there are columns; so would those that share a divisor with the dilation.
+    [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p, double other) noexcept {
+        if (!fits(p)) return false;
         const bool is_one_panel = p.out_channels <= most_panel_rows;
         for (const shape::axis& a : p.axes)
-            if (a.stride != 1 && (p.is_forward() || !is_one_panel || a.stride > a.kernel)) return false;
+            if (a.stride != 1 &&
+                (p.is_forward() || !is_one_panel || a.stride > a.kernel || own::gcd(a.stride, a.dilation) != 1))
+                return false;
         const std::int64_t most_floats = p.real.in_memory_of(most_packed_floats);
         if (p.taps() == 1 || p.in_channels > most_floats / (is_one_panel ? 256 : 1024) || p.out_channels > 1024 ||
             p.axes[2].kernel > 16)
             return false;
-        // What the buffer must hold: two vectors of a line of outputs, or of several panels four whole lines. With less, lanes are
-        // empty, and lines are packed again and again.
-        const std::int64_t columns = is_one_panel ? std::min(p.extent(2), 2 * p.real.lanes) : p.extent(2);
+        // What the buffer must hold: two vectors of a line of outputs, or of several panels sixteen of four lines. With less, lanes
+        // are empty, and lines are packed again and again.
+        const std::int64_t columns = std::min(p.extent(2), (is_one_panel ? 2 : 16) * p.real.lanes);
         const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, columns));
         const std::int64_t lines =
             reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, is_one_panel ? 1 : 4);
         if (lines > most_floats / std::max<std::int64_t>(line_floats, 1)) return false;
-        return cost_of_narrow_output(p) <= cost_of_dense(p);
+        return cost_of_narrow_output(p) <= other;
     }
 };
 
