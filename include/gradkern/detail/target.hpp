@@ -97,11 +97,16 @@ struct pool_panels {
 /// What steps of convolutions cost. The first ones are cycles, measured on an Emerald Rapids: 650 layers of few channels that were drawn at
 /// random, and those of the zoo, in both layouts with AVX-512 and AVX2.
 struct step_costs {
-    double segment = 0.5;        ///< the K segment of a tap, beside its terms, in terms
-    double tile = 120;           ///< beginning and ending a tile
-    double moved_number = 0.95;  ///< packing a number, or transposing a result
-    double column_number = 6.4;  ///< moving a number of a single column
-    double own_term = 0.85;      ///< a term of a vector whose lanes have activations of their own
+    double segment = 0.5;                  ///< the K segment of a tap, beside its terms, in terms
+    double tile = 120;                     ///< beginning and ending a tile
+    double moved_number = 0.95;            ///< packing a number, or transposing a result
+    double column_number = 6.4;            ///< moving a number of a single column
+    double own_term = 1;                   ///< a term of a vector whose lanes have activations of their own
+    double chunk_number = 0.45;            ///< packing a number of a chunk of weight gradients,
+    double transposed_chunk_number = 0.8;  ///< the same where it is transposed
+    double spread_number = 3.4;            ///< times that for a number that goes to a lane by itself
+    double chunk_line = 2;                 ///< a line of a chunk, in a tile
+    double by_memory = 2;                  ///< times a transposed number, for one that is transposed by way of memory
     double phases = 1.4;  ///< times the terms of data gradients along an axis with a stride: phases have few taps
     // In multiply-adds of a lane, measured on a Sapphire Rapids with AVX-512 and AVX2:
     double line_term = 1.3;             ///< a term of a depthwise line
@@ -111,15 +116,14 @@ struct step_costs {
     double packed_number = 16;          ///< packing a number of a pixel, in products
     std::int64_t packed_window = 144;   ///< taps of depthwise windows from which on packing pays
     std::int64_t transposed_value = 1;  ///< transposing a value of a 1x1 kernel's side, in vectors of products
-    double packed_chunk = 2;            ///< packing a number of a chunk, in products of weight gradients
     double read_again = 8;       ///< a number of a chunk that another task reads, too, and often packs, in the same
     double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
     double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
     double uneven_task = 0.1;    ///< of a task: how much longer the last one of a worker takes than others
-    double narrow_tile = 1.25;   ///< times the products of weight gradients in tiles of one vector
-    double shared_lines = 1.15;  ///< the same of groups of few channels, of which lines of the cache hold several
-    double task = 1500;          ///< beginning a task, in terms of a pixel
-    double fork = 10000;         ///< another pass of the executor, in the same: 5 us
+    double shared_lines =
+        1.4;              ///< times the cycles of weight gradients in groups whose lines of the cache hold several
+    double task = 1500;   ///< beginning a task, in terms of a pixel
+    double fork = 10000;  ///< another pass of the executor, in the same: 5 us
     double contended_line = 40;  ///< writing to a line that another worker writes to, in the same
     double read_shared = 0.5;    ///< reading what others packed, in times of packing it
 };
@@ -196,6 +200,7 @@ struct machine {
     // 1.03 to 1.18 times as fast (20 operators, Emerald Rapids; with AVX2 0.99 there)
     m.prefetch.next_pixels = 128;
     m.cost.moved_number = 0.65;
+    m.cost.by_memory = 1;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.spaced_rows = 14;

@@ -1,5 +1,5 @@
-// What the paths that compete for problems of few output channels, or of few channels in each group, cost: cycles of one image. The model
-// core starts two multiply-adds and two loads a cycle. Rows of the table that compete for a problem compare these.
+// What the paths that compete for problems of few output channels, or of few channels in each group, cost: cycles of one image.
+// Rows of the table that compete for a problem compare these.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +42,7 @@ struct conv_counts {
 /// Of a tile that adds so many terms and writes its results, `result` cycles each.
 [[nodiscard]] constexpr double cost_of_tile(const conv_problem& p, double terms, std::int64_t rows,
                                             std::int64_t vectors, double result) noexcept {
-    constexpr std::int64_t under_way = 8;  // two multiply-adds of four cycles each
-    const std::int64_t operations = std::max({rows * vectors, rows + vectors, under_way});
-    return terms * static_cast<double>(operations) / 2 + target.cost.tile +
+    return terms * cycles_of_term(rows, vectors) + target.cost.tile +
            result * static_cast<double>(rows * vectors * p.real.lanes);
 }
 

@@ -2,7 +2,7 @@
 //
 //   loops      tap_rows.hpp; tile of rows (plane tap, row tap, column tap, l)
 //   lanes      channels s of the small side; each row is one number of the large side, broadcast to all lanes
-//   taken      one group of up to 4 large-side channels, up to 128 taps on several lines, and padding: at borders each
+//   taken      unless tap_lanes costs less, one group of up to 4 large-side channels, up to 128 taps on several lines, and padding: at borders each
 //              tap of a row meets pixels of its own, so that a dense tile has one row for each channel
 //   gains      over dense, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name: cifar_stem NCX
 //              0.013 -> 0.005 ms, lenet_c1 0.021 -> 0.010, fsrcnn_9x9_like 0.260 -> 0.151, 1.25 in the mean of 10
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/cost.hpp>
 #include <gradkern/detail/conv_weights/dense.hpp>
 #include <gradkern/detail/conv_weights/tap_rows.hpp>
 
@@ -28,15 +29,11 @@ namespace detail::conv_weights {
 }
 
 /// Not without borders, nor of very many taps, whose sums are read and written for each line, nor where packing puts
-/// channels together, nor where dense tiles need no workspace and these, with one level of sums more, do.
+/// channels together.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_few_channels_profitable(const problem& p) noexcept {
-    const shape::axis& columns = p.axes[2];
-    const bool borders = columns.pad_begin > 0 || columns.window_end(columns.small - 1) > columns.large;
     const bool row_taps = p.axes[0].kernel * p.axes[1].kernel > 1 && p.taps() <= 128;
     const bool rows_stay = p.is_wide() || p.large[1] == 1 || p.large_channels == 1;
-    if (p.dot_bf16 || p.large_channels > 4 || !row_taps || !borders || !rows_stay) return false;
-    const plan dense = make_dense(p, p.is_wide() ? algorithm::dense : algorithm::dense_packed);
-    return make_few_channels(p, algorithm::few_channels).slice_bytes <= stack_slice || dense.slice_bytes > stack_slice;
+    return !p.dot_bf16 && p.large_channels <= 4 && row_taps && has_borders(p) && rows_stay;
 }
 
 }  // namespace detail::conv_weights

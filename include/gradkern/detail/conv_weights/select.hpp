@@ -17,8 +17,8 @@ namespace detail::conv_weights {
 using path = detail::path<problem, plan>;
 
 inline constexpr std::array<path, 8> paths{{
-    {algorithm::few_channels, fits_few_channels, is_few_channels_profitable, make_few_channels},
     {algorithm::tap_lanes, fits_tap_lanes, is_tap_lanes_profitable, make_tap_lanes},
+    {algorithm::few_channels, fits_few_channels, is_few_channels_profitable, make_few_channels},
     {algorithm::grouped, fits_grouped, always, make_grouped},
     {algorithm::depthwise_sliding, fits_depthwise_sliding, is_depthwise_profitable, make_depthwise_sliding},
     {algorithm::depthwise, fits_depthwise, is_depthwise_profitable, make_depthwise},
@@ -67,8 +67,9 @@ struct choice {
     }
     const bool least = options.scratch == scratch_use::least && !given.dot_bf16;
     algorithm wanted = least ? wanted_row(paths, options) : options.algorithm;
-    const bool swaps_windows = !least && (wanted == algorithm::automatic || wanted == algorithm::dense) &&
-                               is_swapping_windows_profitable(given);
+    const auto takes_tap_lanes = [&] { return fits_tap_lanes(given) && is_tap_lanes_profitable(given); };
+    const bool swaps_windows = !least && is_swapping_windows_profitable(given) &&
+                               (wanted == algorithm::dense || (wanted == algorithm::automatic && !takes_tap_lanes()));
     if (swaps_windows) wanted = algorithm::dense;
     const problem p = swaps_windows || (!least && is_swapping_profitable(given)) ? given.with_swapped_sides() : given;
     if (least && wanted == algorithm::automatic) wanted = p.is_wide() ? algorithm::dense : algorithm::dense_packed;

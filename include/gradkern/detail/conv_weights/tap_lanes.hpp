@@ -4,13 +4,14 @@
 //              rows s > pixel
 //   lanes      (column tap, l): a packed line is [column][l], so that a vector that begins at a pixel has the numbers of
 //              all its column taps side by side. Rows are channels s of the small side, each a number that is broadcast
-//   taken      groups of more than four channels, where vectors are fuller than with channels s in the lanes, or tiles
-//              larger: 5 to about 24 channels in NXC, to about 18 in NCX, where both sides are transposed; one group
-//              where they are four times as full (slowfast_stem: 20.9 -> 13.2 ms in NXC, 20.7 -> 17.8 in NCX)
+//   taken      where it costs less than the row that would be taken else (conv_weights/cost.hpp): groups of 2 to about 24 channels, and one
+//              group of up to some 40 channels on one side, whose sums are few
 //   gains      over dense and grouped, f32, Sapphire Rapids, AVX-512, g++ 12 -O2, the layers of the zoo in NXC:
 //              regnetx_192_w12 11.8 -> 6.3 ms, regnety_256_g16 5.5 -> 3.4, resnext50_g32_256 9.1 -> 6.2, 1.56 in the
 //              mean of 10 layers (1.39 to 1.86)
-//   zoo        11 layers: those of regnetx and regnety but one, resnext50_g32_256, resnext50_g32_512, slowfast_stem
+//              Layers of few channels drawn at random: 0.67 and 0.58 of the time of the rows that were taken before costs were cycles (66 of
+//              260 in NCX, 62 of 260 in NXC, 0.14 to 1.3; Emerald Rapids, AVX-512), 0.82 and 0.73 with AVX2
+//   zoo        19 layers: regnetx and regnety, resnext50_g32_256, transposed layers to 3 and 21 channels, vnet_5x5x5_16
 //   delete     when dense tiles take several groups and all column taps
 #pragma once
 
@@ -21,7 +22,11 @@
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
+#include <gradkern/detail/conv_weights/cost.hpp>
+#include <gradkern/detail/conv_weights/dense.hpp>
 #include <gradkern/detail/conv_weights/dense_tiles.hpp>
+#include <gradkern/detail/conv_weights/depthwise.hpp>
+#include <gradkern/detail/conv_weights/few_channels.hpp>
 #include <gradkern/detail/conv_weights/grouped.hpp>
 #include <gradkern/detail/conv_weights/plan.hpp>
 #include <gradkern/detail/conv_weights/tap_lane_lines.hpp>
@@ -64,36 +69,21 @@ namespace detail::conv_weights {
     return is_small && are_neighbours && is_bounded(make_tap_lanes(p, algorithm::tap_lanes));
 }
 
-/// Products of vectors for each pixel of the small side, with what packing costs beside that of dense: where channels
-/// lie apart, the large side is transposed by way of memory.
-[[nodiscard]] GRADKERN_COLD constexpr double cost_of_tap_lanes(const problem& p) noexcept {
-    const std::int64_t lanes = p.axes[2].kernel * p.large_channels;
-    const std::int64_t columns = std::min(chunk_positions, p.axes[2].small);
-    const std::int64_t gap = gap_at_most(p, chunk_grid(1, 1, p.axes[2].small, summation::joint));
-    const auto rows = static_cast<double>(p.axes[0].kernel * p.axes[1].kernel * p.small_channels);
-    return rows * static_cast<double>(panel_vectors(lanes, panel_lanes(lanes))) * static_cast<double>(columns + gap) /
-               static_cast<double>(columns) +
-           (p.large[1] == 1 ? 0 : 2 * target.cost.packed_chunk * static_cast<double>(p.large_channels));
-}
-/// The same of dense. A tile of one vector takes as long as eight rows of it.
-[[nodiscard]] GRADKERN_COLD constexpr double cost_of_dense(const problem& p) noexcept {
-    const std::int64_t lanes = p.small_channels;
-    const auto rows = static_cast<double>(
-        lanes > simd::lanes
-            ? p.large_channels
-            : std::max(p.large_channels, 8 * shape::ceil_div(p.large_channels, std::int64_t{single_vector_rows})));
-    const auto vectors = static_cast<double>(panel_vectors(lanes, panel_lanes(lanes)));
-    const bool shares_lines = p.large[1] == 1 && 2 * p.large_channels <= 3 * simd::line_elements<float>;
-    return static_cast<double>(p.taps()) * rows * vectors * (vectors < 2 ? target.cost.narrow_tile : 1) *
-           (shares_lines ? target.cost.shared_lines : 1);
+/// What the row of the table costs that would be taken in place of tap_lanes.
+[[nodiscard]] GRADKERN_COLD constexpr double cost_without_tap_lanes(const problem& p) noexcept {
+    if (fits_grouped(p)) return cost_of_grouped(p);
+    if (fits_depthwise(p) && is_depthwise_profitable(p)) return cost_of_depthwise(p);
+    if (fits_few_channels(p) && is_few_channels_profitable(p)) return cost_of_few_channels(p);
+    return cost_of_dense(p, is_swapping_windows_profitable(p));
 }
 
-/// Where vectors are fuller, or tiles larger, than with the channels of a group in the lanes. Groups of four and less
-/// leave tiles too few rows. With a stride, grouped packs less of those of eight. One group is packed for few products.
+/// Whether it costs less. The sums of one group are those of one task, so that workers would share chunks: not where they are many. 1x1
+/// kernels use too seldom what is packed, and groups of four, which grouped takes, have too few rows.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_tap_lanes_profitable(const problem& p) noexcept {
-    const bool strided = p.axes[1].stride > 1 || p.axes[2].stride > 1;
-    if (p.dot_bf16 || p.small_channels <= 4 || (strided && fits_grouped(p))) return false;
-    return cost_of_tap_lanes(p) < (p.groups == 1 ? 0.25 : 0.95) * cost_of_dense(p);
+    if (p.dot_bf16 || p.is_depthwise()) return false;
+    const bool many_sums = make_tap_lanes(p, algorithm::tap_lanes).panel_sums() > target.weight_gradients.sums;
+    if (p.groups == 1 ? p.taps() == 1 || many_sums : p.small_channels == 4 && fits_grouped(p)) return false;
+    return cost_of_tap_lanes(p) < cost_without_tap_lanes(p);
 }
 
 /// Whether `count` numbers at `from`, and at each of the `lines` steps from there, are all finite.
