@@ -71,6 +71,7 @@ public:
                          touching side = touching::end)
         : layout_(shape, strides),
           strides_(strides.empty() ? dense_strides(shape) : strides),
+          is_dense_(strides_ == dense_strides(shape)),
           low_(reach(shape, strides_, true)),
           memory_(count_of(shape) == 0 ? 0 : static_cast<std::size_t>(reach(shape, strides_, false) - low_ + 1), side) {
     }
@@ -107,7 +108,7 @@ public:
 
     /// Whether nothing was written outside the elements, around the memory or in the gaps of the strides.
     [[nodiscard]] ::testing::AssertionResult surroundings_intact() const {
-        if (auto zones = memory_.zones_intact(); !zones) return zones;
+        if (auto zones = memory_.zones_intact(); !zones || is_dense_) return zones;
         std::vector<bool> used(memory_.size());
         for (std::int64_t i = 0; i < count(); ++i) used[static_cast<std::size_t>(offset(i) - low_)] = true;
         const auto* bytes = reinterpret_cast<const unsigned char*>(memory_.data());
@@ -148,6 +149,8 @@ private:
         return sum;
     }
     [[nodiscard]] std::int64_t offset(std::int64_t flat) const noexcept {
+        // The same without divisions, which were a third of the time of tests. Numbers behind the last begin anew.
+        if (const auto count = static_cast<std::int64_t>(memory_.size()); is_dense_ && flat < count) return flat;
         std::int64_t at = 0;
         for (std::size_t i = layout_.shape.rank(); i-- > 0;) {
             at += flat % layout_.shape[i] * strides_[i];
@@ -158,6 +161,7 @@ private:
 
     gradkern::tensor_layout layout_;
     gradkern::extents strides_;
+    bool is_dense_;  // in row-major order, without gaps
     std::int64_t low_;
     guarded_buffer<T> memory_;
 };
