@@ -1,0 +1,3 @@
+// Gradients of weights and biases.
+#define GRADKERN_TEST_WEIGHTS
+#include "engines/engines.hpp"
