@@ -73,9 +73,13 @@ elements<T> random_elements(const gradkern::extents& shape, unsigned seed) {
     return v;
 }
 
-/// Sets up the run of a plan that reads a and b; exits with a message where the plan was refused.
+/// Sets up the run of a plan that reads a and b. A named row that does not fit leaves it empty; exits with a message where the plan was
+/// refused for another reason.
 template <class T, class Plan>
 void attach(layer<T>& l, const gradkern::result<Plan>& made) {
+    if (!made && made.error().code == gradkern::errc::unsupported &&
+        l.options.algorithm != gradkern::algorithm::automatic)
+        return;
     if (!made) {
         char text[256];
         const std::size_t n = made.error().format(text);

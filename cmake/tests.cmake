@@ -59,7 +59,7 @@ endfunction()
 #
 # A GoogleTest program, its label the first source's folder. Each of its cases is a test of ctest's, named <name>.<case>;
 # with SINGLE the whole program is one, for a program of very many small cases. With ENGINES it links the engines, compiled as
-# users compile them (tests/engines), and what is left, above all its cases, is compiled with -O1: a quarter of the time. Not
+# users compile them (tests/engines), and what is left, above all its cases, is compiled with -O1: about half of the time. Not
 # with an ARCH or macros that give kernels another namespace. Where this machine cannot run `arch`, the program is built all the
 # same and stands disabled.
 function(gradkern_add_test name)

@@ -64,7 +64,7 @@ enum class algorithm : std::uint8_t {
     depthwise_lines,  ///< one channel in each group, in NCX: lanes hold columns, windows slide along the rows
     // Weight gradients of convolutions alone.
     few_channels,  ///< one group: lanes share its few input channels
-    tap_lanes,     ///< groups of few channels: lanes hold the column taps of all channels of a group
+    tap_lanes,     ///< groups of few channels, or one group: lanes hold the column taps of all channels of a group
     dense_bf16,    ///< dense, with dot products of pairs of bf16 pixels: precision::relaxed
     // Average pools, forward and backward; forward `windows`, too.
     collapsed_lines,  ///< the short lines of a block are one: lanes hold pixels, over the ends of rows, or of planes

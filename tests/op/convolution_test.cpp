@@ -226,6 +226,7 @@ TEST(convolution, channels_that_leave_lanes_empty) {
         const char* nxc = nullptr;
     } rows[]{
         {1, 1, 17, 5, {56, 56}, 3, 1, 1, 1, "narrow_output"},
+        {1, 1, 3, 64, {16, 56}, 7, 1, 1, 3, "narrow_output", "narrow_output"},
         {2, 1, 17, 17, {7, 56}, 3, 1, 1, 0, "narrow_output"},  // columns of one class
         {1, 1, 5, 17, {5, 130}, 3, 1, 2, 3, "narrow_output"},
         {1, 1, 33, 6, {9, 110}, 3, 1, 1, 2},

@@ -104,9 +104,10 @@ struct step_costs {
     double own_term = 1;                   ///< a term of a vector whose lanes have activations of their own
     double chunk_number = 0.45;            ///< packing a number of a chunk of weight gradients,
     double transposed_chunk_number = 0.8;  ///< the same where it is transposed
-    double spread_number = 3.4;            ///< times that for a number that goes to a lane by itself
+    double spread_number = 3.4;            ///< times chunk_number, for a number that goes to a lane by itself
     double chunk_line = 2;                 ///< a line of a chunk, in a tile
     double by_memory = 2;                  ///< times a transposed number, for one that is transposed by way of memory
+    double shared_lines = 1.4;             ///< times weight gradients of groups whose lines of the cache hold several
     double phases = 1.4;  ///< times the terms of data gradients along an axis with a stride: phases have few taps
     // In multiply-adds of a lane, measured on a Sapphire Rapids with AVX-512 and AVX2:
     double line_term = 1.3;             ///< a term of a depthwise line
@@ -116,14 +117,13 @@ struct step_costs {
     double packed_number = 16;          ///< packing a number of a pixel, in products
     std::int64_t packed_window = 144;   ///< taps of depthwise windows from which on packing pays
     std::int64_t transposed_value = 1;  ///< transposing a value of a 1x1 kernel's side, in vectors of products
-    double read_again = 8;       ///< a number of a chunk that another task reads, too, and often packs, in the same
+    double read_again =
+        8;  ///< a number of a chunk that another task reads, too, and often packs, in products of weight gradients
     double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
     double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
     double uneven_task = 0.1;    ///< of a task: how much longer the last one of a worker takes than others
-    double shared_lines =
-        1.4;              ///< times the cycles of weight gradients in groups whose lines of the cache hold several
-    double task = 1500;   ///< beginning a task, in terms of a pixel
-    double fork = 10000;  ///< another pass of the executor, in the same: 5 us
+    double task = 1500;          ///< beginning a task, in terms of a pixel
+    double fork = 10000;         ///< another pass of the executor, in the same: 5 us
     double contended_line = 40;  ///< writing to a line that another worker writes to, in the same
     double read_shared = 0.5;    ///< reading what others packed, in times of packing it
 };

@@ -28,11 +28,12 @@ struct layer {
     std::int64_t extent = 64;
     std::int64_t kernel = 3;
     std::int64_t stride = 1;
+    std::int64_t dilation = 1;
 
     [[nodiscard]] gk::convolution_attributes attributes(data_format f) const {
         gk::convolution_attributes a;
         a.strides = {stride, stride};
-        a.dilations = {1, 1};
+        a.dilations = {dilation, dilation};
         a.pads_begin = a.pads_end = {kernel / 2, kernel / 2};
         a.groups = groups;
         a.data_format = f;
@@ -148,7 +149,7 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(depthwise.forward(ncx)), "depthwise_lines");
     EXPECT_EQ(row_of(depthwise.backward<gk::bfloat16>(ncx)), "depthwise_lines");
     EXPECT_EQ(row_of(fours.forward(nxc)), "grouped");
-    EXPECT_EQ(row_of(fours.backward(ncx)), "grouped");
+    EXPECT_EQ(row_of(fours.backward(nxc)), "grouped");
     EXPECT_EQ(row_of(one_by_one.forward(nxc)), "dense");
     EXPECT_EQ(row_of(multiplier.forward(nxc)), "depthwise");
     if (detail::simd::lanes < 8) return;
@@ -156,6 +157,7 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(image.forward(ncx)), "narrow_output");
     // Outputs of one panel: strides of data gradients cut lines short, and many channels are packed more than once.
     for (const std::int64_t outputs : {1, 3, 4, 6}) {
+        if (outputs > 3 && detail::simd::lanes == 8) continue;  // then panels of channels leave few lanes empty
         for (const data_format f : {ncx, nxc})
             EXPECT_EQ(row_of(layer{outputs, 32, 1, 32, 3, 2}.backward(f)), "narrow_output") << outputs;
         EXPECT_EQ(row_of(layer{outputs, 512, 1, 28}.backward(ncx)), "narrow_output") << outputs;
@@ -167,6 +169,14 @@ TEST(conv_select, typical_layers_take_their_rows) {
     // Strides above the kernel leave phases without taps. A plan must not walk through them.
     EXPECT_EQ(row_of(layer{6, 64, 1, 129, 3, 4}.backward(ncx)), "dense_packed");
     EXPECT_EQ(row_of(layer{6, 64, 1, 4097, 3, 1024}.backward(ncx)), "dense_packed");
+    // So do strides that share a divisor with the dilation.
+    EXPECT_EQ(row_of(layer{6, 64, 1, 129, 3, 2, 1}.backward(ncx)), "narrow_output");
+    EXPECT_EQ(row_of(layer{6, 64, 1, 129, 3, 2, 2}.backward(ncx)), "dense_packed");
+    // Of several panels sixteen vectors of a line fit the buffer, however long it is.
+    EXPECT_EQ(row_of(layer{12, 24, 1, 4096}.backward(ncx)), "narrow_output");
+    // Groups of four: lanes hold pixels of long lines, and channels of short ones.
+    EXPECT_EQ(row_of(layer{64, 64, 16, 4096}.forward(ncx)), "narrow_output");
+    EXPECT_EQ(row_of(layer{64, 64, 16, 14}.forward(ncx)), "grouped");
 }
 
 TEST(conv_select, least_scratch_takes_dense_rows_whatever_is_named) {

@@ -82,6 +82,22 @@ TEST(conv_weights_select, each_row_has_its_layers) {
     EXPECT_EQ(chosen({.type = activations::packed_16bit, .nxc = false}), algorithm::dense_packed);
 }
 
+// What costs decide, on CPUs whose vectors are long enough to be empty.
+TEST(conv_weights_select, few_channels_take_the_row_that_costs_least) {
+    if (simd::lanes < 8) GTEST_SKIP() << "short vectors";
+    for (const bool nxc : {true, false}) {
+        if (nxc || simd::lanes > 8) {
+            EXPECT_EQ(chosen({.large = 12, .small = 12, .nxc = nxc}), algorithm::tap_lanes);
+        }
+        EXPECT_NE(chosen({.large = 12, .small = 4096, .nxc = nxc}), algorithm::tap_lanes) << "many sums";
+        EXPECT_NE(chosen({.large = 12, .small = 12, .kernel = 1, .pad = 0, .nxc = nxc}), algorithm::tap_lanes);
+        // Chunks cut the lines: inner ones have no borders.
+        EXPECT_EQ(chosen({.large = 1, .size = 512, .nxc = nxc}), algorithm::few_channels);
+        EXPECT_NE(chosen({.large = 3, .size = 512, .nxc = nxc}), algorithm::few_channels);
+    }
+    EXPECT_EQ(chosen({.groups = 32, .large = 3, .small = 3}), algorithm::tap_lanes);
+}
+
 TEST(conv_weights_select, rows_that_do_not_fit_are_refused) {
     const layer groups{.groups = 16, .large = 3, .small = 2};
     const layer depthwise{.groups = 64, .large = 1, .small = 1};

@@ -3,7 +3,8 @@
 // Loops          those of conv/tile_loop.hpp; the tile has the channels of a tap
 // Lanes          output channels of all groups; the activations of a group lie in one register, where each is broadcast within
 //                the group
-// Taken          as many input as output channels in a group, where all groups together fill more than a register
+// Taken          as many input as output channels in a group, where all groups together fill more than a register, unless narrow_output
+//                costs less (conv/cost.hpp)
 // Gains          over depthwise, which spreads activations over lanes: 0.38 of its time (its three layers, 0.17 to 0.75; Sapphire
 //                Rapids, AVX-512, f32, rows forced, alternating)
 // Used by        three layers of the zoo: those of resnext50_g32 with four and eight channels

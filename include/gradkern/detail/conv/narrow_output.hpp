@@ -12,7 +12,7 @@
 //                kernels with 256 and 512 inputs: 0.3 to 1.0 (Emerald Rapids, AVX-512, f32 and bf16)
 //                Layers of few channels drawn at random, in NCX: 0.82 of the time of the rows that were taken before costs were cycles (175
 //                of 720 with AVX-512, 0.36 to 1.4), 0.91 with AVX2 (70 of 457; Emerald Rapids, f32)
-// Used by        32 layers of the zoo: gradients of stems, last layers of decoders, long lines of up to 64 channels in NCX
+// Used by        32 layers of the zoo: gradients of stems, last layers of decoders, long lines of up to 128 channels in NCX
 // Delete it      when panels of few output channels fill their lanes in another way
 #pragma once
 
@@ -84,7 +84,7 @@ struct narrow_output_path {
         return g;
     }
 
-    /// Whether it costs less than another path. 1x1 kernels use too seldom what is packed. Output channels of one panel gain so much that
+    /// Whether it fits and costs `other` cycles at most. 1x1 kernels use too seldom what is packed. Output channels of one panel gain so much that
     /// strides of data gradients may cut lines short, and lines be packed more often. Strides above the kernel would have phases without
     /// taps, as many as there are columns; so would those that share a divisor with the dilation.
     [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p, double other) noexcept {

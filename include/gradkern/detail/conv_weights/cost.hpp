@@ -10,6 +10,7 @@
 #include <gradkern/detail/conv_weights/tap_lane_lines.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/order/summation.hpp>
+#include <gradkern/detail/simd.hpp>
 #include <gradkern/detail/target.hpp>
 #include <gradkern/shape/axis.hpp>
 #include <gradkern/shape/checked.hpp>
@@ -53,7 +54,7 @@ struct chunk_extent {
     return {static_cast<double>(columns), static_cast<double>(columns) * each};
 }
 
-/// Of packing a number of such a tensor.
+/// Of packing a number of a tensor with these strides.
 [[nodiscard]] constexpr double cost_of_number(const shape::canonical_strides& stride) noexcept {
     return stride[1] == 1 ? target.cost.chunk_number : target.cost.transposed_chunk_number;
 }
@@ -75,10 +76,14 @@ struct chunk_extent {
     return p.small[1] == 1 ? 0 : cost_of_pixel(p, p.small_channels, p.small);
 }
 
-/// Whether column taps meet other positions than their neighbours do: lines with padding that lie within a chunk.
-[[nodiscard]] constexpr bool has_borders(const problem& p) noexcept {
+/// Whether column taps of some chunk meet other positions than their neighbours do.
+[[nodiscard]] constexpr bool has_padding(const problem& p) noexcept {
     const shape::axis& a = p.axes[2];
-    return a.small <= chunk_positions && (a.pad_begin > 0 || a.window_end(a.small - 1) > a.large);
+    return a.pad_begin > 0 || a.window_end(a.small - 1) > a.large;
+}
+/// The same of every chunk: they hold whole lines.
+[[nodiscard]] constexpr bool has_borders(const problem& p) noexcept {
+    return p.axes[2].small <= chunk_positions && has_padding(p);
 }
 
 /// Rows are channels, of all column taps that meet the same positions.

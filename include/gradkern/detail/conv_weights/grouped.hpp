@@ -7,7 +7,7 @@
 //   taken      groups of 4 and 4 channels, or 8 and 8, where a vector holds that many (micro/tile_sizes.hpp: has_outer)
 //   gains      over depthwise, f32, one image, Sapphire Rapids, AVX-512, g++ 12 -O2, both forced by name:
 //              resnext50_g32_128 NXC 1.83 -> 0.46 ms, NCX 0.81 -> 0.45; over dense 2.77 -> 0.47 and 1.43 -> 0.47
-//   zoo        2 layers: resnext50_g32_128, resnext50_g32_256_s2. tap_lanes takes those of 8 and 8 without a stride
+//   zoo        2 layers: resnext50_g32_128, resnext50_g32_256_s2. tap_lanes takes most of 8 and 8
 //   delete     when depthwise packs no number more than once
 #pragma once
 

@@ -4,14 +4,15 @@
 //              rows s > pixel
 //   lanes      (column tap, l): a packed line is [column][l], so that a vector that begins at a pixel has the numbers of
 //              all its column taps side by side. Rows are channels s of the small side, each a number that is broadcast
-//   taken      where it costs less than the row that would be taken else (conv_weights/cost.hpp): groups of 2 to about 24 channels, and one
-//              group of up to some 40 channels on one side, whose sums are few
+//   taken      where it costs less than the row that would be taken else (conv_weights/cost.hpp): groups of few channels, up to about 58
+//              where panels of channels s leave lanes empty, and one group of few channels on one side, whose sums are few
 //   gains      over dense and grouped, f32, Sapphire Rapids, AVX-512, g++ 12 -O2, the layers of the zoo in NXC:
 //              regnetx_192_w12 11.8 -> 6.3 ms, regnety_256_g16 5.5 -> 3.4, resnext50_g32_256 9.1 -> 6.2, 1.56 in the
 //              mean of 10 layers (1.39 to 1.86)
 //              Layers of few channels drawn at random: 0.67 and 0.58 of the time of the rows that were taken before costs were cycles (66 of
 //              260 in NCX, 62 of 260 in NXC, 0.14 to 1.3; Emerald Rapids, AVX-512), 0.82 and 0.73 with AVX2
-//   zoo        19 layers: regnetx and regnety, resnext50_g32_256, transposed layers to 3 and 21 channels, vnet_5x5x5_16
+//   zoo        19 layers: regnetx and regnety, resnext50_g32_256 and _512, stems and first layers of 3 to 24 channels, layers to 3, 4 and 21
+//              channels, vnet_5x5x5_16
 //   delete     when dense tiles take several groups and all column taps
 #pragma once
 
@@ -73,12 +74,13 @@ namespace detail::conv_weights {
 [[nodiscard]] GRADKERN_COLD constexpr double cost_without_tap_lanes(const problem& p) noexcept {
     if (fits_grouped(p)) return cost_of_grouped(p);
     if (fits_depthwise(p) && is_depthwise_profitable(p)) return cost_of_depthwise(p);
-    if (fits_few_channels(p) && is_few_channels_profitable(p)) return cost_of_few_channels(p);
-    return cost_of_dense(p, is_swapping_windows_profitable(p));
+    const bool swaps = is_swapping_windows_profitable(p);
+    if (!swaps && fits_few_channels(p) && is_few_channels_profitable(p)) return cost_of_few_channels(p);
+    return cost_of_dense(p, swaps);
 }
 
-/// Whether it costs less. The sums of one group are those of one task, so that workers would share chunks: not where they are many. 1x1
-/// kernels use too seldom what is packed, and groups of four, which grouped takes, have too few rows.
+/// Whether it costs less. The sums of one group are those of one task, so that workers would share chunks: not where they are many. Nor 1x1
+/// kernels of one group, which use too seldom what is packed, nor groups of four, which grouped takes: they have too few rows.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_tap_lanes_profitable(const problem& p) noexcept {
     if (p.dot_bf16 || p.is_depthwise()) return false;
     const bool many_sums = make_tap_lanes(p, algorithm::tap_lanes).panel_sums() > target.weight_gradients.sums;

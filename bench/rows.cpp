@@ -1,0 +1,187 @@
+// What plans choose for convolutions that nobody tuned for: draws layers at random, forces each row of the table of paths in turn, and
+// prints the time of the chosen row over that of the fastest. The constants of target.cost were fitted to such layers.
+//
+//     bench_rows [SEED [LAYERS [few|dense|1x1|depthwise [WORST]]]]
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers.hpp"
+#include "timing.hpp"
+
+namespace gradkern_bench {
+namespace {
+
+using gradkern::algorithm;
+using gradkern_cases::convolution_case;
+
+/// Layers of one kind, of 0.3 to 800 MFLOP an image.
+class layer_source {
+public:
+    layer_source(unsigned seed, std::string kind) : random_(seed), kind_(std::move(kind)) {}
+
+    /// `name` must outlive the case.
+    convolution_case next(std::string& name) {
+        for (;;) {
+            std::int64_t in = channels();
+            std::int64_t out = channels();
+            std::int64_t groups = 1;
+            const std::size_t rank = random_() % 4 == 0 ? 1 : 2;
+            std::int64_t kernel = rank == 1 ? pick({3, 5, 7, 11, 15}) : pick({3, 3, 3, 5, 7, 9});
+            if (kind_ == "few") {
+                out = pick({1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48});
+                in = pick({1, 2, 3, 4, 8, 12, 16, 24, 32, 64, 128, 256});
+                if (random_() % 2 == 0) std::swap(in, out);
+                if (random_() % 3 == 0) {
+                    in = out = pick({2, 3, 4, 6, 8, 12, 16, 24, 32});
+                    groups = std::max<std::int64_t>(2, 128 / in);
+                }
+            } else if (kind_ == "1x1") {
+                kernel = 1;
+            } else if (kind_ == "depthwise") {
+                groups = in;
+                in = out = 1;
+            }
+            const std::int64_t stride = random_() % 5 == 0 ? 2 : 1;
+            const std::int64_t dilation = stride == 1 && random_() % 6 == 0 ? 2 : 1;
+            const std::int64_t size =
+                rank == 1 ? pick({50, 128, 500, 1000, 4000}) : pick({7, 14, 20, 28, 40, 56, 80, 112});
+            const double outputs = std::pow(static_cast<double>(size / stride), static_cast<double>(rank));
+            const double flops = 2.0 * static_cast<double>(in * out * groups) * outputs *
+                                 std::pow(static_cast<double>(kernel), static_cast<double>(rank));
+            const double numbers = static_cast<double>((in + out) * groups) * outputs;
+            if (flops < 3e5 || flops > 8e8 || numbers > 1e7) continue;
+            const auto batch = static_cast<std::int64_t>(std::clamp(1.5e8 / flops, 1.0, std::min(8.0, 1e7 / numbers)));
+            const auto text = [](std::int64_t v) { return std::to_string(v); };
+            name = std::to_string(rank) + "d_" + text(in) + "_" + text(out) + "_g" + text(groups) + "_k" +
+                   text(kernel) + "_s" + text(stride) + "_d" + text(dilation) + "_" + text(size) + "_n" + text(batch);
+            const auto all = [&](std::int64_t v) { return gradkern::extents::filled(rank, v); };
+            convolution_case c;
+            c.name = name;
+            c.batch = batch;
+            c.in_channels = in * groups;
+            c.out_channels = out * groups;
+            c.groups = groups;
+            c.size = all(size);
+            c.kernel = all(kernel);
+            c.strides = all(stride);
+            c.dilations = all(dilation);
+            c.pads_begin = c.pads_end = all(dilation * (kernel / 2));
+            return c;
+        }
+    }
+
+private:
+    std::int64_t pick(std::initializer_list<std::int64_t> values) {
+        return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random_() % values.size()));
+    }
+    std::int64_t channels() {
+        return pick({16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024});
+    }
+
+    std::mt19937 random_;
+    std::string kind_;
+};
+
+struct timed_row {
+    std::string name;
+    double seconds;
+};
+
+/// The shortest of some calls.
+double shortest(int calls, const layer<float>& l) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < calls; ++i) {
+        const double start = cpu_seconds();
+        static_cast<void>(l.run());
+        best = std::min(best, cpu_seconds() - start);
+    }
+    return best;
+}
+
+/// The rows that fit, the chosen one first, timed in turns. A row that takes three times as long as another is given up.
+std::vector<timed_row> time_rows(const convolution_case& c, role what, gradkern::data_format format) {
+    const auto row_of = [](const std::string& plan) {
+        const std::size_t first = plan.find(": ") + 2;
+        return plan.substr(first, plan.find(',') - first);
+    };
+    std::vector<std::unique_ptr<layer<float>>> layers;
+    std::vector<timed_row> rows;
+    for (int i = 0; i <= static_cast<int>(algorithm::dense_bf16); ++i) {
+        auto l = std::make_unique<layer<float>>();
+        l->options.algorithm = static_cast<algorithm>(i);
+        make_layer(*l, c, what, format);
+        if (!l->run) continue;
+        rows.push_back({row_of(l->plan), shortest(2, *l)});
+        layers.push_back(std::move(l));
+        if (layers.back()->out == layers.front()->out) continue;
+        std::fprintf(stderr, "%s: %s and %s differ in bits\n", layers.back()->name.c_str(), rows.front().name.c_str(),
+                     rows.back().name.c_str());
+        std::exit(1);
+    }
+    const auto fastest = [&] {
+        return std::min_element(rows.begin(), rows.end(),
+                                [](const timed_row& a, const timed_row& b) { return a.seconds < b.seconds; })
+            ->seconds;
+    };
+    for (int turn = 0; turn < 4; ++turn) {
+        const double least = fastest();
+        const int calls = std::max(2, static_cast<int>(0.003 / least));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (i > 0 && turn > 0 && rows[i].seconds > 3 * least) continue;
+            rows[i].seconds = std::min(rows[i].seconds, shortest(calls, *layers[i]));
+        }
+    }
+    return rows;
+}
+
+struct loss {
+    double ratio;
+    std::string text;
+};
+
+}  // namespace
+}  // namespace gradkern_bench
+
+int main(int argc, char** argv) {
+    using namespace gradkern_bench;
+    const unsigned seed = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1;
+    const int count = argc > 2 ? std::atoi(argv[2]) : 100;
+    const std::string kind = argc > 3 ? argv[3] : "few";
+    const std::size_t worst = argc > 4 ? static_cast<std::size_t>(std::atoi(argv[4])) : 5;
+    for (const role what : {role::forward, role::backward_data, role::backward_weights}) {
+        for (const gradkern::data_format format : {gradkern::data_format::ncx, gradkern::data_format::nxc}) {
+            layer_source source(seed, kind);  // the same layers for all
+            std::vector<loss> losses;
+            double sum = 0;
+            for (int i = 0; i < count; ++i) {
+                std::string name;
+                const convolution_case c = source.next(name);
+                const std::vector<timed_row> rows = time_rows(c, what, format);
+                double least = rows.front().seconds;
+                std::string text = name + ": " + rows.front().name + ";";
+                for (const timed_row& r : rows) {
+                    least = std::min(least, r.seconds);
+                    text += " " + r.name + " " + std::to_string(static_cast<int>(r.seconds * 1e6)) + " us";
+                }
+                losses.push_back({rows.front().seconds / least, text});
+                sum += std::log(losses.back().ratio);
+            }
+            std::sort(losses.begin(), losses.end(), [](const loss& a, const loss& b) { return a.ratio > b.ratio; });
+            std::printf("%s, %s, %s: %d layers, seed %u, chosen over fastest row %.3f in the mean\n", kind.c_str(),
+                        role_names[static_cast<int>(what)], format == gradkern::data_format::ncx ? "NCX" : "NXC", count,
+                        seed, count == 0 ? 1.0 : std::exp(sum / count));
+            for (std::size_t i = 0; i < std::min(worst, losses.size()); ++i)
+                std::printf("    %.2f %s\n", losses[i].ratio, losses[i].text.c_str());
+            std::fflush(stdout);
+        }
+    }
+}
