@@ -174,6 +174,8 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(layer{6, 64, 1, 129, 3, 2, 2}.backward(ncx)), "dense_packed");
     // Of several panels sixteen vectors of a line fit the buffer, however long it is.
     EXPECT_EQ(row_of(layer{12, 24, 1, 4096}.backward(ncx)), "narrow_output");
+    // Filters of images.
+    for (const data_format f : {ncx, nxc}) EXPECT_EQ(row_of(layer{1, 1, 1}.forward(f)), "depthwise_lines");
     // Groups of four: lanes hold pixels of long lines, and channels of short ones.
     EXPECT_EQ(row_of(layer{64, 64, 16, 4096}.forward(ncx)), "narrow_output");
     EXPECT_EQ(row_of(layer{64, 64, 16, 14}.forward(ncx)), "grouped");
