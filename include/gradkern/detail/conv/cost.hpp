@@ -30,7 +30,7 @@ struct conv_counts {
     for (std::size_t i = 0; i < 3; ++i) {
         const shape::axis& a = p.axes[i];
         const auto extent = static_cast<double>(p.extent(i));
-        n.terms *= static_cast<double>(a.small) * static_cast<double>(a.kernel) / std::max(extent, 1.0);
+        n.terms *= static_cast<double>(a.small) * static_cast<double>(a.kernel) / (extent > 1 ? extent : 1);
         if (!p.is_forward() && a.stride > 1) n.terms *= target.cost.phases;
         n.read_pixels *= static_cast<double>(read_extent(a, p.outputs));
         n.pixels *= extent;
@@ -108,7 +108,7 @@ struct conv_counts {
         column = n.lines * cost_of_line(p, n.terms, 1, p.are_lines() ? 0 : cost.moved_number);
     }
     // Of channels that are neighbours at least half a vector is transposed.
-    const double packed = p.are_lines() ? in_channels : std::max(in_channels, static_cast<double>(p.real.lanes) / 2);
+    const auto packed = static_cast<double>(p.are_lines() ? p.in_channels : std::max(p.in_channels, p.real.lanes / 2));
     return static_cast<double>(p.groups) *
            (tiles + static_cast<double>(single_columns) * column + n.read_pixels * packed * cost.moved_number);
 }

@@ -50,7 +50,8 @@ struct chunk_extent {
     const std::int64_t columns = std::clamp<std::int64_t>(p.axes[2].small, 1, chunk_positions);
     const double lines =
         static_cast<double>(p.batch) * static_cast<double>(p.axes[0].small) * static_cast<double>(p.axes[1].small);
-    const double each = std::clamp(lines, 1.0, static_cast<double>(chunk_positions / columns));
+    const auto most = static_cast<double>(chunk_positions / columns);
+    const double each = lines > most ? most : lines > 1 ? lines : 1;
     return {static_cast<double>(columns), static_cast<double>(columns) * each};
 }
 
