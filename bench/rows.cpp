@@ -7,11 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "layers.hpp"
@@ -96,15 +94,9 @@ struct timed_row {
     double seconds;
 };
 
-/// The shortest of some calls.
 double shortest(int calls, const layer<float>& l) {
-    double best = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < calls; ++i) {
-        const double start = cpu_seconds();
-        static_cast<void>(l.run());
-        best = std::min(best, cpu_seconds() - start);
-    }
-    return best;
+    return best_seconds(
+        calls, [&] { static_cast<void>(l.run()); }, 0);
 }
 
 /// The rows that fit, the chosen one first, timed in turns. A row that takes three times as long as another is given up.
@@ -120,7 +112,9 @@ std::vector<timed_row> time_rows(const convolution_case& c, role what, gradkern:
         l->options.algorithm = static_cast<algorithm>(i);
         make_layer(*l, c, what, format);
         if (!l->run) continue;
-        rows.push_back({row_of(l->plan), shortest(2, *l)});
+        const std::string name = row_of(l->plan);
+        if (!rows.empty() && name == rows.front().name) continue;
+        rows.push_back({name, shortest(2, *l)});
         layers.push_back(std::move(l));
         if (layers.back()->out == layers.front()->out) continue;
         std::fprintf(stderr, "%s: %s and %s differ in bits\n", layers.back()->name.c_str(), rows.front().name.c_str(),

@@ -15,12 +15,12 @@ inline double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// The shortest of several runs: at least `runs`, and as many as fit into a tenth of a second.
+/// The shortest of several runs: at least `runs`, and as many as fit into so many seconds.
 template <class Run>
-double best_seconds(int runs, const Run& run) {
+double best_seconds(int runs, const Run& run, double seconds_at_least = 0.1) {
     double best = std::numeric_limits<double>::infinity();
     double all = 0;
-    for (int i = 0; i < runs || all < 0.1; ++i) {
+    for (int i = 0; i < runs || all < seconds_at_least; ++i) {
         const double start = cpu_seconds();
         run();
         const double seconds = cpu_seconds() - start;

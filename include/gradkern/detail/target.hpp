@@ -117,8 +117,7 @@ struct step_costs {
     double packed_number = 16;          ///< packing a number of a pixel, in products
     std::int64_t packed_window = 144;   ///< taps of depthwise windows from which on packing pays
     std::int64_t transposed_value = 1;  ///< transposing a value of a 1x1 kernel's side, in vectors of products
-    double read_again =
-        8;  ///< a number of a chunk that another task reads, too, and often packs, in products of weight gradients
+    double read_again = 8;       ///< a number of a chunk that another task reads, too, in products of weight gradients
     double shared_number = 16;   ///< moving a partial sum to memory that workers share, or adding it up, in the same
     double weights_task = 4096;  ///< beginning a task of weight gradients, in their products
     double uneven_task = 0.1;    ///< of a task: how much longer the last one of a worker takes than others

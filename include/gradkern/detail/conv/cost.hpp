@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include <gradkern/detail/axes/span.hpp>
 #include <gradkern/detail/config.hpp>
-#include <gradkern/detail/conv/pixel_tile.hpp>
 #include <gradkern/detail/conv/problem.hpp>
 #include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/simd.hpp>
@@ -51,13 +51,13 @@ struct conv_counts {
     const conv_counts n = count_terms(p);
     const double moved = p.are_lines() ? target.cost.moved_number : 0;
     const std::int64_t width = panel_lanes(p.out_channels, false, p.real.lanes);
-    const auto panel = [&](std::int64_t lanes) {
+    double panels = 0;
+    for_each_part(p.out_channels, width, [&](std::int64_t lanes, std::int64_t count) {
         const std::int64_t rows = rows_at_most(lanes, p.real.lanes);
         const std::int64_t vectors = kernel_vectors(lanes, tile_vectors, p.real.lanes);
-        return cost_of_tile(p, n.terms, rows, vectors, moved) / static_cast<double>(rows);
-    };
-    const std::int64_t rest = p.out_channels % width;
-    const double panels = static_cast<double>(p.out_channels / width) * panel(width) + (rest == 0 ? 0 : panel(rest));
+        panels +=
+            static_cast<double>(count) * cost_of_tile(p, n.terms, rows, vectors, moved) / static_cast<double>(rows);
+    });
     return static_cast<double>(p.groups) *
            (n.pixels * panels + n.read_pixels * static_cast<double>(p.in_channels) * moved);
 }
@@ -69,15 +69,15 @@ struct conv_counts {
     const bool few = p.out_channels <= wide_tile_rows;
     const std::int64_t rows = few ? p.out_channels : tile_rows;
     const std::int64_t vectors = few ? wide_tile_vectors(static_cast<int>(rows)) : tile_vectors;
-    const std::int64_t all = shape::ceil_div(columns, p.real.lanes);
-    const auto panel = [&](std::int64_t channels) {
-        if (channels == 0) return 0.0;
+    double cycles = 0;
+    for_each_part(p.out_channels, rows, [&](std::int64_t channels, std::int64_t panels) {
         const std::int64_t kernel = few ? channels : kernel_rows(static_cast<int>(channels), 2);
-        const std::int64_t rest = all % vectors;
-        return static_cast<double>(all / vectors) * cost_of_tile(p, terms, kernel, vectors, result) +
-               (rest == 0 ? 0 : cost_of_tile(p, terms, kernel, rest, result));
-    };
-    return static_cast<double>(p.out_channels / rows) * panel(rows) + panel(p.out_channels % rows);
+        for_each_part(shape::ceil_div(columns, p.real.lanes), vectors, [&](std::int64_t wide, std::int64_t tiles) {
+            cycles +=
+                static_cast<double>(panels) * static_cast<double>(tiles) * cost_of_tile(p, terms, kernel, wide, result);
+        });
+    });
+    return cycles;
 }
 
 /// Pixels of a line in the lanes. A column at a border that reads other taps than its neighbours has its rows in the lanes, where there are

@@ -15,6 +15,7 @@
 #include <gradkern/detail/conv/weights.hpp>
 #include <gradkern/detail/micro/prefetch.hpp>
 #include <gradkern/detail/micro/register_tile.hpp>
+#include <gradkern/detail/micro/tile_sizes.hpp>
 #include <gradkern/detail/pack/panels.hpp>
 #include <gradkern/detail/pack/pixels.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -24,13 +25,9 @@
 GRADKERN_ISA_NAMESPACE_BEGIN
 namespace detail {
 
-/// Up to so many output channels share one wide tile.
-inline constexpr std::int64_t wide_tile_rows = 4;
 /// Rows of a panel at most.
 inline constexpr std::int64_t most_panel_rows = std::max<std::int64_t>(wide_tile_rows, tile_rows);
 
-/// The widest tile for a few rows, in vectors: a dozen accumulators, or eight, as many as a CPU has multiply-adds under way.
-[[nodiscard]] constexpr int wide_tile_vectors(int rows) noexcept { return rows <= 2 ? 8 / rows : 12 / rows; }
 /// Three rows, the channels of an image, whose lines often are so many vectors of 16: with registers for as many sums.
 inline constexpr int image_vectors = narrow_rows == 8 ? 7 : 4;
 

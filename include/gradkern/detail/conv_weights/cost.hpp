@@ -29,15 +29,13 @@ struct term_tiles {
                                                           std::int64_t lanes) noexcept {
     const std::int64_t width = panel_lanes(lanes, false, p.real.lanes);
     term_tiles sum;
-    const auto add = [&](std::int64_t used, std::int64_t panels) {
+    for_each_part(lanes, width, [&](std::int64_t used, std::int64_t panels) {
         const std::int64_t tiles = shape::ceil_div(rows, std::int64_t{rows_at_most(used, p.real.lanes)});
         const std::int64_t each = kernel_rows(static_cast<int>(shape::ceil_div(rows, tiles)), 2);
         const auto count = static_cast<double>(panels) * static_cast<double>(tiles);
         sum.tiles += count;
         sum.cycles += count * cycles_of_term(each, kernel_vectors(used, tile_vectors, p.real.lanes));
-    };
-    if (lanes >= width) add(width, lanes / width);
-    if (lanes % width != 0) add(lanes % width, 1);
+    });
     return sum;
 }
 

@@ -83,9 +83,10 @@ namespace detail::conv_weights {
 /// kernels of one group, which use too seldom what is packed, nor groups of four, which grouped takes: they have too few rows.
 [[nodiscard]] GRADKERN_COLD constexpr bool is_tap_lanes_profitable(const problem& p) noexcept {
     if (p.dot_bf16 || p.is_depthwise()) return false;
-    const bool many_sums = make_tap_lanes(p, algorithm::tap_lanes).panel_sums() > target.weight_gradients.sums;
-    if (p.groups == 1 ? p.taps() == 1 || many_sums : p.small_channels == 4 && fits_grouped(p)) return false;
-    return cost_of_tap_lanes(p) < cost_without_tap_lanes(p);
+    if (p.groups > 1 && p.small_channels == 4 && fits_grouped(p)) return false;
+    if (p.groups == 1 && p.taps() == 1) return false;
+    return cost_of_tap_lanes(p) < cost_without_tap_lanes(p) &&
+           (p.groups > 1 || make_tap_lanes(p, algorithm::tap_lanes).panel_sums() <= target.weight_gradients.sums);
 }
 
 /// Whether `count` numbers at `from`, and at each of the `lines` steps from there, are all finite.

@@ -139,6 +139,11 @@ template <operand A>
     return static_cast<int>(std::clamp<std::ptrdiff_t>((lanes_used + vector - 1) / vector, 1, most));
 }
 
+/// Where rows are output channels, up to so many of them share one wide tile.
+inline constexpr std::int64_t wide_tile_rows = 4;
+/// The widest tile for a few rows, in vectors: a dozen accumulators, or eight, as many as a CPU has multiply-adds under way.
+[[nodiscard]] constexpr int wide_tile_vectors(int rows) noexcept { return rows <= 2 ? 8 / rows : 12 / rows; }
+
 /// Cycles that a tile takes for a term, on a core that starts two multiply-adds of four cycles and two loads at a time: what the cost models
 /// of paths count.
 [[nodiscard]] constexpr double cycles_of_term(std::int64_t rows, std::int64_t vectors) noexcept {
@@ -159,12 +164,21 @@ template <operand A>
     return lanes_used == kernel_vectors(lanes_used, tile_vectors, vector) * vector;
 }
 
+/// Calls f(size, count) for the parts of `whole` that have `size` each: as many as there are, and what is left.
+template <class F>
+GRADKERN_ALWAYS_INLINE constexpr void for_each_part(std::ptrdiff_t whole, std::ptrdiff_t size, const F& f) noexcept {
+    if (whole >= size) f(size, whole / size);
+    if (whole % size != 0) f(whole % size, std::ptrdiff_t{1});
+}
+
 /// Vectors of the panels of `channels` where each panel has `width` lanes.
 [[nodiscard]] GRADKERN_NOINLINE constexpr std::ptrdiff_t panel_vectors(std::ptrdiff_t channels, std::ptrdiff_t width,
                                                                        std::ptrdiff_t vector = simd::lanes) noexcept {
-    const auto vectors = [&](std::ptrdiff_t lanes) { return kernel_vectors(lanes, tile_vectors, vector); };
-    const std::ptrdiff_t rest = channels % width;
-    return channels / width * vectors(width) + (rest == 0 ? 0 : vectors(rest));
+    std::ptrdiff_t vectors = 0;
+    for_each_part(channels, width, [&](std::ptrdiff_t lanes, std::ptrdiff_t panels) {
+        vectors += panels * kernel_vectors(lanes, tile_vectors, vector);
+    });
+    return vectors;
 }
 
 /// Lanes of the panels of `channels` where rows are broadcast: those of the widest tiles, or somewhat fewer, or those of narrow tiles, where the
