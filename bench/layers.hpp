@@ -45,7 +45,7 @@ using elements = std::vector<T, line_allocator<T>>;
 template <class T = float>
 struct layer {
     gradkern::executor_ref executor = {};  // of `run`; set it and the options before the layer is made
-    gradkern::plan_options options = {};   // of convolutions
+    gradkern::plan_options options = {};   // of the plan
     std::string name;
     double flops = 0;  // useful ones: taps inside
     double bytes = 0;  // tensors read once and written once
@@ -185,8 +185,9 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
     if (what == role::forward) {
         l.a = random_elements<T>(src, 1);
         l.out = random_elements<T>(dst, 3);
-        const auto plan = plan_max_pool<T>(src, attributes, dst, dst);
+        const auto plan = plan_max_pool<T>(src, attributes, dst, dst, l.options);
         attach(l, plan);
+        if (!plan) return;
         l.run = [&l, plan = *plan] {
             return plan.run(l.a.data(), l.out.data(), l.indices.data(), l.workspace, l.executor);
         };
@@ -195,17 +196,18 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
         l.a = random_elements<T>(src, 1);
         l.b = random_elements<T>(dst, 2);
         l.out = random_elements<T>(src, 3);
-        attach(l, plan_max_pool_backward<T>(src, dst, attributes, src));
+        attach(l, plan_max_pool_backward<T>(src, dst, attributes, src, l.options));
         l.reference = [=, &l] { return ref::max_pool_backward<T>(x(), {l.b.data(), dst}, attributes, dx()); };
     } else {
+        const auto plan = plan_max_pool_backward_from_indices<T>(dst, dst, indices_attributes, src, l.options);
+        attach(l, plan);
+        if (!plan) return;
         l.a = random_elements<T>(src, 1);
         l.out = random_elements<T>(dst, 3);
-        static_cast<void>(ref::max_pool<T>(x(), attributes, y(), indices()));
+        static_cast<void>(max_pool<T>(x(), attributes, y(), indices()));
         const auto source = std::make_shared<elements<T>>(std::move(l.a));
         l.a = random_elements<T>(dst, 2);
         l.out = random_elements<T>(src, 3);
-        const auto plan = plan_max_pool_backward_from_indices<T>(dst, dst, indices_attributes, src);
-        attach(l, plan);
         l.run = [&l, plan = *plan] {
             return plan.run(l.a.data(), l.indices.data(), l.out.data(), l.workspace, l.executor);
         };
@@ -230,15 +232,16 @@ void make_norm_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what,
     const auto x = [&l, src] { return tensor_view<const T>{l.a.data(), src}; };
     if (what == role::forward) {
         l.out = random_elements<T>(dst, 3);
-        attach(l, plan_lp_pool<T>(src, attributes, dst));
+        attach(l, plan_lp_pool<T>(src, attributes, dst, l.options));
         l.reference = [=, &l] { return ref::lp_pool<T>(x(), attributes, {l.out.data(), dst}); };
         l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.out.size());
         return;
     }
     l.out = random_elements<T>(src, 3);
     // the norms serve as their own gradients: one tensor less to hold
-    const auto plan = plan_lp_pool_backward<T>(src, dst, dst, attributes);
+    const auto plan = plan_lp_pool_backward<T>(src, dst, dst, attributes, {}, l.options);
     attach(l, plan);
+    if (!plan) return;
     l.run = [&l, plan = *plan] {
         return plan.run(l.a.data(), l.b.data(), l.b.data(), l.out.data(), l.workspace, l.executor);
     };
@@ -264,10 +267,10 @@ void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, grad
     const auto a = [&l, shape = forward ? src : dst] { return tensor_view<const T>{l.a.data(), shape}; };
     const auto out = [&l, shape = forward ? dst : src] { return tensor_view<T>{l.out.data(), shape}; };
     if (forward) {
-        attach(l, plan_avg_pool<T>(src, attributes, dst));
+        attach(l, plan_avg_pool<T>(src, attributes, dst, l.options));
         l.reference = [=] { return ref::avg_pool<T>(a(), attributes, out()); };
     } else {
-        attach(l, plan_avg_pool_backward<T>(dst, attributes, src));
+        attach(l, plan_avg_pool_backward<T>(dst, attributes, src, l.options));
         l.reference = [=] { return ref::avg_pool_backward<T>(a(), attributes, out()); };
     }
 }

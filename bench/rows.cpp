@@ -1,7 +1,7 @@
-// What plans choose for convolutions that nobody tuned for: draws layers at random, forces each row of the table of paths in turn, and
-// prints the time of the chosen row over that of the fastest. The constants of target.cost were fitted to such layers.
+// What plans choose for layers that nobody tuned for: draws convolutions or pools at random, forces each row of the table of paths in
+// turn, and prints the time of the chosen row over that of the fastest. The constants of target.cost were fitted to such layers.
 //
-//     bench_rows [SEED [LAYERS [few|dense|1x1|depthwise [WORST]]]]
+//     bench_rows [SEED [LAYERS [few|dense|1x1|depthwise|max|average [WORST]]]]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -20,11 +20,26 @@ namespace {
 
 using gradkern::algorithm;
 using gradkern_cases::convolution_case;
+using gradkern_cases::pool_case;
 
-/// Layers of one kind, of 0.3 to 800 MFLOP an image.
-class layer_source {
+/// Draws one of the numbers of a list.
+class random_choice {
 public:
-    layer_source(unsigned seed, std::string kind) : random_(seed), kind_(std::move(kind)) {}
+    explicit random_choice(unsigned seed) : random_(seed) {}
+    std::int64_t operator()(std::initializer_list<std::int64_t> values) {
+        return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random_() % values.size()));
+    }
+    /// Whether a die of `sides` shows one of them.
+    bool one_of(unsigned sides) { return random_() % sides == 0; }
+
+private:
+    std::mt19937 random_;
+};
+
+/// Convolutions of one kind, of 0.3 to 800 MFLOP an image.
+class convolution_source {
+public:
+    convolution_source(unsigned seed, std::string kind) : pick(seed), kind_(std::move(kind)) {}
 
     /// `name` must outlive the case.
     convolution_case next(std::string& name) {
@@ -32,13 +47,13 @@ public:
             std::int64_t in = channels();
             std::int64_t out = channels();
             std::int64_t groups = 1;
-            const std::size_t rank = random_() % 4 == 0 ? 1 : 2;
+            const std::size_t rank = pick.one_of(4) ? 1 : 2;
             std::int64_t kernel = rank == 1 ? pick({3, 5, 7, 11, 15}) : pick({3, 3, 3, 5, 7, 9});
             if (kind_ == "few") {
                 out = pick({1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48});
                 in = pick({1, 2, 3, 4, 8, 12, 16, 24, 32, 64, 128, 256});
-                if (random_() % 2 == 0) std::swap(in, out);
-                if (random_() % 3 == 0) {
+                if (pick.one_of(2)) std::swap(in, out);
+                if (pick.one_of(3)) {
                     in = out = pick({2, 3, 4, 6, 8, 12, 16, 24, 32});
                     groups = std::max<std::int64_t>(2, 128 / in);
                 }
@@ -48,8 +63,8 @@ public:
                 groups = in;
                 in = out = 1;
             }
-            const std::int64_t stride = random_() % 5 == 0 ? 2 : 1;
-            const std::int64_t dilation = stride == 1 && random_() % 6 == 0 ? 2 : 1;
+            const std::int64_t stride = pick.one_of(5) ? 2 : 1;
+            const std::int64_t dilation = stride == 1 && pick.one_of(6) ? 2 : 1;
             const std::int64_t size =
                 rank == 1 ? pick({50, 128, 500, 1000, 4000}) : pick({7, 14, 20, 28, 40, 56, 80, 112});
             const double outputs = std::pow(static_cast<double>(size / stride), static_cast<double>(rank));
@@ -78,15 +93,45 @@ public:
     }
 
 private:
-    std::int64_t pick(std::initializer_list<std::int64_t> values) {
-        return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random_() % values.size()));
-    }
     std::int64_t channels() {
         return pick({16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024});
     }
 
-    std::mt19937 random_;
+    random_choice pick;
     std::string kind_;
+};
+
+/// Max or average pools of 1-D to 3-D, of up to four million numbers.
+class pool_source {
+public:
+    pool_source(unsigned seed, bool maximum) : pick(seed), maximum_(maximum) {}
+
+    /// `name` must outlive the case.
+    pool_case next(std::string& name) {
+        for (;;) {
+            const std::size_t rank = pick.one_of(6) ? 1 : pick.one_of(6) ? 3 : 2;
+            const std::int64_t channels = pick({1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024});
+            const std::int64_t kernel = pick({2, 2, 3, 3, 3, 4, 5, 7, 13});
+            const std::int64_t stride = pick({1, 2, kernel});
+            const std::int64_t size = rank == 1   ? pick({64, 500, 2000, 8000})
+                                      : rank == 3 ? pick({8, 14, 28})
+                                                  : pick({7, 8, 13, 14, 16, 24, 28, 35, 56, 112});
+            const std::int64_t pad = kernel % 2 == 1 && pick.one_of(2) ? kernel / 2 : 0;
+            const double numbers =
+                static_cast<double>(channels) * std::pow(static_cast<double>(size), static_cast<double>(rank));
+            if (kernel > size || stride > kernel || numbers > 4e6) continue;
+            const auto batch = static_cast<std::int64_t>(std::clamp(1.2e6 / numbers, 1.0, 16.0));
+            name = std::to_string(rank) + "d_c" + std::to_string(channels) + "_k" + std::to_string(kernel) + "_s" +
+                   std::to_string(stride) + "_p" + std::to_string(pad) + "_" + std::to_string(size) + "_n" +
+                   std::to_string(batch);
+            return gradkern_cases::same_axes(name, maximum_, batch, channels, gradkern::extents::filled(rank, size),
+                                             kernel, stride, pad, pick.one_of(2));
+        }
+    }
+
+private:
+    random_choice pick;
+    bool maximum_;
 };
 
 struct timed_row {
@@ -100,14 +145,15 @@ double shortest(int calls, const layer<float>& l) {
 }
 
 /// The rows that fit, the chosen one first, timed in turns. A row that takes three times as long as another is given up.
-std::vector<timed_row> time_rows(const convolution_case& c, role what, gradkern::data_format format) {
+template <class Case>
+std::vector<timed_row> time_rows(const Case& c, role what, gradkern::data_format format) {
     const auto row_of = [](const std::string& plan) {
         const std::size_t first = plan.find(": ") + 2;
         return plan.substr(first, plan.find(',') - first);
     };
     std::vector<std::unique_ptr<layer<float>>> layers;
     std::vector<timed_row> rows;
-    for (int i = 0; i <= static_cast<int>(algorithm::dense_bf16); ++i) {
+    for (int i = 0; i <= static_cast<int>(gradkern::last_algorithm); ++i) {
         auto l = std::make_unique<layer<float>>();
         l->options.algorithm = static_cast<algorithm>(i);
         make_layer(*l, c, what, format);
@@ -142,6 +188,36 @@ struct loss {
     std::string text;
 };
 
+/// Prints the mean and the worst layers of one operator in both layouts.
+template <class Source>
+void compare_rows(const Source& source, role what, const std::string& kind, int count, std::size_t worst) {
+    for (const gradkern::data_format format : {gradkern::data_format::ncx, gradkern::data_format::nxc}) {
+        Source layers = source;  // the same for all
+        std::vector<loss> losses;
+        double sum = 0;
+        for (int i = 0; i < count; ++i) {
+            std::string name;
+            const auto c = layers.next(name);
+            const std::vector<timed_row> rows = time_rows(c, what, format);
+            double least = rows.front().seconds;
+            std::string text = name + ": " + rows.front().name + ";";
+            for (const timed_row& r : rows) {
+                least = std::min(least, r.seconds);
+                text += " " + r.name + " " + std::to_string(static_cast<int>(r.seconds * 1e6)) + " us";
+            }
+            losses.push_back({rows.front().seconds / least, text});
+            sum += std::log(losses.back().ratio);
+        }
+        std::sort(losses.begin(), losses.end(), [](const loss& a, const loss& b) { return a.ratio > b.ratio; });
+        std::printf("%s, %s, %s: %d layers, chosen over fastest row %.3f in the mean\n", kind.c_str(),
+                    role_names[static_cast<int>(what)], format == gradkern::data_format::ncx ? "NCX" : "NXC", count,
+                    count == 0 ? 1.0 : std::exp(sum / count));
+        for (std::size_t i = 0; i < std::min(worst, losses.size()); ++i)
+            std::printf("    %.2f %s\n", losses[i].ratio, losses[i].text.c_str());
+        std::fflush(stdout);
+    }
+}
+
 }  // namespace
 }  // namespace gradkern_bench
 
@@ -151,31 +227,15 @@ int main(int argc, char** argv) {
     const int count = argc > 2 ? std::atoi(argv[2]) : 100;
     const std::string kind = argc > 3 ? argv[3] : "few";
     const std::size_t worst = argc > 4 ? static_cast<std::size_t>(std::atoi(argv[4])) : 5;
-    for (const role what : {role::forward, role::backward_data, role::backward_weights}) {
-        for (const gradkern::data_format format : {gradkern::data_format::ncx, gradkern::data_format::nxc}) {
-            layer_source source(seed, kind);  // the same layers for all
-            std::vector<loss> losses;
-            double sum = 0;
-            for (int i = 0; i < count; ++i) {
-                std::string name;
-                const convolution_case c = source.next(name);
-                const std::vector<timed_row> rows = time_rows(c, what, format);
-                double least = rows.front().seconds;
-                std::string text = name + ": " + rows.front().name + ";";
-                for (const timed_row& r : rows) {
-                    least = std::min(least, r.seconds);
-                    text += " " + r.name + " " + std::to_string(static_cast<int>(r.seconds * 1e6)) + " us";
-                }
-                losses.push_back({rows.front().seconds / least, text});
-                sum += std::log(losses.back().ratio);
-            }
-            std::sort(losses.begin(), losses.end(), [](const loss& a, const loss& b) { return a.ratio > b.ratio; });
-            std::printf("%s, %s, %s: %d layers, seed %u, chosen over fastest row %.3f in the mean\n", kind.c_str(),
-                        role_names[static_cast<int>(what)], format == gradkern::data_format::ncx ? "NCX" : "NXC", count,
-                        seed, count == 0 ? 1.0 : std::exp(sum / count));
-            for (std::size_t i = 0; i < std::min(worst, losses.size()); ++i)
-                std::printf("    %.2f %s\n", losses[i].ratio, losses[i].text.c_str());
-            std::fflush(stdout);
-        }
+    const bool maximum = kind == "max";
+    if (maximum || kind == "average") {
+        const pool_source pools(seed, maximum);
+        compare_rows(pools, role::forward, kind, count, worst);
+        compare_rows(pools, role::backward_data, kind, count, worst);
+        if (maximum) compare_rows(pools, role::backward_from_indices, kind, count, worst);
+        return 0;
     }
+    const convolution_source convolutions(seed, kind);
+    for (const role what : {role::forward, role::backward_data, role::backward_weights})
+        compare_rows(convolutions, what, kind, count, worst);
 }

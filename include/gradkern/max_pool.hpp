@@ -50,6 +50,15 @@ public:
         return workspace_for(w.slice_bytes, std::min(std::int64_t{workers}, w.boxes_of(workers).count() * w.panels));
     }
 
+    /// Gives up scratch that only saves time: for calls whose workspace is on the stack.
+    void drop_optional_scratch() noexcept {
+        with_plan(paths_, [&](const auto& path) {
+            auto smaller = path;
+            smaller.drop_rows();
+            paths_ = smaller;
+        });
+    }
+
 protected:
     std::size_t describe_as(std::string_view op, std::span<char> text) const noexcept {
         const max_pool::maxima_plan& w = windows();

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include <gradkern/max_pool.hpp>
 
@@ -49,6 +50,7 @@ max_pool_attributes window(const extents& kernel, const extents& strides, data_f
 }
 const pool nxc{{2, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc)};
 const pool ncx{{2, 20, 9, 9}, window({3, 3}, {2, 2}, data_format::ncx)};
+const pool long_lines{{2, 9, 64, 16}, window({3, 3}, {2, 2}, data_format::nxc)};
 const pool line_ncx{{2, 20, 30}, window({3}, {2}, data_format::ncx)};
 const pool dilated{{2, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc, {2, 2})};
 const pool many_windows{{2, 20, 20, 20}, window({9, 9}, {1, 1}, data_format::nxc)};
@@ -82,12 +84,13 @@ std::string backward_fit(algorithm row, const pool& p) { return fit_of(row, p.ba
 constexpr std::string_view no_fit = "this algorithm does not fit the problem";
 constexpr std::string_view no_row = "this operator has no such algorithm";
 
-TEST(max_pool_select, automatic_takes_the_first_row_that_fits) {
+TEST(max_pool_select, automatic_takes_the_first_row_that_fits_and_is_profitable) {
     EXPECT_EQ(forward_path(nxc), "windows");
     EXPECT_EQ(forward_path(ncx), "windows_packed");
     EXPECT_EQ(forward_path(huge_window), "windows_strided");
     EXPECT_EQ(forward_path(huge_plane), "windows_strided");
-    EXPECT_EQ(backward_path(nxc), "gather_form");
+    EXPECT_EQ(backward_path(long_lines), "gather_form");
+    EXPECT_EQ(backward_path(nxc), "scatter_form");  // gather_form fits, but lines are short
     EXPECT_EQ(backward_path(many_windows), "scatter_form");
     EXPECT_EQ(backward_path(dilated), "scatter_form");
     EXPECT_EQ(backward_path(line_ncx), "scatter_form_packed");
@@ -190,6 +193,25 @@ TEST(max_pool_select, large_overlapping_windows_are_separable) {
     };
     EXPECT_TRUE(is_separable({5, 5}));
     EXPECT_FALSE(is_separable({3, 3}));
+}
+
+// A call without a workspace has no room for maxima of rows, but does without them before it takes the least scratch.
+TEST(max_pool_select, calls_without_a_workspace_compare_windows_whole) {
+    const pool p{{1, 40, 40, 64}, window({9, 9}, {1, 1}, data_format::nxc)};
+    auto plan = *p.forward();
+    ASSERT_GT(plan.workspace_bytes(), detail::call_workspace);
+    plan.drop_optional_scratch();
+    EXPECT_LE(plan.workspace_bytes(), detail::call_workspace);
+
+    std::vector<float> src(40 * 40 * 64);
+    for (std::size_t i = 0; i < src.size(); ++i) src[i] = static_cast<float>(i * 7919 % 1009);
+    std::vector<float> planned(32 * 32 * 64, -1.0F);
+    std::vector<float> called(planned.size(), -2.0F);
+    const auto fast = gk::plan_max_pool<float>(p.src, p.attributes);
+    std::vector<std::byte> workspace(fast->workspace_bytes());
+    ASSERT_TRUE(fast->run(src.data(), planned.data(), nullptr, workspace));
+    ASSERT_TRUE(gk::max_pool<float>({src.data(), p.src}, p.attributes, {called.data(), p.dst()}));
+    EXPECT_EQ(planned, called);
 }
 
 // In NXC panels of one box share lines of the cache: there are as many boxes as workers.

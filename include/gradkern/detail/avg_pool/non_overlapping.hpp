@@ -3,7 +3,7 @@
 //
 //     loops         task > item > row, or rows that read the same: (vertical) row read > block; window > its columns
 //     lanes         channels where those are neighbours, else columns
-//     taken when    windows of a gradient do not overlap along the columns, and channels that lie on the lines fill half a vector
+//     taken when    windows of a gradient do not overlap along the columns, and channels that lie on the lines fill more than half a vector
 //     gain          over lines: global pools of 32 x 1280 x 7x7 NXC 2800 -> 297 us, NCX 8240 -> 318 us, 2x2 s2 of 3 x 256 x 56x56 NXC
 //                   525 -> 419 us. Channels stored to all rows that read the same at once: 596 -> 468 us of the latter, 576 -> 303 us
 //                   of global pools (Sapphire Rapids, one core, g++ 12 -O2, f32, both forced by `algorithm`)
@@ -47,7 +47,7 @@ struct non_overlapping_plan : segment_plan {
 /// fewer than four, and so are channels that lines transpose. (Least scratch is the same on all CPUs.)
 [[nodiscard]] constexpr bool non_overlapping_is_profitable(const problem& p) noexcept {
     const std::int64_t lanes = p.real.lanes;
-    const std::int64_t enough = p.elements == element_kind::sums ? std::min<std::int64_t>(8, lanes) : lanes;
+    const std::int64_t enough = p.elements == element_kind::sums ? std::min<std::int64_t>(9, lanes) : lanes;
     if (p.scratch == scratch_use::least) return true;
     return p.inner == 1 ? !is_profitable_to_transpose(p) : p.inner >= enough || p.axes[2].small < 4;
 }

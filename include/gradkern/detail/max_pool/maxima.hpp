@@ -81,6 +81,11 @@ struct maxima_plan : tensors {
               p.real.in_memory_of(p.scratch == scratch_use::least ? max_least / 4 : max_results) / width, 1,
               p.axes[2].small)) {}
 
+    /// Compares windows whole: maxima of rows come last in scratch.
+    constexpr void drop_rows() noexcept {
+        if (at_rows != 0) slice_bytes = at_rows;
+        at_rows = 0;
+    }
     [[nodiscard]] constexpr std::int64_t tasks() const noexcept { return boxes.count() * panels; }
     /// The boxes of so many workers. In NXC panels of one box share lines of the cache: a box is work for one.
     [[nodiscard]] constexpr box_grid boxes_of(std::int64_t workers) const noexcept {
@@ -148,14 +153,7 @@ constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout 
     if (scratch == scratch_use::fast && w.access != window_access::strided && w.axes[0].kernel <= max_rows / kernel &&
         saves_comparisons(w.axes[1], w.axes[2]) && w.columns == w.axes[2].small) {
         const std::int64_t floats = 2 * w.axes[0].kernel * kernel * w.columns * w.panel_width;
-        slice_layout with_rows = slice;
-        const std::int64_t at_rows = with_rows.reserve(floats, w.real.bytes);
-        // A plan that fits the workspace on the stack must fit it with these rows, too.
-        const bool same_call = slice.bytes() > stack_slice || with_rows.bytes() <= stack_slice;
-        if (floats <= w.real.in_memory_of(2 * max_scratch) && same_call) {
-            w.at_rows = at_rows;
-            slice = with_rows;
-        }
+        if (floats <= w.real.in_memory_of(2 * max_scratch)) w.at_rows = slice.reserve(floats, w.real.bytes);
     }
     w.slice_bytes = slice.bytes();
 }

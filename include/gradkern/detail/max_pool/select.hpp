@@ -31,7 +31,7 @@ inline constexpr std::array<path<problem, plan>, 3> paths{{
 }};
 
 inline constexpr std::array<path<problem, backward_plan>, 4> backward_paths{{
-    {algorithm::gather_form, fits_gather_form, always, make_as<backward_plan, make_gather_form>},
+    {algorithm::gather_form, fits_gather_form, gather_form_is_profitable, make_as<backward_plan, make_gather_form>},
     {algorithm::scatter_form, fits_scatter_form, always, make_as<backward_plan, make_scatter_form>},
     {algorithm::scatter_form_packed, fits_scatter_form_packed, always, make_as<backward_plan, make_scatter_form>},
     {algorithm::scatter_form_strided, always, always, make_as<backward_plan, make_scatter_form>},

@@ -2,8 +2,7 @@
 // of windows with the same inside taps > taps. Lanes hold channels. The rows differ in window_access:
 //
 // windows          vectors of neighbouring channels of the tensor. Taken when channels are neighbours: 20 of the zoo, all NXC.
-//                  Known loss: sppf_max9, 0.52 (AVX-512): maxima of rows would not fit the stack beside panels that wide. Whole
-//                  pixels of more than 128 channels, AVX2, Zen 3: 0.4 to 0.9 of the time of panels of 128 (nine layers).
+//                  Whole pixels of more than 128 channels, AVX2, Zen 3: 0.4 to 0.9 of the time of panels of 128 (nine layers).
 // windows_packed   what a box reads is packed. Taken when channels lie apart: 20 of the zoo, all NCX. 1.46 of the time of windows
 //                  (AVX-512), 1.41 (AVX2): means over the zoo, both forced, Sapphire Rapids, g++ 12.
 // windows_strided  element by element, 9 to 11 times the time. For windows too large for scratch, or planes for 30 bits: no zoo.

@@ -88,6 +88,12 @@ template <class Run>
 /// least one always does.
 template <bool always, class Plan, class Make>
 [[nodiscard]] bool fit_stack(Plan& plan, plan_options options, const Make& make) noexcept {
+    if (auto smaller = *plan; plan->workspace_bytes() > call_workspace) {
+        if constexpr (requires { smaller.drop_optional_scratch(); }) {
+            smaller.drop_optional_scratch();
+            plan = smaller;
+        }
+    }
     const bool fits = plan->workspace_bytes() <= call_workspace;
     if ((always && fits) || plan->workspace_bytes() == 0) return true;
     if constexpr (requires { plan->is_small(); }) {
