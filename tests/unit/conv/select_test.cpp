@@ -146,6 +146,12 @@ TEST(conv_select, typical_layers_take_their_rows) {
     EXPECT_EQ(row_of(layer{64, 256, 1}.forward(ncx)), "dense_packed");
     EXPECT_EQ(row_of(depthwise.forward(nxc)), detail::most_sliding_rows > 8 ? "depthwise_sliding" : "depthwise");
     EXPECT_EQ(row_of(wide_depthwise.backward(nxc)), "depthwise_sliding");
+    gk::convolution_attributes line;
+    line.strides = line.dilations = {1};
+    line.pads_begin = line.pads_end = {1};
+    line.groups = 64;
+    EXPECT_EQ(row_of(gk::plan_convolution<float>({1, 500, 64}, {3, 1, 64}, {}, line)),
+              "depthwise");  // a window of three taps alone
     EXPECT_EQ(row_of(depthwise.forward(ncx)), "depthwise_lines");
     EXPECT_EQ(row_of(depthwise.backward<gk::bfloat16>(ncx)), "depthwise_lines");
     EXPECT_EQ(row_of(fours.forward(nxc)), "grouped");
@@ -163,7 +169,9 @@ TEST(conv_select, typical_layers_take_their_rows) {
         EXPECT_EQ(row_of(layer{outputs, 512, 1, 28}.backward(ncx)), "narrow_output") << outputs;
     }
     EXPECT_EQ(row_of(layer{20, 32, 1, 32, 3, 2}.backward(ncx)), "dense_packed");
-    // Tall windows of many channels: a block would hold less than two vectors of a line.
+    // Tall windows of many channels: a block would hold less than two vectors of a line. Also where lanes of channels would be empty.
+    EXPECT_EQ(row_of(layer{256, 3, 1, 80, 9, 1, 2}.forward(ncx)), "dense_packed");
+    EXPECT_EQ(row_of(layer{256, 3, 1, 80, 5}.forward(ncx)), "narrow_output");
     EXPECT_EQ(row_of(layer{1, 512, 1, 28, 7}.backward(ncx)), "dense_packed");
     EXPECT_EQ(row_of(layer{6, 256, 1, 28, 15}.backward(ncx)), "dense_packed");
     // Strides above the kernel leave phases without taps. A plan must not walk through them.
