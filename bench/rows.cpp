@@ -29,8 +29,8 @@ public:
     std::int64_t operator()(std::initializer_list<std::int64_t> values) {
         return *std::next(values.begin(), static_cast<std::ptrdiff_t>(random_() % values.size()));
     }
-    /// Whether a die of `sides` shows one of them.
-    bool one_of(unsigned sides) { return random_() % sides == 0; }
+    /// True once in `draws` draws, in the mean.
+    bool once_in(unsigned draws) { return random_() % draws == 0; }
 
 private:
     std::mt19937 random_;
@@ -39,7 +39,7 @@ private:
 /// Convolutions of one kind, of 0.3 to 800 MFLOP an image.
 class convolution_source {
 public:
-    convolution_source(unsigned seed, std::string kind) : pick(seed), kind_(std::move(kind)) {}
+    convolution_source(unsigned seed, std::string kind) : pick_(seed), kind_(std::move(kind)) {}
 
     /// `name` must outlive the case.
     convolution_case next(std::string& name) {
@@ -47,14 +47,14 @@ public:
             std::int64_t in = channels();
             std::int64_t out = channels();
             std::int64_t groups = 1;
-            const std::size_t rank = pick.one_of(4) ? 1 : 2;
-            std::int64_t kernel = rank == 1 ? pick({3, 5, 7, 11, 15}) : pick({3, 3, 3, 5, 7, 9});
+            const std::size_t rank = pick_.once_in(4) ? 1 : 2;
+            std::int64_t kernel = rank == 1 ? pick_({3, 5, 7, 11, 15}) : pick_({3, 3, 3, 5, 7, 9});
             if (kind_ == "few") {
-                out = pick({1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48});
-                in = pick({1, 2, 3, 4, 8, 12, 16, 24, 32, 64, 128, 256});
-                if (pick.one_of(2)) std::swap(in, out);
-                if (pick.one_of(3)) {
-                    in = out = pick({2, 3, 4, 6, 8, 12, 16, 24, 32});
+                out = pick_({1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48});
+                in = pick_({1, 2, 3, 4, 8, 12, 16, 24, 32, 64, 128, 256});
+                if (pick_.once_in(2)) std::swap(in, out);
+                if (pick_.once_in(3)) {
+                    in = out = pick_({2, 3, 4, 6, 8, 12, 16, 24, 32});
                     groups = std::max<std::int64_t>(2, 128 / in);
                 }
             } else if (kind_ == "1x1") {
@@ -63,10 +63,10 @@ public:
                 groups = in;
                 in = out = 1;
             }
-            const std::int64_t stride = pick.one_of(5) ? 2 : 1;
-            const std::int64_t dilation = stride == 1 && pick.one_of(6) ? 2 : 1;
+            const std::int64_t stride = pick_.once_in(5) ? 2 : 1;
+            const std::int64_t dilation = stride == 1 && pick_.once_in(6) ? 2 : 1;
             const std::int64_t size =
-                rank == 1 ? pick({50, 128, 500, 1000, 4000}) : pick({7, 14, 20, 28, 40, 56, 80, 112});
+                rank == 1 ? pick_({50, 128, 500, 1000, 4000}) : pick_({7, 14, 20, 28, 40, 56, 80, 112});
             const double outputs = std::pow(static_cast<double>(size / stride), static_cast<double>(rank));
             const double flops = 2.0 * static_cast<double>(in * out * groups) * outputs *
                                  std::pow(static_cast<double>(kernel), static_cast<double>(rank));
@@ -94,29 +94,29 @@ public:
 
 private:
     std::int64_t channels() {
-        return pick({16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024});
+        return pick_({16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024});
     }
 
-    random_choice pick;
+    random_choice pick_;
     std::string kind_;
 };
 
 /// Max or average pools of 1-D to 3-D, of up to four million numbers.
 class pool_source {
 public:
-    pool_source(unsigned seed, bool maximum) : pick(seed), maximum_(maximum) {}
+    pool_source(unsigned seed, bool maximum) : pick_(seed), maximum_(maximum) {}
 
     /// `name` must outlive the case.
     pool_case next(std::string& name) {
         for (;;) {
-            const std::size_t rank = pick.one_of(6) ? 1 : pick.one_of(6) ? 3 : 2;
-            const std::int64_t channels = pick({1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024});
-            const std::int64_t kernel = pick({2, 2, 3, 3, 3, 4, 5, 7, 13});
-            const std::int64_t stride = pick({1, 2, kernel});
-            const std::int64_t size = rank == 1   ? pick({64, 500, 2000, 8000})
-                                      : rank == 3 ? pick({8, 14, 28})
-                                                  : pick({7, 8, 13, 14, 16, 24, 28, 35, 56, 112});
-            const std::int64_t pad = kernel % 2 == 1 && pick.one_of(2) ? kernel / 2 : 0;
+            const std::size_t rank = pick_.once_in(6) ? 1 : pick_.once_in(6) ? 3 : 2;
+            const std::int64_t channels = pick_({1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024});
+            const std::int64_t kernel = pick_({2, 2, 3, 3, 3, 4, 5, 7, 13});
+            const std::int64_t stride = pick_({1, 2, kernel});
+            const std::int64_t size = rank == 1   ? pick_({64, 500, 2000, 8000})
+                                      : rank == 3 ? pick_({8, 14, 28})
+                                                  : pick_({7, 8, 13, 14, 16, 24, 28, 35, 56, 112});
+            const std::int64_t pad = kernel % 2 == 1 && pick_.once_in(2) ? kernel / 2 : 0;
             const double numbers =
                 static_cast<double>(channels) * std::pow(static_cast<double>(size), static_cast<double>(rank));
             if (kernel > size || stride > kernel || numbers > 4e6) continue;
@@ -125,12 +125,12 @@ public:
                    std::to_string(stride) + "_p" + std::to_string(pad) + "_" + std::to_string(size) + "_n" +
                    std::to_string(batch);
             return gradkern_cases::same_axes(name, maximum_, batch, channels, gradkern::extents::filled(rank, size),
-                                             kernel, stride, pad, pick.one_of(2));
+                                             kernel, stride, pad, pick_.once_in(2));
         }
     }
 
 private:
-    random_choice pick;
+    random_choice pick_;
     bool maximum_;
 };
 
@@ -190,7 +190,8 @@ struct loss {
 
 /// Prints the mean and the worst layers of one operator in both layouts.
 template <class Source>
-void compare_rows(const Source& source, role what, const std::string& kind, int count, std::size_t worst) {
+void compare_rows(const Source& source, role what, const std::string& kind, unsigned seed, int count,
+                  std::size_t worst) {
     for (const gradkern::data_format format : {gradkern::data_format::ncx, gradkern::data_format::nxc}) {
         Source layers = source;  // the same for all
         std::vector<loss> losses;
@@ -209,9 +210,9 @@ void compare_rows(const Source& source, role what, const std::string& kind, int 
             sum += std::log(losses.back().ratio);
         }
         std::sort(losses.begin(), losses.end(), [](const loss& a, const loss& b) { return a.ratio > b.ratio; });
-        std::printf("%s, %s, %s: %d layers, chosen over fastest row %.3f in the mean\n", kind.c_str(),
+        std::printf("%s, %s, %s: %d layers, seed %u, chosen over fastest row %.3f in the mean\n", kind.c_str(),
                     role_names[static_cast<int>(what)], format == gradkern::data_format::ncx ? "NCX" : "NXC", count,
-                    count == 0 ? 1.0 : std::exp(sum / count));
+                    seed, count == 0 ? 1.0 : std::exp(sum / count));
         for (std::size_t i = 0; i < std::min(worst, losses.size()); ++i)
             std::printf("    %.2f %s\n", losses[i].ratio, losses[i].text.c_str());
         std::fflush(stdout);
@@ -230,12 +231,12 @@ int main(int argc, char** argv) {
     const bool maximum = kind == "max";
     if (maximum || kind == "average") {
         const pool_source pools(seed, maximum);
-        compare_rows(pools, role::forward, kind, count, worst);
-        compare_rows(pools, role::backward_data, kind, count, worst);
-        if (maximum) compare_rows(pools, role::backward_from_indices, kind, count, worst);
+        compare_rows(pools, role::forward, kind, seed, count, worst);
+        compare_rows(pools, role::backward_data, kind, seed, count, worst);
+        if (maximum) compare_rows(pools, role::backward_from_indices, kind, seed, count, worst);
         return 0;
     }
     const convolution_source convolutions(seed, kind);
     for (const role what : {role::forward, role::backward_data, role::backward_weights})
-        compare_rows(convolutions, what, kind, count, worst);
+        compare_rows(convolutions, what, kind, seed, count, worst);
 }

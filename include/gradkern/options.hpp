@@ -140,7 +140,7 @@ enum class scratch_use : std::uint8_t {
     /// Little for large problems: pools of any size need at most 40 KiB for each worker (except
     /// max_pool_backward_from_indices). Small problems may need more than with `fast`, and some plans take many times as
     /// long. Which algorithm of the operator is named is ignored. With dot products of bf16 it is the same as `fast`. Calls
-    /// without a workspace use it
+    /// without a workspace use it where the fast plan does not fit the stack, even without scratch that only saves time
     least
 };
 /// The accepted words, as an error lists them.

@@ -92,6 +92,9 @@ struct pool_panels {
     std::int64_t channels = 128;           ///< of a panel; forms with a number of their own may take more:
     std::int64_t compared_channels = 128;  ///< forward, at most
     std::int64_t gathered_channels = 128;  ///< of the gather form, at most: it keeps the maxima of some lines
+    /// Numbers of a line from which on the gather form is faster: it takes some 300 cycles for each line beside its numbers, which the
+    /// scatter form adds one by one (223 pools drawn at random, Emerald Rapids: 1.02 to 1.04 times the time of the faster form in the mean).
+    std::int64_t gathered_line = 1024;
 };
 
 /// What steps of convolutions cost. The first ones are cycles, measured on an Emerald Rapids: 650 layers of few channels that were drawn at
@@ -106,7 +109,7 @@ struct step_costs {
     double transposed_chunk_number = 0.8;  ///< the same where it is transposed
     double spread_number = 3.4;            ///< times chunk_number, for a number that goes to a lane by itself
     double chunk_line = 2;                 ///< a line of a chunk, in a tile
-    double by_memory = 2;                  ///< times a transposed number, for one that is transposed by way of memory
+    double by_memory = 4;                  ///< times a transposed number, for one that is transposed by way of memory
     double shared_lines = 1.4;             ///< times weight gradients of groups whose lines of the cache hold several
     double phases = 1.4;  ///< times the terms of data gradients along an axis with a stride: phases have few taps
     // In multiply-adds of a lane, measured on a Sapphire Rapids with AVX-512 and AVX2:
@@ -200,6 +203,7 @@ struct machine {
     m.prefetch.next_pixels = 128;
     m.cost.moved_number = 0.65;
     m.cost.by_memory = 1;
+    m.pools.gathered_line = 512;
     m.cost.line_term = 2.2;  // of lanes that cross lines of the cache
     m.tile.narrow_vectors = 2;
     m.tile.spaced_rows = 14;

@@ -156,7 +156,8 @@ TEST(avg_pool_paths, collapsed_lines_take_short_lines_that_follow_one_another) {
 TEST(avg_pool_paths, windows_take_windows_of_few_rows_whose_channels_are_neighbours) {
     EXPECT_EQ(forward(pool(nxc, 2, 64, {28, 28}, 2, 2, 0)), "windows");
     EXPECT_EQ(forward(pool(nxc, 2, 64, {7, 7}, 7, 1, 0)), "windows");
-    EXPECT_EQ(forward(pool(nxc, 2, 64, {28, 28}, 3, 1, 1)), "windows");
+    EXPECT_EQ(forward(pool(nxc, 2, 64, {28, 28}, 3, 1, 1)), "lines");
+    EXPECT_EQ(forward(pool(nxc, 2, 128, {28, 28}, 3, 1, 1)), "windows");
     EXPECT_EQ(forward(pool(nxc, 2, 48, {28, 28}, 3, 1, 1)), "lines");  // few channels
     const problem overlap = pool(nxc, 2, 64, {28, 28}, 5, 1, 2);       // fits, but is not profitable
     EXPECT_EQ(forward(overlap), "lines");
@@ -175,7 +176,7 @@ TEST(avg_pool_paths, non_overlapping_takes_gradients_of_such_windows) {
         EXPECT_EQ(backward(pool(f, 2, 3, {300}, 3, 9, 0, 2), algorithm::non_overlapping), "algorithm");
     }
     EXPECT_EQ(backward(pool(ncx, 2, 3, {300}, 3, 4, 0)), "non_overlapping");
-    // half a vector of 16 lanes
+    // eight channels: half a vector of 16 lanes
     EXPECT_EQ(backward(pool(nxc, 2, 8, {300}, 3, 4, 0)), gk::detail::simd::lanes > 8 ? "lines" : "non_overlapping");
     const problem few_channels = pool(nxc, 2, 3, {300}, 3, 4, 0);  // fits, but is not profitable
     EXPECT_EQ(backward(few_channels), gk::detail::simd::lanes > 3 ? "lines" : "non_overlapping");

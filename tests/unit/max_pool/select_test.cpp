@@ -10,7 +10,6 @@
 #include <string_view>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
 #include <gradkern/max_pool.hpp>
 
@@ -50,7 +49,7 @@ max_pool_attributes window(const extents& kernel, const extents& strides, data_f
 }
 const pool nxc{{2, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc)};
 const pool ncx{{2, 20, 9, 9}, window({3, 3}, {2, 2}, data_format::ncx)};
-const pool long_lines{{2, 9, 64, 16}, window({3, 3}, {2, 2}, data_format::nxc)};
+const pool long_lines{{2, 9, 128, 16}, window({3, 3}, {2, 2}, data_format::nxc)};
 const pool line_ncx{{2, 20, 30}, window({3}, {2}, data_format::ncx)};
 const pool dilated{{2, 9, 9, 20}, window({3, 3}, {2, 2}, data_format::nxc, {2, 2})};
 const pool many_windows{{2, 20, 20, 20}, window({9, 9}, {1, 1}, data_format::nxc)};
@@ -195,23 +194,34 @@ TEST(max_pool_select, large_overlapping_windows_are_separable) {
     EXPECT_FALSE(is_separable({3, 3}));
 }
 
-// A call without a workspace has no room for maxima of rows, but does without them before it takes the least scratch.
-TEST(max_pool_select, calls_without_a_workspace_compare_windows_whole) {
-    const pool p{{1, 40, 40, 64}, window({9, 9}, {1, 1}, data_format::nxc)};
-    auto plan = *p.forward();
-    ASSERT_GT(plan.workspace_bytes(), detail::call_workspace);
-    plan.drop_optional_scratch();
-    EXPECT_LE(plan.workspace_bytes(), detail::call_workspace);
-
-    std::vector<float> src(40 * 40 * 64);
-    for (std::size_t i = 0; i < src.size(); ++i) src[i] = static_cast<float>(i * 7919 % 1009);
-    std::vector<float> planned(32 * 32 * 64, -1.0F);
-    std::vector<float> called(planned.size(), -2.0F);
-    const auto fast = gk::plan_max_pool<float>(p.src, p.attributes);
-    std::vector<std::byte> workspace(fast->workspace_bytes());
-    ASSERT_TRUE(fast->run(src.data(), planned.data(), nullptr, workspace));
-    ASSERT_TRUE(gk::max_pool<float>({src.data(), p.src}, p.attributes, {called.data(), p.dst()}));
-    EXPECT_EQ(planned, called);
+// A call without a workspace, on so many workers, gives up the maxima of rows before it takes the least scratch.
+TEST(max_pool_select, calls_without_a_workspace_give_up_maxima_of_rows_first) {
+    const auto call_bytes = [](const auto& make, std::ptrdiff_t workers) {
+        auto plan = make(plan_options{});
+        EXPECT_TRUE(detail::fit_stack<true>(plan, {}, make, workers));
+        return plan->workspace_bytes();
+    };
+    const auto check = [&](const auto& make, std::ptrdiff_t workers) {
+        auto smaller = *make(plan_options{});
+        const std::size_t fast = smaller.workspace_bytes();
+        smaller.drop_optional_scratch();
+        const std::size_t least = make(plan_options{.scratch = gk::scratch_use::least})->workspace_bytes();
+        ASSERT_LT(smaller.workspace_bytes(), fast);
+        ASSERT_NE(smaller.workspace_bytes(), least);
+        EXPECT_EQ(call_bytes(make, workers), smaller.workspace_bytes());
+    };
+    const pool large{{1, 40, 40, 64}, window({9, 9}, {1, 1}, data_format::nxc)};
+    ASSERT_GT(large.forward()->workspace_bytes(), detail::call_workspace);
+    check([&](const plan_options& how) { return large.forward(how); }, 1);
+    const pool gradient{{16, 14, 14, 48}, window({7, 7}, {1, 1}, data_format::nxc)};
+    ASSERT_GT(gradient.backward()->workspace_bytes(), detail::call_workspace);
+    check([&](const plan_options& how) { return gradient.backward(how); }, 1);
+    // One worker has room for them, sixteen have not.
+    const pool small{{16, 7, 7, 64}, window({5, 5}, {1, 1}, data_format::nxc)};
+    const auto make = [&](const plan_options& how) { return small.forward(how); };
+    ASSERT_LE(small.forward()->workspace_bytes(), detail::call_workspace);
+    EXPECT_EQ(call_bytes(make, 1), small.forward()->workspace_bytes());
+    check(make, 16);
 }
 
 // In NXC panels of one box share lines of the cache: there are as many boxes as workers.

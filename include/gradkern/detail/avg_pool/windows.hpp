@@ -60,13 +60,14 @@ struct windows_plan : segment_plan {
     if (w.small == 1 || !windows_overlap(w)) return true;
     const bool is_wide = p.elements == element_kind::sums;
     if (w.kernel / 2 < w.stride && (is_wide || window_rows(p) <= 4)) return true;
-    // Numbers of several whole vectors, where windows are about as few loads as sums of rows and then of columns, which are stored
-    // between. (16 to 48 channels: 1.1 to 2.5 times the time of lines; 96 and more: 0.74 to 1.05; Emerald Rapids, bench_rows.)
-    constexpr std::int64_t least = 64;
+    // Windows that are about as few loads as sums of rows and then of columns, which are stored between. Not of few channels or short
+    // lines (3x3, 16 to 48 channels: 1.1 to 2.5 times the time of lines; 64 of 56 columns: 1.0; more: 0.74 to 1.1; Emerald Rapids).
+    const std::int64_t least = p.real.in_memory_of(64);
     const std::int64_t rows = window_rows(p);
     const std::int64_t columns = std::min(w.kernel, w.large);
-    const bool whole = p.inner >= least && (p.inner % p.real.lanes == 0 || p.inner >= 8 * p.real.lanes);
-    return is_wide && whole && columns <= 8 && rows * columns <= rows + columns + 4;
+    const bool whole = p.inner % p.real.lanes == 0 || p.inner >= 8 * p.real.lanes;
+    const bool is_long = p.inner >= least && p.inner * w.small >= 32 * least;
+    return is_wide && whole && is_long && columns <= 8 && rows * columns <= rows + columns + 4;
 }
 
 /// Whether rows are prefetched: those that are read from memory, by CPUs that are faster for it.

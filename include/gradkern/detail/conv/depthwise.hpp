@@ -7,7 +7,8 @@
 // Packed         groups of more than one channel: each activation for each output channel of its group, [pixel][channel of the
 //                group][lane]. depthwise_sliding: 144 taps in several lines and more are packed where channels are neighbours,
 //                too, one panel a task
-// Taken          depthwise_sliding: one channel a group, windows of five columns and more, and with AVX-512 of three in NXC.
+// Taken          depthwise_sliding: one channel a group, windows of five columns and more; with AVX-512, in NXC, of three in several
+//                lines.
 //                depthwise: all others of one channel; of more where dense would leave most lanes empty and packing costs less
 //                (conv/cost.hpp)
 // Gains          depthwise over dense_packed, which has one lane in use: 0.09 of its time (seven layers, 0.04 to 0.18; Sapphire Rapids,
@@ -74,8 +75,9 @@ struct depthwise_sliding_path {
         return p.is_depthwise() && columns.stride == 1 && columns.dilation == 1 && columns.kernel < farthest &&
                columns.pad_begin < farthest && p.in[4] < farthest && p.in[4] > -farthest;
     }
-    /// Lines of three gain less than it takes to tell which columns are inside, but several of them with the kernel of their own in f32 (one
-    /// alone: 1.3 times the time of depthwise). Where channels have to be packed, that takes longer than they save.
+    /// Lines of three gain less than it takes to tell which columns are inside. In f32 they have a kernel of their own, which gains where
+    /// windows have several lines; one alone takes 1.3 times the time of depthwise. Where channels have to be packed, that takes longer than
+    /// they save.
     [[nodiscard]] static constexpr bool is_profitable(const conv_problem& p) noexcept {
         const bool threes =
             p.taps() > 3 && slides_by_threes(p.axes[2].kernel, p.taps()) && p.in[1] == 1 && !depthwise_in_16bit(p);

@@ -2,9 +2,9 @@
 // diff_src of one image, panel of channels) > line of windows: find maxima, keep their linear offsets > line of pixels, as soon
 // as all windows that reach it are there > windows that reach a pixel, in ascending order. Lanes hold channels.
 //
-// Taken when channels of src and diff_dst are neighbours, few windows, without dilation, reach a pixel, and lines are long. Zoo: 17 of
-// 20 in NXC. Of 223 pools drawn at random (bench_rows), the better of both takes 0.83 of the time of this path (AVX-512), 0.78 (AVX2), and
-// 0.90, 0.94 of that of scatter_form (Emerald Rapids, g++ 12). Delete it when that gain is gone.
+// Taken when channels of src and diff_dst are neighbours, few windows, without dilation, reach a pixel, and lines have many numbers.
+// Zoo: 17 of 20 in NXC. Of pools drawn at random this path alone takes 1.24 (AVX-512) and 1.32 (AVX2) times as long as the faster of both
+// forms, scatter_form alone 1.12 and 1.07 times (bench_rows, Emerald Rapids, g++ 12). Delete it when the latter is near 1.
 #pragma once
 
 #include <algorithm>
@@ -56,12 +56,9 @@ struct gather_form_plan : gradient_plan {
     return p.scratch == scratch_use::fast && reads_in_place(p) && p.dst[1] == 1 && windows < too_many;
 }
 
-/// Whether lines of pixels have many numbers: what surrounds each line takes some 300 cycles, and scatter_form adds number by number.
-/// (223 pools drawn at random, Emerald Rapids: 1.02 times the time of the better one in the mean with AVX-512, 1.03 with AVX2. Longer
-/// lines gain more, but sums of scatter_form rarely fit the stack of calls without a workspace.)
+/// Whether lines have many numbers.
 [[nodiscard]] constexpr bool gather_form_is_profitable(const problem& p) noexcept {
-    constexpr std::int64_t least_line = 1024;
-    return p.channels * p.axes[2].large >= least_line;
+    return p.channels * p.axes[2].large >= target.pools.gathered_line;
 }
 
 /// Windows whose results are kept for a box, or for a slice of it.

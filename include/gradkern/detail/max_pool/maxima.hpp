@@ -81,7 +81,7 @@ struct maxima_plan : tensors {
               p.real.in_memory_of(p.scratch == scratch_use::least ? max_least / 4 : max_results) / width, 1,
               p.axes[2].small)) {}
 
-    /// Compares windows whole: maxima of rows come last in scratch.
+    /// Gives up the maxima of rows, the last array of a slice. Windows are compared whole then.
     constexpr void drop_rows() noexcept {
         if (at_rows != 0) slice_bytes = at_rows;
         at_rows = 0;
@@ -142,7 +142,7 @@ struct panel_budget {
 }
 
 /// Ends a plan's scratch by so many floats of what is packed and of the results of windows, and by the maxima of rows where that
-/// saves comparisons and they fit.
+/// saves comparisons and they fit. These come last: see drop_rows().
 constexpr void finish_scratch(maxima_plan& w, scratch_use scratch, slice_layout slice, std::int64_t packed,
                               std::int64_t values, std::int64_t offsets) noexcept {
     w.at_packed = slice.reserve(packed, w.real.bytes);

@@ -2,8 +2,9 @@
 // (box of diff_src of one image, panel of channels) > line of windows: find maxima > windows in ascending order > channels.
 // Lanes hold channels while maxima are found; adding is scalar. The rows differ in window_access:
 //
-// scatter_form          reads src in place. Taken when its channels are neighbours, and gather_form does not fit or is not profitable. Zoo: sppf_max5,
-//                       sppf_max9, max3d_2_32 in NXC. scatter_form_packed takes 1.12 of its time (AVX-512), 1.19 (AVX2), Sapphire Rapids.
+// scatter_form          reads src in place. Taken when its channels are neighbours, and gather_form does not fit or lines are
+//                       short. Zoo: sppf_max5, sppf_max9, max2s2_20_24 in NXC. scatter_form_packed takes 1.12 of its time (AVX-512),
+//                       1.19 (AVX2), Sapphire Rapids.
 // scatter_form_packed   packs what some slices read. Taken when channels lie apart. Zoo: 20 of 20 in
 //                       NCX. scatter_form_strided takes 9.8 times as long (AVX-512), 14.7 (AVX2).
 // scatter_form_strided  for windows too large for scratch, or planes for offsets of 30 bits: sums of a whole box. Zoo: none.

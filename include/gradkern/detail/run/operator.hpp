@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include <gradkern/detail/config.hpp>
 #include <gradkern/detail/run/tasks.hpp>
@@ -84,14 +85,16 @@ template <class Run>
 }
 
 /// Whether a call without a workspace is accepted, where `plan` is `make(options)`: if the plan with the least scratch fits
-/// the stack, which follows from the problem alone. `plan` becomes that one where it does not fit itself. `always`: the
-/// least one always does.
+/// the stack, which follows from the problem alone. `plan` gives up its optional scratch where so many workers do not fit, and becomes the
+/// least one where it does not fit itself. `always`: the least one always does.
 template <bool always, class Plan, class Make>
-[[nodiscard]] bool fit_stack(Plan& plan, plan_options options, const Make& make) noexcept {
-    if (auto smaller = *plan; plan->workspace_bytes() > call_workspace) {
-        if constexpr (requires { smaller.drop_optional_scratch(); }) {
+[[nodiscard]] bool fit_stack(Plan& plan, plan_options options, const Make& make, std::ptrdiff_t workers = 1) noexcept {
+    using planned = std::remove_cvref_t<decltype(*plan)>;
+    if constexpr (requires(planned p) { p.drop_optional_scratch(); }) {
+        if (plan->workspace_bytes(workers) > call_workspace) {
+            planned smaller = *plan;
             smaller.drop_optional_scratch();
-            plan = smaller;
+            if (smaller.workspace_bytes() <= call_workspace) plan = smaller;
         }
     }
     const bool fits = plan->workspace_bytes() <= call_workspace;
@@ -114,8 +117,8 @@ template <bool always, class Make, class... Pointers>
     if (!plan) return plan.error();
     const auto run = [&](std::span<std::byte> workspace) { return plan->run(tensors..., workspace, options.executor); };
     using run_type = decltype(run);
-    const bool on_stack =
-        options.workspace.empty() && plan->workspace_bytes() != 0 && fit_stack<always>(plan, options.plan, make);
+    const bool on_stack = options.workspace.empty() && plan->workspace_bytes() != 0 &&
+                          fit_stack<always>(plan, options.plan, make, options.executor.concurrency());
     return on_stack ? run_on_stack(&call_run<run_type>, &run) : call_run<run_type>(&run, options.workspace);
 }
 
