@@ -405,7 +405,7 @@ def overview(rows, title, path):
     axes.axvline(1, color="black", linewidth=0.8)
     axes.grid(axis="x", linewidth=0.3)
     axes.set_xlabel("fastest peer's time / gradkern's: a dot for each operator, a bar for the geometric mean", fontsize=8)
-    axes.set_title(textwrap.fill(title, 130), fontsize=7)
+    axes.set_title(textwrap.fill(title, 95), fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
