@@ -73,8 +73,8 @@ elements<T> random_elements(const gradkern::extents& shape, unsigned seed) {
     return v;
 }
 
-/// Sets up the run of a plan that reads a and b. A named row that does not fit leaves it empty; exits with a message where the plan was
-/// refused for another reason.
+/// Sets up the run of a plan that reads a and b. A named row that does not fit leaves it empty, and layers then have no data; exits with a
+/// message where the plan was refused for another reason.
 template <class T, class Plan>
 void attach(layer<T>& l, const gradkern::result<Plan>& made) {
     if (!made && made.error().code == gradkern::errc::unsupported &&
@@ -125,10 +125,6 @@ void make_layer(layer<T>& l, const gradkern_cases::convolution_case& c, role wha
     const extents& first = what == role::backward_data ? dst : src;
     const extents& second = what == role::backward_weights ? dst : w;
     const extents& result = what == role::forward ? dst : what == role::backward_data ? src : w;
-    l.a = random_elements<T>(first, 1);
-    l.b = random_elements<T>(second, 2);
-    l.out = random_elements<T>(result, 3);
-    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.b.size() + l.out.size());
     const auto a = [&l, first] { return tensor_view<const T>{l.a.data(), first}; };
     const auto b = [&l, second] { return tensor_view<const T>{l.b.data(), second}; };
     const auto out = [&l, result] { return tensor_view<T>{l.out.data(), result}; };
@@ -149,24 +145,29 @@ void make_layer(layer<T>& l, const gradkern_cases::convolution_case& c, role wha
                 break;
             case role::backward_from_indices: break;
         }
-        return;
+    } else {
+        const auto attributes = c.attributes<convolution_attributes>(format, filter);
+        switch (what) {
+            case role::forward:
+                attach(l, plan_convolution<T>(src, w, {}, attributes, dst, l.options));
+                l.reference = [=] { return ref::convolution<T>(a(), b(), {}, attributes, out()); };
+                break;
+            case role::backward_data:
+                attach(l, plan_convolution_backward_data<T>(dst, w, attributes, src, l.options));
+                l.reference = [=] { return ref::convolution_backward_data<T>(a(), b(), attributes, out()); };
+                break;
+            case role::backward_weights:
+                attach(l, plan_convolution_backward_weights<T>(src, dst, attributes, w, {}, l.options));
+                l.reference = [=] { return ref::convolution_backward_weights<T>(a(), b(), attributes, out()); };
+                break;
+            case role::backward_from_indices: break;
+        }
     }
-    const auto attributes = c.attributes<convolution_attributes>(format, filter);
-    switch (what) {
-        case role::forward:
-            attach(l, plan_convolution<T>(src, w, {}, attributes, dst, l.options));
-            l.reference = [=] { return ref::convolution<T>(a(), b(), {}, attributes, out()); };
-            break;
-        case role::backward_data:
-            attach(l, plan_convolution_backward_data<T>(dst, w, attributes, src, l.options));
-            l.reference = [=] { return ref::convolution_backward_data<T>(a(), b(), attributes, out()); };
-            break;
-        case role::backward_weights:
-            attach(l, plan_convolution_backward_weights<T>(src, dst, attributes, w, {}, l.options));
-            l.reference = [=] { return ref::convolution_backward_weights<T>(a(), b(), attributes, out()); };
-            break;
-        case role::backward_from_indices: break;
-    }
+    if (!l.run) return;
+    l.a = random_elements<T>(first, 1);
+    l.b = random_elements<T>(second, 2);
+    l.out = random_elements<T>(result, 3);
+    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.b.size() + l.out.size());
 }
 
 /// Fills `l` with one operator of a max pool. The layer must not move afterwards.
@@ -183,20 +184,21 @@ void make_max_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, 
     const auto dx = [&l, src] { return tensor_view<T>{l.out.data(), src}; };
     const auto y = [&l, dst] { return tensor_view<T>{l.out.data(), dst}; };
     if (what == role::forward) {
-        l.a = random_elements<T>(src, 1);
-        l.out = random_elements<T>(dst, 3);
         const auto plan = plan_max_pool<T>(src, attributes, dst, dst, l.options);
         attach(l, plan);
         if (!plan) return;
+        l.a = random_elements<T>(src, 1);
+        l.out = random_elements<T>(dst, 3);
         l.run = [&l, plan = *plan] {
             return plan.run(l.a.data(), l.out.data(), l.indices.data(), l.workspace, l.executor);
         };
         l.reference = [=] { return ref::max_pool<T>(x(), attributes, y(), indices()); };
     } else if (what == role::backward_data) {
+        attach(l, plan_max_pool_backward<T>(src, dst, attributes, src, l.options));
+        if (!l.run) return;
         l.a = random_elements<T>(src, 1);
         l.b = random_elements<T>(dst, 2);
         l.out = random_elements<T>(src, 3);
-        attach(l, plan_max_pool_backward<T>(src, dst, attributes, src, l.options));
         l.reference = [=, &l] { return ref::max_pool_backward<T>(x(), {l.b.data(), dst}, attributes, dx()); };
     } else {
         const auto plan = plan_max_pool_backward_from_indices<T>(dst, dst, indices_attributes, src, l.options);
@@ -261,9 +263,6 @@ void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, grad
     const extents src = c.src_shape(format);
     const extents dst = infer_avg_pool(src, attributes).value_or({});
     const bool forward = what == role::forward;
-    l.a = random_elements<T>(forward ? src : dst, 1);
-    l.out = random_elements<T>(forward ? dst : src, 3);
-    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.out.size());
     const auto a = [&l, shape = forward ? src : dst] { return tensor_view<const T>{l.a.data(), shape}; };
     const auto out = [&l, shape = forward ? dst : src] { return tensor_view<T>{l.out.data(), shape}; };
     if (forward) {
@@ -273,6 +272,10 @@ void make_layer(layer<T>& l, const gradkern_cases::pool_case& c, role what, grad
         attach(l, plan_avg_pool_backward<T>(dst, attributes, src, l.options));
         l.reference = [=] { return ref::avg_pool_backward<T>(a(), attributes, out()); };
     }
+    if (!l.run) return;
+    l.a = random_elements<T>(forward ? src : dst, 1);
+    l.out = random_elements<T>(forward ? dst : src, 3);
+    l.bytes = sizeof(T) * static_cast<double>(l.a.size() + l.out.size());
 }
 
 /// Calls f(case, role, format) for every operator of a case.
