@@ -3,7 +3,7 @@
 //
 //     loops         task > item > row, or rows that read the same: (vertical) row read > block; window > its columns
 //     lanes         channels where those are neighbours, else columns
-//     taken when    windows of a gradient do not overlap along the columns, and channels that lie on the lines are nine, or fill a vector
+//     taken when    windows of a gradient do not overlap along the columns, and nine channels or more lie on the lines, or fill a vector
 //     gain          over lines: global pools of 32 x 1280 x 7x7 NXC 2800 -> 297 us, NCX 8240 -> 318 us, 2x2 s2 of 3 x 256 x 56x56 NXC
 //                   525 -> 419 us. Channels stored to all rows that read the same at once: 596 -> 468 us of the latter, 576 -> 303 us
 //                   of global pools (Sapphire Rapids, one core, g++ 12 -O2, f32, both forced by `algorithm`)

@@ -58,9 +58,8 @@ struct narrow_output_path {
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr bool is_profitable(const conv_problem& p) noexcept {
-        if (p.groups == 1 && pointwise_path::leaves_lanes_empty(p))
-            return holds_lines(p, p.out_channels <= most_panel_rows);
-        return costs_less(p, cost_of_dense(p));
+        return p.groups == 1 && pointwise_path::leaves_lanes_empty(p) ? holds_lines(p)
+                                                                      : costs_less(p, cost_of_dense(p));
     }
 
     [[nodiscard]] GRADKERN_COLD static constexpr narrow_output_plan make(const conv_problem& p) noexcept {
@@ -91,26 +90,28 @@ struct narrow_output_path {
     /// taps, as many as there are columns; so would those that share a divisor with the dilation.
     [[nodiscard]] GRADKERN_COLD static constexpr bool costs_less(const conv_problem& p, double other) noexcept {
         if (!fits(p)) return false;
-        const bool is_one_panel = p.out_channels <= most_panel_rows;
         for (const shape::axis& a : p.axes)
             if (a.stride != 1 &&
-                (p.is_forward() || !is_one_panel || a.stride > a.kernel || own::gcd(a.stride, a.dilation) != 1))
+                (p.is_forward() || !is_one_panel(p) || a.stride > a.kernel || own::gcd(a.stride, a.dilation) != 1))
                 return false;
-        const std::int64_t most_channels = p.real.in_memory_of(most_packed_floats) / (is_one_panel ? 256 : 1024);
+        const std::int64_t most_channels = p.real.in_memory_of(most_packed_floats) / (is_one_panel(p) ? 256 : 1024);
         if (p.taps() == 1 || p.in_channels > most_channels || p.out_channels > 1024 || p.axes[2].kernel > 16)
             return false;
-        return holds_lines(p, is_one_panel) && cost_of_narrow_output(p) <= other;
+        return holds_lines(p) && cost_of_narrow_output(p) <= other;
     }
 
 private:
+    [[nodiscard]] static constexpr bool is_one_panel(const conv_problem& p) noexcept {
+        return p.out_channels <= most_panel_rows;
+    }
     /// Whether the buffer holds two vectors of a line of outputs, or of several panels sixteen of four lines. With less, lanes are empty, and
     /// lines are packed again and again: 256->3 channels of 9x9 windows with dilation took 10 to 20 times as long as dense_packed.
-    [[nodiscard]] GRADKERN_COLD static constexpr bool holds_lines(const conv_problem& p, bool is_one_panel) noexcept {
+    [[nodiscard]] GRADKERN_COLD static constexpr bool holds_lines(const conv_problem& p) noexcept {
         const std::int64_t most_floats = p.real.in_memory_of(most_packed_floats);
-        const std::int64_t columns = std::min(p.extent(2), (is_one_panel ? 2 : 16) * p.real.lanes);
+        const std::int64_t columns = std::min(p.extent(2), (is_one_panel(p) ? 2 : 16) * p.real.lanes);
         const std::int64_t line_floats = p.in_channels * row_pitch(reads_at_most(p.axes[2], p.outputs, columns));
         const std::int64_t lines =
-            reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, is_one_panel ? 1 : 4);
+            reads_at_most(p.axes[0], p.outputs, 1) * reads_at_most(p.axes[1], p.outputs, is_one_panel(p) ? 1 : 4);
         return lines <= most_floats / std::max<std::int64_t>(line_floats, 1);
     }
 };
